@@ -233,17 +233,20 @@ def closer(scores: np.ndarray, ratings: np.ndarray) -> Sides:
         ([[1.0, 1.0, 1.0]], [[0.0, 1.0, 1.0]])
     """
     given = ~np.isnan(ratings)  # [N, R]
-    scored = np.isfinite(scores)[:, None]  # [N, 1]
-    raters = given.sum(axis=1, keepdims=True)
+    raters = given.sum(axis=1, keepdims=True)  # [N, 1]
+    scored = np.isfinite(scores)[:, None]
     compared = given & (raters > 1) & scored
-    spread = float(np.ptp(ratings[given])) if given.any() else 0.0
+    spread = 0.0
+    if given.any():
+        spread = float(np.ptp(ratings[given]))
     tie = _TIE * (spread or 1.0) ** 2
     # the judge's mean squared distance less the rater's: the others' spread, alike in both, is
     # never computed
     x = np.where(given, ratings, 0.0)  # [N, R]
     s = np.where(scored, scores[:, None], 0.0)
-    others = x.sum(axis=1, keepdims=True) - x
-    ahead = (x - s) * (s + x - 2 * others / np.maximum(raters - 1, 1))
+    sums = x.sum(axis=1, keepdims=True) - x
+    others = np.maximum(raters - 1, 1)
+    ahead = (x - s) * (s + x - 2 * sums / others)
     judge = np.where(compared, 1.0 * (ahead >= -tie), np.nan)
     rater = np.where(compared, 1.0 * (ahead <= tie), np.nan)
     return judge, rater
@@ -416,13 +419,17 @@ def _blind(
     sides = {rating: always(rating) for rating in np.unique(ratings_tried).tolist()}
     won = {}
     for rating, (judge, _) in sides.items():
-        won[rating] = float(np.nanmean(judge[:, columns], axis=0).mean())
+        shares = np.nanmean(judge[:, columns], axis=0)  # [raters]
+        won[rating] = float(shares.mean())
     best = max(won, key=won.__getitem__)
     # 2. the mean over all orders of the scores: each text gets each score as often as there are
     if len(np.unique(scores)) > _TRIED:
         scores = np.quantile(scores, places, method="nearest")
     values, counts = np.unique(scores, return_counts=True)
-    shuffled = np.zeros((2, *ratings.shape))
+    shuffled_judge = np.zeros(ratings.shape)
+    shuffled_rater = np.zeros(ratings.shape)
     for value, share in zip(values, counts / counts.sum(), strict=True):
-        shuffled += share * np.array(always(value))
-    return best, {"favorite": sides[best], "shuffled": (shuffled[0], shuffled[1])}
+        judge, rater = always(value)
+        shuffled_judge += share * judge
+        shuffled_rater += share * rater
+    return best, {"favorite": sides[best], "shuffled": (shuffled_judge, shuffled_rater)}

@@ -342,7 +342,8 @@ def jackknife(
     parts = [figures(np.arange(len(number)))]
     if len(labels) >= 2:
         for row in left_out(len(labels)).astype(bool):
-            parts.append(figures(np.flatnonzero(row[number])))
+            rows = np.flatnonzero(row[number])
+            parts.append(figures(rows))
     values = {}
     for name in parts[0]:
         values[name] = np.array([part[name] for part in parts], dtype=np.float64)
@@ -363,17 +364,17 @@ def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | 
     """
     value = float(values[0])
     rest = values[1:]
+    groups = len(rest)
     if np.isnan(value):
         return keys_of(name, None)
-    unbounded = len(rest) < 2 or np.isnan(rest).any()
-    if unbounded or max(value, rest.max()) >= 1 - _EQUAL:
+    if groups < 2 or np.isnan(rest).any() or values.max() >= 1 - _EQUAL:
         return keys_of(name, Estimate(value))
     # the jackknife's standard error of log(1 - figure), and Student's t of it
-    groups = len(rest)
     logs = np.log1p(-rest)  # [G]
     squares = ((logs - logs.mean()) ** 2).sum()
     error = math.sqrt((groups - 1) / groups * squares)
     t = float(scipy.special.stdtrit(groups - 1, CONFIDENCE[1]))
-    far = error * np.array([t, -t])
-    low, high = (-np.expm1(math.log1p(-value) + far)).tolist()
-    return keys_of(name, Estimate(value, max(low, min(value, -1.0)), high))
+    ends = math.log1p(-value) + error * np.array([t, -t])
+    low, high = (-np.expm1(ends)).tolist()
+    low = max(low, min(value, -1.0))
+    return keys_of(name, Estimate(value, low, high))

@@ -70,20 +70,25 @@ def tied_ranks(values: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarr
     order = rows.argsort(axis=-1)
     ordered = np.take_along_axis(rows, order, -1)
     number = np.arange(1, rows.shape[-1] + 1)
-    # 1. where a run of equals begins and ends, and so the ranks of its ends
+    # 1. where a run of equals begins and ends
+    later = ordered[..., 1:]
+    earlier = ordered[..., :-1]
     begins = np.ones(rows.shape, dtype=bool)
-    begins[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    begins[..., 1:] = later != earlier
     ends = np.roll(begins, -1, axis=-1)
-    low = np.maximum.accumulate(np.where(begins, number, 0), axis=-1)
-    backwards = np.where(ends, number, len(number))[..., ::-1]
-    high = np.minimum.accumulate(backwards, axis=-1)[..., ::-1]
-    # 2. back into the values' order
-    ranks = []
-    for ordered_ranks in (low, high):
-        placed = np.empty(rows.shape, dtype=np.int64)
-        np.put_along_axis(placed, order, ordered_ranks, -1)
-        ranks.append(np.moveaxis(placed, -1, axis))
-    return ranks[0], ranks[1]
+    # 2. the ranks of its ends
+    low = np.where(begins, number, 0)
+    low = np.maximum.accumulate(low, axis=-1)
+    high = np.where(ends, number, len(number))
+    high = np.minimum.accumulate(high[..., ::-1], axis=-1)[..., ::-1]
+
+    # 3. back into the values' order
+    def placed(ranks: np.ndarray) -> np.ndarray:
+        of_values = np.empty(rows.shape, dtype=np.int64)
+        np.put_along_axis(of_values, order, ranks, -1)
+        return np.moveaxis(of_values, -1, axis)
+
+    return placed(low), placed(high)
 
 
 def mid_ranks(values: np.ndarray) -> np.ndarray:

@@ -240,17 +240,24 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, np.ndarray | str]) -> di
 def _slice_record(errors: np.ndarray, groups: np.ndarray, inside: np.ndarray) -> dict[str, Any]:
     """The mean error of the texts inside, and apart, that less the mean of all others."""
     ones = np.ones(len(errors))
-    error = Estimate(float(errors[inside].mean()))
-    apart = Estimate(float(errors[inside].mean() - errors[~inside].mean()))
-    p = None
-    if inside.sum() > 1:
-        (mean,) = clustered_regression(ones[inside, None], errors[inside], groups[inside])
-        error = Estimate(error.value, mean["estimate_low"], mean["estimate_high"])
-    if len(errors) > 2 and len(np.unique(groups[inside])) > 1:
-        _, slope = clustered_regression(np.column_stack([ones, inside]), errors, groups)
-        apart = Estimate(apart.value, slope["estimate_low"], slope["estimate_high"])
-        p = slope["p"]
-    return keys_of("error", error) | keys_of("apart", apart) | {"p": p}
+    own_errors = errors[inside]
+    own_groups = groups[inside]
+    mean: dict[str, float | None] = {}
+    slope: dict[str, float | None] = {}
+    if len(own_errors) > 1:
+        (mean,) = clustered_regression(ones[inside, None], own_errors, own_groups)
+    if len(errors) > 2 and len(np.unique(own_groups)) > 1:
+        design = np.column_stack([ones, inside])
+        _, slope = clustered_regression(design, errors, groups)
+    return {
+        "error": float(own_errors.mean()),
+        "error_low": mean.get("estimate_low"),
+        "error_high": mean.get("estimate_high"),
+        "apart": float(own_errors.mean() - errors[~inside].mean()),
+        "apart_low": slope.get("estimate_low"),
+        "apart_high": slope.get("estimate_high"),
+        "p": slope.get("p"),
+    }
 
 
 def _columns(
@@ -319,13 +326,16 @@ def _slices(
 def _thirds(lengths: np.ndarray) -> dict[str, np.ndarray]:
     """Name -> [n] the texts of each third of the lengths that holds any; none where lengths differ
     little."""
-    if _span("length", np.log2(np.maximum(lengths, 1))) < LEAST["length"]:
+    logarithms = np.log2(np.maximum(lengths, 1))
+    if _span("length", logarithms) < LEAST["length"]:
         return {}
     first, second = np.quantile(lengths, [1 / 3, 2 / 3], method="lower").tolist()
+    short = lengths <= first
+    long = lengths > second
     thirds = {
-        f"up to {first:,} characters": lengths <= first,
-        f"{first + 1:,} to {second:,} characters": (lengths > first) & (lengths <= second),
-        f"more than {second:,} characters": lengths > second,
+        f"up to {first:,} characters": short,
+        f"{first + 1:,} to {second:,} characters": ~short & ~long,
+        f"more than {second:,} characters": long,
     }
     return {name: inside for name, inside in thirds.items() if inside.any()}
 

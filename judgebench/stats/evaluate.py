@@ -237,10 +237,8 @@ def against_clean(
         ["spearman_change", "clean_correlation"]
     )
     if cell.clean not in parts:
-        return [
-            {"paired": 0, "paired_groups": 0} | unknown((*MEANS, *CHANGES)) | nothing
-            for _ in levels
-        ]
+        unpaired = {"paired": 0, "paired_groups": 0} | unknown((*MEANS, *CHANGES)) | nothing
+        return [dict(unpaired) for _ in levels]
     clean, attacked = shared([parts[cell.clean], parts[cell]])
     sides = (clean["score"], attacked["score"])
     groups = attacked["group_id"]

@@ -40,6 +40,7 @@ from judgebench.decoding.rules import (
 )
 from judgebench.stats.clusters import Clusters, divided, unknown
 from judgebench.stats.scores import JudgeScores, cross_fitted, on_scale
+from judgebench.types import LABELS, RANGE
 
 PAIR = "pair"
 """The judge of decodings that contrast main and assistant."""
@@ -82,7 +83,8 @@ def forecast_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     (0) and reason alone."""
     shared: dict[tuple[Any, ...], tuple[list[JudgeScores], np.ndarray | None, str]] = {}
     for sample in samples:
-        cell, (logprobs, reason) = sample.cell, distribution_of(sample)
+        cell = sample.cell
+        logprobs, reason = distribution_of(sample)
         key: tuple[Any, ...] = (cell.table, cell.range, cell.judge)
         if logprobs is None:
             key += (cell.decoding, *cell.knobs)
@@ -90,12 +92,15 @@ def forecast_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
             key += (cell.lambda_ / cell.temperature, sample.alpha)
         shared.setdefault(key, ([], logprobs, reason))[0].append(sample)
     records = []
-    for decodings, logprobs, reason in shared.values():
-        record: dict[str, Any] = decodings[0].head | {
-            "decodings": [sample.cell.decoding for sample in decodings]
-        }
-        nothing = {"texts": 0, "groups": 0, "reason": reason}
-        records.append(record | (nothing if logprobs is None else _record(decodings[0], logprobs)))
+    for sharing, logprobs, reason in shared.values():
+        first = sharing[0]
+        record: dict[str, Any] = dict(first.head)
+        record["decodings"] = [sample.cell.decoding for sample in sharing]
+        if logprobs is None:
+            record |= {"texts": 0, "groups": 0, "reason": reason}
+        else:
+            record |= _record(first, logprobs)
+        records.append(record)
     return records
 
 
@@ -107,31 +112,26 @@ def distribution_of(sample: JudgeScores) -> tuple[np.ndarray | None, str]:
     cell's lambda and temperature, and are believed only where the scores are theirs: a decoding of
     the user's own may contrast by another law.
     """
-    cell, values = sample.cell, np.array(sample.cell.range.values)
+    cell = sample.cell
+    values = np.array(cell.range.values)
+    if cell.judge in sample.logprobs and cell.judge != PAIR:
+        return sample.logprobs[cell.judge], ""
     if cell.judge != PAIR:
-        if cell.judge in sample.logprobs:
-            return sample.logprobs[cell.judge], ""
-        return (
-            None,
-            "No probabilities: the judge's answers are known, and not what else it might have "
-            "said.",
+        reason = (
+            "No probabilities: the judge's answers are known, and not what else it might have said."
         )
+        return None, reason
     if len(sample.logprobs) < 2:
         return None, "No probabilities: those of main model and assistant are not both known."
     if cell.lambda_ is None or cell.temperature is None:
         return None, "No probabilities: the lambda or the temperature of the decoding is unknown."
     law = Contrastive(cell.lambda_, cell.temperature, sample.alpha)
     adjusted = law.adjusted(sample.logprobs["main"], sample.logprobs["assistant"], values)
-    laws = (values[adjusted.argmax(axis=1)], expected_value(adjusted, values))
-    if not any(
-        np.abs(scores - sample.scores).max(initial=0.0) <= _ROUNDING * np.abs(values).max()
-        for scores in laws
-    ):
-        return (
-            None,
-            "No probabilities: the decoding's scores are not those of contrastive decoding.",
-        )
-    return adjusted, ""
+    rounding = _ROUNDING * np.abs(values).max()
+    for scores in (values[adjusted.argmax(axis=1)], expected_value(adjusted, values)):
+        if np.abs(scores - sample.scores).max(initial=0.0) <= rounding:
+            return adjusted, ""
+    return None, "No probabilities: the decoding's scores are not those of contrastive decoding."
 
 
 def _record(sample: JudgeScores, logprobs: np.ndarray) -> dict[str, Any]:
@@ -141,7 +141,9 @@ def _record(sample: JudgeScores, logprobs: np.ndarray) -> dict[str, Any]:
     clusters = sample.clusters
     values = np.array(sample.cell.range.values)
     probabilities = candidate_distribution(logprobs)
-    scale = sample.scale if sample.scale is not None and sample.scale[0] < sample.scale[1] else None
+    scale = sample.scale
+    if scale is not None and scale[0] >= scale[1]:
+        scale = None
     placed = values if scale is None else on_scale(values, sample.cell.range, scale)
     # 1. as a forecast of single ratings
     reason = (
@@ -202,12 +204,12 @@ def forecast_record(
     sizes = np.bincount(clusters.number, minlength=clusters.count)
     rest = np.broadcast_to((len(shares) - sizes)[:, None], sums.shape)
     base = divided(sums.sum(axis=0) - sums, rest)[clusters.number]
-    rps, rps_base = (
-        clusters.mean(ranked_scores(side, shares, categories)) for side in (forecast, base)
-    )
+    rps = clusters.mean(ranked_scores(forecast, shares, categories))
+    rps_base = clusters.mean(ranked_scores(base, shares, categories))
     # the likeliest category of each text, and the share of raters who gave it
     likeliest = forecast.argmax(axis=1)[:, None]
-    top, agreed = (np.take_along_axis(side, likeliest, axis=1) for side in (forecast, shares))
+    top = np.take_along_axis(forecast, likeliest, axis=1)
+    agreed = np.take_along_axis(shares, likeliest, axis=1)
     confidence = clusters.mean(top[:, 0])
     confirmed = clusters.mean(agreed[:, 0])
     figures = {
@@ -230,16 +232,13 @@ def forecast_record(
         reason = "No baseline and no intervals: there is one group, and both take at least two."
         if not used.any():
             reason = "No forecast: no text has both probabilities and a rating."
-    return {
-        "texts": len(forecast),
-        "groups": clusters.count,
-        **clusters.record(figures),
-        # the share of texts in which a rater's category had less than FLOOR
-        "floored": float(((shares > 0) & (forecast < FLOOR)).any(axis=1).mean())
-        if used.any()
-        else None,
-        "reason": reason,
-    }
+    # the share of texts in which a rater's category had less than FLOOR
+    floored = ((shares > 0) & (forecast < FLOOR)).any(axis=1)
+    record: dict[str, Any] = {"texts": len(forecast), "groups": clusters.count}
+    record |= clusters.record(figures)
+    record["floored"] = float(floored.mean()) if used.any() else None
+    record["reason"] = reason
+    return record
 
 
 def category_shares(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
@@ -252,11 +251,15 @@ def category_shares(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
         [[0.0, 0.75, 0.25], [0.0, 0.0, 1.0]]
     """
     inside = np.clip(values, categories[0], categories[-1])
-    upper = np.clip(np.searchsorted(categories, inside), 1, len(categories) - 1)
-    share = (inside - categories[upper - 1]) / (categories[upper] - categories[upper - 1])
+    upper = np.searchsorted(categories, inside)
+    upper = np.clip(upper, 1, len(categories) - 1)
+    lower = upper - 1
+    below = categories[lower]
+    share = (inside - below) / (categories[upper] - below)
     shares = np.zeros((len(values), len(categories)))
     rows = np.arange(len(values))
-    shares[rows, upper], shares[rows, upper - 1] = share, 1 - share
+    shares[rows, upper] = share
+    shares[rows, lower] = 1 - share
     return shares
 
 
@@ -281,7 +284,8 @@ def ranked_scores(forecast: np.ndarray, shares: np.ndarray, categories: np.ndarr
         [0.0567]
     """
     width = np.diff(categories) / (categories[-1] - categories[0])
-    judge, human = (side.cumsum(axis=1)[:, :-1] for side in (forecast, shares))
+    judge = forecast.cumsum(axis=1)[:, :-1]  # [N, borders]
+    human = shares.cumsum(axis=1)[:, :-1]
     return ((judge - human) ** 2 + human * (1 - human)) @ width
 
 
@@ -302,7 +306,8 @@ def forecast_losses(
         [0.5]
     """
     values = readings[0].values
-    if (shares := decoding.distribution(readings)) is None:
+    shares = decoding.distribution(readings)
+    if shares is None:
         distance = np.abs(decoding.scores_across(readings)[:, None] - ratings)
         return np.asarray(np.nanmean(distance, axis=1) / np.ptp(values))
     shares[~shares.any(axis=1), 0] = 1.0  # who says nothing scores the lowest
@@ -323,11 +328,12 @@ def others_scores(ratings: np.ndarray, categories: np.ndarray) -> tuple[np.ndarr
     total = np.zeros(len(ratings))
     for column in range(ratings.shape[1]):
         rows = rated[:, column] & paired
-        others = rater_shares(np.delete(ratings[rows], column, axis=1), categories)
-        total[rows] += ranked_scores(
-            others, category_shares(ratings[rows, column], categories), categories
-        )
-    return total / np.maximum(rated.sum(axis=1), 1), paired
+        others = np.delete(ratings[rows], column, axis=1)
+        forecast = rater_shares(others, categories)
+        shares = category_shares(ratings[rows, column], categories)
+        total[rows] += ranked_scores(forecast, shares, categories)
+    raters = rated.sum(axis=1)
+    return total / np.maximum(raters, 1), paired
 
 
 def calibration_error(forecast: np.ndarray, observed: np.ndarray, clusters: Clusters) -> np.ndarray:
@@ -338,16 +344,23 @@ def calibration_error(forecast: np.ndarray, observed: np.ndarray, clusters: Clus
     Args:
         forecast, observed: [N, M] in [0, 1], M of each text; a bin holds its upper end.
     """
-    reached = np.clip(np.ceil(np.clip(forecast, 0, 1) * _BINS - 1e-12) - 1, 0, _BINS - 1)
-    member = reached[..., None] == np.arange(_BINS)
-    columns = (np.ones_like(forecast), forecast, observed)
-    mass, predicted, came = (
-        clusters.sums((member * column[..., None]).sum(axis=1)) for column in columns
-    )
-    share = divided(mass, np.broadcast_to(mass.sum(axis=1, keepdims=True), mass.shape))
-    predicted = divided(predicted, mass)
-    came = divided(came, mass)
-    return np.asarray((share * np.nan_to_num(np.abs(predicted - came))).sum(axis=1))
+    # 1. the bin of each forecast, and whether it is a member of each bin [N, M, bins]
+    upper_ends = np.ceil(np.clip(forecast, 0, 1) * _BINS - 1e-12)
+    bins = np.clip(upper_ends - 1, 0, _BINS - 1)
+    member = bins[..., None] == np.arange(_BINS)
+
+    def sums(values: np.ndarray) -> np.ndarray:
+        by_text = (member * values[..., None]).sum(axis=1)
+        return clusters.sums(by_text)
+
+    # 2. each bin's share, and its distance of forecast and outcome [1 + B, bins]
+    mass = sums(np.ones_like(forecast))
+    predicted = divided(sums(forecast), mass)
+    came = divided(sums(observed), mass)
+    total = mass.sum(axis=1, keepdims=True)
+    share = divided(mass, np.broadcast_to(total, mass.shape))
+    distance = np.nan_to_num(np.abs(predicted - came))
+    return np.asarray((share * distance).sum(axis=1))
 
 
 # --- 2. the mass on scores ----------------------------------------------------------------------
@@ -370,28 +383,18 @@ def with_silent(
 ) -> list[Mapping[str, Any]]:
     """Metrics with the flag `NOT_ANSWERING` where forecasts say so of the judge; those of attacked
     texts as they were."""
-    names = (
-        "split",
-        "dimension",
-        "range_min",
-        "range_max",
-        "range_step",
-        "range_labels",
-        "attack",
-        "defense",
-        "judge",
-    )
+    names = ("split", "dimension", *RANGE, LABELS, "attack", "defense", "judge")
 
     def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(record.get(name) for name in names)
 
     silent = {place(record) for record in forecasts if record.get("answers") is False}
-    return [
-        {**record, "flags": [*record["flags"], NOT_ANSWERING]}
-        if place(record) in silent
-        else record
-        for record in metrics
-    ]
+    flagged = []
+    for record in metrics:
+        if place(record) in silent:
+            record = {**record, "flags": [*record["flags"], NOT_ANSWERING]}
+        flagged.append(record)
+    return flagged
 
 
 # --- 3. intervals of single texts ---------------------------------------------------------------
@@ -404,10 +407,13 @@ def coverage_record(
     intervals' width."""
     low, high, _ = text_intervals(scores, human, clusters, scale)
     rated = np.isfinite(human) & np.isfinite(low)
-    inside = ((low - _ROUNDING <= human) & (human <= high + _ROUNDING))[rated]
+    inside = (low - _ROUNDING <= human) & (human <= high + _ROUNDING)
     clusters = clusters.at(rated)
     needed = 2 * round(LEVEL / (1 - LEVEL))
-    figures = {"coverage": clusters.mean(1.0 * inside), "width": clusters.mean((high - low)[rated])}
+    figures = {
+        "coverage": clusters.mean(1.0 * inside[rated]),
+        "width": clusters.mean((high - low)[rated]),
+    }
     reason = None
     if not rated.any():
         reason = "No coverage: no rated text has an interval."
@@ -444,18 +450,19 @@ def text_intervals(
     """
     group = clusters.number
     rated = np.isfinite(scores) & np.isfinite(human)
+    distance = np.abs(human - scores)
+    # 1. halves of the groups; rated groups are dealt first
     order = np.random.default_rng([clusters.seed, 2]).permutation(clusters.count)
-    # rated groups are dealt first
-    order = order[np.argsort(~np.isin(order, group[rated]), kind="stable")]
+    unrated = ~np.isin(order, group[rated])
+    order = order[np.argsort(unrated, kind="stable")]
     half = np.empty(clusters.count, dtype=np.int64)
     half[order] = np.arange(clusters.count) % 2
-    split = half[group]
+    split = half[group]  # [N]
+    # 2. the margin of each half by the other
     margin = np.full(len(scores), np.nan)
     for side in (0, 1):
         taught = rated & (split != side)
-        margin[split == side] = conformal_quantile(
-            np.abs(human - scores)[taught], group[taught], LEVEL
-        )
+        margin[split == side] = conformal_quantile(distance[taught], group[taught], LEVEL)
     return np.clip(scores - margin, *scale), np.clip(scores + margin, *scale), split
 
 
@@ -474,6 +481,7 @@ def conformal_quantile(scores: np.ndarray, group: np.ndarray, level: float) -> f
     """
     _, number, sizes = np.unique(group, return_inverse=True, return_counts=True)
     order = np.argsort(scores, kind="stable")
-    reached = (1 / sizes[number[order]]).cumsum()
+    weights = 1 / sizes[number[order]]
+    reached = weights.cumsum()
     place = np.searchsorted(reached, level * (len(sizes) + 1) - _ROUNDING)
     return float(scores[order[place]]) if place < len(order) else float("inf")

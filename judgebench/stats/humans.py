@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -52,6 +51,13 @@ texts makes of them, see `scores.cross_fitted`."""
 
 _DIGITS = 12  # of the ratings' spread, to which means are rounded: those equal in truth must tie
 _MEANS = "several ratings of a text, and only one, or their mean, is known."
+_NO_SCORES = {
+    RAW: "The humans' scale is unknown, so that scores of a range cannot be mapped to it.",
+    CALIBRATED: (
+        "No calibrated scores: they take rated texts of two groups, to learn from one and to score "
+        "the other."
+    ),
+}
 
 POINTS_FIGURES = ("bias", "mae", "exact", "adjacent", "kappa", "icc")
 """Figures of agreement in points: mean of judge less human; mean distance; share of texts with the
@@ -60,6 +66,7 @@ same category, and with the same or a neighboring one; quadratic weighted kappa;
 _CORRECTED = ("kappa", "icc")  # for chance: their intervals are those of `with_agreement_interval`
 _COLUMNS = 12  # numbers of a pair and text that are added up
 _HALF = 1e-9  # means of raters carry rounding errors; a half must stay a half
+_VARIES = _HALF * _HALF  # a variance that is more than rounding
 
 
 # --- one rater and the others -------------------------------------------------------------------
@@ -77,10 +84,11 @@ def means_of_others(ratings: np.ndarray) -> np.ndarray:
     if not rated.any():
         return np.full(ratings.shape, np.nan)
     low = np.nanmin(ratings)
-    spread = np.nanmax(ratings) - np.nanmin(ratings)
+    spread = np.nanmax(ratings) - low
     scaled = np.where(rated, (ratings - low) / (spread or 1.0), 0.0)
-    others = rated.sum(axis=1, keepdims=True) - 1
-    means = divided(scaled.sum(axis=1, keepdims=True) - scaled, np.where(rated, others, 0))
+    sums = scaled.sum(axis=1, keepdims=True) - scaled  # of the others [N, R]
+    counts = rated.sum(axis=1, keepdims=True) - 1
+    means = divided(sums, np.where(rated, counts, 0))
     return low + np.round(means, _DIGITS) * spread
 
 
@@ -139,19 +147,17 @@ class Panel:
         """[1 + B] of a judge's finite scores [N], as `ceiling`: for each rater the judge's rho with
         the mean of the others, on that rater's texts, with the same weights. Resamples are those of
         `ceiling`, so that differences are paired."""
-        return self._agreement(
-            np.broadcast_to(np.asarray(scores, dtype=np.float64)[:, None], self.ratings.shape)
-        )
+        column = np.asarray(scores, dtype=np.float64)[:, None]
+        return self._agreement(np.broadcast_to(column, self.ratings.shape))
 
     def _agreement(self, sides: np.ndarray) -> np.ndarray:
         def rho(column: int, rows: np.ndarray) -> np.ndarray:
             side = sides[rows, column]
+            others = self.others[rows, column]
             clusters = self.clusters
             if is_constant(side):
                 return np.zeros(len(clusters.weights))
-            pairs = DistinctPairs(
-                side, self.others[rows, column], clusters.number[rows], clusters.count
-            )
+            pairs = DistinctPairs(side, others, clusters.number[rows], clusters.count)
             return pairs.spearman(clusters.weights)
 
         return self.over_raters(rho)
@@ -164,7 +170,8 @@ class Panel:
         for column in self.counted:
             rows = ~np.isnan(self.others[:, column])
             values = figure(column, rows)
-            undefined = np.isnan(values).any(axis=tuple(range(values.ndim - 1)))
+            outer_axes = tuple(range(values.ndim - 1))
+            undefined = np.isnan(values).any(axis=outer_axes)  # [1 + B]
             texts = np.where(undefined, 0.0, self.clusters.sums(1.0 * rows))
             total = total + texts * np.nan_to_num(values)
             mass = mass + texts
@@ -178,13 +185,14 @@ def panels_of(
     `scores.ratings_of`."""
     panels = dict[tuple[str, str], Panel]()
     dimensions = set(ratings["dimension"])
-    for cell, rows in scores.cells.items():
-        if cell.dimension in dimensions and (cell.dimension, cell.split) not in panels:
-            names, groups = (scores.columns[name][rows] for name in ("example_id", "group_id"))
-            table, _ = ratings_of(ratings, cell.dimension, names.tolist())
-            panels[cell.dimension, cell.split] = Panel(
-                table, Clusters.of(groups, resamples, seed), names.tolist()
-            )
+    for cell in scores.cells:
+        key = (cell.dimension, cell.split)
+        if cell.dimension not in dimensions or key in panels:
+            continue
+        part = scores.part(cell)
+        names = part["example_id"].tolist()
+        table, _ = ratings_of(ratings, cell.dimension, names)
+        panels[key] = Panel(table, Clusters.of(part["group_id"], resamples, seed), names)
     return panels
 
 
@@ -194,11 +202,10 @@ def raters_agreement(ratings: pd.DataFrame) -> dict[str, dict[str, float]]:
     agreement = {}
     for dimension, part in ratings.groupby("dimension", sort=False):
         table, _ = ratings_of(part, str(dimension), list(dict.fromkeys(part["example_id"])))
-        if (alpha := krippendorff_alpha(table)) is not None:
-            agreement[str(dimension)] = {
-                "alpha": alpha,
-                "spearman": mean_pairwise_spearman(table) or 0.0,
-            }
+        alpha = krippendorff_alpha(table)
+        if alpha is not None:
+            rho = mean_pairwise_spearman(table) or 0.0
+            agreement[str(dimension)] = {"alpha": alpha, "spearman": rho}
     return agreement
 
 
@@ -220,19 +227,21 @@ def human_records(
             reason = "No interval: there is one group, and resampling takes at least two."
         categories = None if ends is None else categories_of(panel.ratings, ends)
         agreement = agreement_record(panel.ratings, panel.of_texts)
-        records.append(
-            {"dataset": dataset, "dimension": dimension, "split": split, "texts": int(rated.sum())}
-            | {"groups": panel.of_texts.at(rated).count, "raters": int(shared.any(axis=0).sum())}
-            | {"ratings_per_text": float(shared.sum() / rated.sum()) if rated.any() else None}
-            | with_intervals({"ceiling": panel.ceiling})
-            | {
-                "raters_counted": len(panel.counted),
-                "alpha": agreement["alpha_interval"],
-                "reason": reason,
-            }
-            | agreement
-            | rater_points_record(panel.ratings, panel.of_texts, categories)
-        )
+        record: dict[str, Any] = {
+            "dataset": dataset,
+            "dimension": dimension,
+            "split": split,
+            "texts": int(rated.sum()),
+            "groups": panel.of_texts.at(rated).count,
+            "raters": int(shared.any(axis=0).sum()),
+            "ratings_per_text": float(shared.sum() / rated.sum()) if rated.any() else None,
+        }
+        record |= with_intervals({"ceiling": panel.ceiling})
+        record["raters_counted"] = len(panel.counted)
+        record["alpha"] = agreement["alpha_interval"]
+        record["reason"] = reason
+        record |= agreement
+        records.append(record | rater_points_record(panel.ratings, panel.of_texts, categories))
     return records
 
 
@@ -247,31 +256,28 @@ def beside_raters(
     completed = []
     for record in map(dict, records):
         panel = panels.get((record["dimension"], record["split"]))
-        if (
-            panel is not None
-            and panel.missing is None
-            and (record["level"], record["attack"]) == ("dataset", CLEAN)
-        ):
-            rows = scores.answered.part(Cell.of(record))
-            every = scores.cells[Cell.of(record)]
-            score_of = dict(zip(rows["example_id"].tolist(), rows["score"].tolist(), strict=True))
-            values = np.array([score_of.get(name, np.nan) for name in panel.names])
-            record |= unknown(("spearman_others", "humans_difference"))
-            read = np.isfinite(values)
-            if not read.all() and set(panel.names) <= set(
-                scores.columns["example_id"][every].tolist()
-            ):
-                panel = Panel(panel.ratings[read], panel.of_texts.at(read))
-                values = values[read]
-            if np.isfinite(values).all() and panel.missing is None:
-                agreement = panel.agreement(values)
-                figures = {
-                    "spearman_others": agreement,
-                    "humans_difference": agreement - panel.ceiling,
-                }
-                record |= with_intervals(figures)
+        clean = record["level"] == "dataset" and record["attack"] == CLEAN
+        if clean and panel is not None and panel.missing is None:
+            record |= _with_panel(scores, Cell.of(record), panel)
         completed.append(record)
     return completed
+
+
+def _with_panel(scores: Scores, cell: Cell, panel: Panel) -> dict[str, float | None]:
+    """The keys of `beside_raters` of one cell."""
+    part = scores.answered.part(cell)
+    score_of = dict(zip(part["example_id"].tolist(), part["score"].tolist(), strict=True))
+    values = np.array([score_of.get(name, np.nan) for name in panel.names])
+    read = np.isfinite(values)
+    asked = scores.part(cell)["example_id"].tolist()
+    if not read.all() and set(panel.names) <= set(asked):
+        panel = Panel(panel.ratings[read], panel.of_texts.at(read))
+        values = values[read]
+    if not np.isfinite(values).all() or panel.missing is not None:
+        return unknown(("spearman_others", "humans_difference"))
+    agreement = panel.agreement(values)
+    difference = agreement - panel.ceiling
+    return with_intervals({"spearman_others": agreement, "humans_difference": difference})
 
 
 # --- agreement in points ------------------------------------------------------------------------
@@ -314,37 +320,58 @@ def pair_figures(
         >>> {name: round(float(values[0, 0]), 3) for name, values in figures.items()}
         {'bias': -0.667, 'mae': 0.667, 'exact': 0.333, 'adjacent': 1.0, 'kappa': 0.857, 'icc': 0.9}
     """
+    # 1. columns [N, P], of which texts without a pair are 0, and whose numbers are small
     scored = np.isfinite(judge) & np.isfinite(human)
     apart = np.where(scored, judge - human, 0.0)
-    center = np.where(scored, human, 0.0).sum(axis=0) / np.maximum(scored.sum(axis=0), 1)
-    x, y = (np.where(scored, side - center, 0.0) for side in (judge, human))
-    columns = [1.0 * scored, apart, np.abs(apart), x, y, x * x, y * y, apart * apart]
+    texts = np.maximum(scored.sum(axis=0), 1)
+    center = np.where(scored, human, 0.0).sum(axis=0) / texts
+    x = np.where(scored, judge - center, 0.0)
+    y = np.where(scored, human - center, 0.0)
+    columns = {
+        "mass": 1.0 * scored,
+        "bias": apart,
+        "mae": np.abs(apart),
+        "x": x,
+        "y": y,
+        "xx": x * x,
+        "yy": y * y,
+        "squared": apart * apart,
+    }
     if categories is not None:
-        places = [
-            np.where(scored, nearest_category(side, categories), 0) for side in (judge, human)
-        ]
-        steps = np.abs(places[0] - places[1])
-        columns += [1.0 * (scored & (steps == 0)), 1.0 * (scored & (steps <= 1))]
-    # means over texts, of all columns in one sum
-    sums = np.split(clusters.sums(np.hstack(columns)), len(columns), axis=1)
+        steps = nearest_category(judge, categories) - nearest_category(human, categories)
+        columns["exact"] = 1.0 * (scored & (steps == 0))
+        columns["adjacent"] = 1.0 * (scored & (np.abs(steps) <= 1))
+    # 2. means over texts [1 + B, P], of all columns in one sum
+    sums = np.split(clusters.sums(np.hstack(list(columns.values()))), len(columns), axis=1)
     mass = sums[0]
-    _, bias, mae, of_x, of_y, square_x, square_y, squared, *shares = (
-        divided(part, mass) for part in sums
-    )
-    exact, adjacent = shares or [np.full(mass.shape, np.nan)] * 2
-    # kappa: of one text judge and human are constants, so that chance and distance are the same
-    chance = square_x + square_y - 2 * of_x * of_y
-    kappa = 1 - divided(squared, np.where((chance > _HALF * _HALF) & (mass > 1), chance, 0.0))
-    # ICC(2,1) of the same two, by Shrout and Fleiss (1979): sums of squares, each divided by the
+    means = {name: divided(part, mass) for name, part in zip(columns, sums, strict=True)}
+    unknown_share = np.full(mass.shape, np.nan)
+    of_x = means["x"]
+    of_y = means["y"]
+    squares = means["xx"] + means["yy"]
+    squared = means["squared"]
+    # 3. kappa: of one text judge and human are constants, so that chance and distance are the same
+    chance = squares - 2 * of_x * of_y
+    kappa = 1 - divided(squared, np.where((chance > _VARIES) & (mass > 1), chance, 0.0))
+    # 4. ICC(2,1) of the same two, by Shrout and Fleiss (1979): sums of squares, each divided by the
     # texts
     several = np.where(mass > 1, mass, np.nan)
+    unbiased = several / (several - 1)
     between = (of_x - of_y) ** 2 / 2
-    total = square_x + square_y - (of_x + of_y) ** 2 / 2
-    rest = np.maximum(squared / 2 - between, 0.0)
-    of_texts, rest = (several / (several - 1) * part for part in (total - between - rest, rest))
+    total = squares - (of_x + of_y) ** 2 / 2
+    residual = np.maximum(squared / 2 - between, 0.0)
+    of_texts = unbiased * (total - between - residual)
+    rest = unbiased * residual
     below = of_texts + rest + 2 * (several * between - rest) / several
-    icc = divided(of_texts - rest, np.where((total > _HALF * _HALF) & (below > 0), below, 0.0))
-    return dict(zip(POINTS_FIGURES, (bias, mae, exact, adjacent, kappa, icc), strict=True))
+    icc = divided(of_texts - rest, np.where((total > _VARIES) & (below > 0), below, 0.0))
+    return {
+        "bias": means["bias"],
+        "mae": means["mae"],
+        "exact": means.get("exact", unknown_share),
+        "adjacent": means.get("adjacent", unknown_share),
+        "kappa": kappa,
+        "icc": icc,
+    }
 
 
 def single_figures(
@@ -354,24 +381,30 @@ def single_figures(
     a rater [N, R] of their figures, weighted by texts; a pair whose figure is NaN stays out. Where
     both are the same array, raters meet each other, never themselves, and in both directions: their
     bias is 0."""
-    raters = judges is ratings
+    among_raters = judges is ratings
     rows = len(clusters.weights)
-    pairs = [
-        (i, k)
-        for i in range(judges.shape[1])
-        for k in range(i + 1 if raters else 0, ratings.shape[1])
-    ]
-    total, mass = ({name: np.zeros(rows) for name in POINTS_FIGURES} for _ in range(2))
-    for here in chunks(len(pairs), _COLUMNS * max(rows, len(ratings))):
-        first, second = (list(side) for side in zip(*pairs[here], strict=True))
-        sides = judges[:, first], ratings[:, second]
-        texts = clusters.sums(1.0 * (np.isfinite(sides[0]) & np.isfinite(sides[1])))
-        for name, values in pair_figures(*sides, clusters, categories).items():
+    # 1. pairs of a judge and a rater, a column each
+    judge_columns, rater_columns = np.indices((judges.shape[1], ratings.shape[1])).reshape(2, -1)
+    if among_raters:
+        once = judge_columns < rater_columns
+        judge_columns = judge_columns[once]
+        rater_columns = rater_columns[once]
+    # 2. sums over the pairs, weighted by texts [1 + B]
+    total = {name: np.zeros(rows) for name in POINTS_FIGURES}
+    mass = {name: np.zeros(rows) for name in POINTS_FIGURES}
+    for part in chunks(len(judge_columns), _COLUMNS * max(rows, len(ratings))):
+        judge = judges[:, judge_columns[part]]
+        rater = ratings[:, rater_columns[part]]
+        texts = clusters.sums(1.0 * (np.isfinite(judge) & np.isfinite(rater)))  # [1 + B, pairs]
+        for name, values in pair_figures(judge, rater, clusters, categories).items():
             counted = np.isfinite(values) & (texts > 0)
-            total[name] += np.where(counted, texts * np.nan_to_num(values), 0.0).sum(axis=1)
+            weighted = texts * np.nan_to_num(values)
+            total[name] += np.where(counted, weighted, 0.0).sum(axis=1)
             mass[name] += np.where(counted, texts, 0.0).sum(axis=1)
     figures = {name: divided(total[name], mass[name]) for name in POINTS_FIGURES}
-    return figures | ({"bias": 0.0 * figures["bias"]} if raters else {})
+    if among_raters:
+        figures["bias"] = 0.0 * figures["bias"]
+    return figures
 
 
 def points_record(
@@ -393,30 +426,27 @@ def points_record(
     ratings = ratings[used]
     clusters = with_jackknife(clusters.at(used))
     human = np.nanmean(ratings, axis=1)[:, None] if len(ratings) else scores
-    with_mean = {
-        name: values[:, 0]
-        for name, values in pair_figures(scores, human, clusters, categories).items()
-    }
-    record: dict[str, Any] = {"texts": len(scores), "groups": clusters.count} | _intervals(
-        "", with_mean, clusters
-    )
-    record |= _intervals("single_", single_figures(scores, ratings, clusters, categories), clusters)
+    with_mean = pair_figures(scores, human, clusters, categories)  # each [1 + B + J, 1]
+    with_mean = {name: values[:, 0] for name, values in with_mean.items()}
+    single = single_figures(scores, ratings, clusters, categories)
+    record: dict[str, Any] = {"texts": len(scores), "groups": clusters.count}
+    record |= _intervals("", with_mean, clusters)
+    record |= _intervals("single_", single, clusters)
+    reasons = []
     if not len(scores):
-        return record | {
-            "points_reason": "No agreement in points: no text has a score and a rating."
-        }
-    reasons = {
-        "No exact or adjacent agreement: the scale is no list of categories.": categories is None,
-        "No kappa: judge and humans always say the same one number, or there is one text.": record[
-            "kappa"
-        ]
-        is None,
-        "No ICC: neither judge nor humans vary over texts.": record["icc"] is None,
-        "No intervals: there is one group, and resampling takes at least two.": clusters.count < 2,
-    }
-    return record | {
-        "points_reason": " ".join(reason for reason, holds in reasons.items() if holds) or None
-    }
+        reason = "No agreement in points: no text has a score and a rating."
+        return record | {"points_reason": reason}
+    if categories is None:
+        reasons.append("No exact or adjacent agreement: the scale is no list of categories.")
+    if record["kappa"] is None:
+        reasons.append(
+            "No kappa: judge and humans always say the same one number, or there is one text."
+        )
+    if record["icc"] is None:
+        reasons.append("No ICC: neither judge nor humans vary over texts.")
+    if clusters.count < 2:
+        reasons.append("No intervals: there is one group, and resampling takes at least two.")
+    return record | {"points_reason": " ".join(reasons) or None}
 
 
 def rater_points_record(
@@ -440,9 +470,8 @@ def _intervals(
     for name, values in figures.items():
         resampled, left_out = resampled_and_left_out(values, clusters)
         if name in _CORRECTED:
-            record |= with_agreement_interval(
-                f"{kind}{name}", left_out if clusters.resamples else values[:1]
-            )
+            jackknifed = left_out if clusters.resamples else values[:1]
+            record |= with_agreement_interval(f"{kind}{name}", jackknifed)
         else:
             record |= clusters.record({f"{kind}{name}": resampled})
     return record
@@ -455,77 +484,76 @@ def beside_humans_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]
     """The records of worth/beside_humans.json: two a judge, decoding and range, `RAW` and
     `CALIBRATED`; assistants, which serve a pair and are no judges, are left out."""
     records = []
-    for sample, kind in product(
-        (sample for sample in samples if sample.cell.judge != "assistant"), (RAW, CALIBRATED)
-    ):
+    for sample in samples:
+        if sample.cell.judge == "assistant":
+            continue
         nothing = np.full(len(sample.scores), np.nan)
-        scores = sample.calibrated
+        scores = nothing if sample.scale is None else sample.on_scale
+        records.append(_beside_humans(sample, RAW, scores, nothing))
         unseen = sample.calibrated_unseen
-        if kind == RAW:
-            scores = nothing if sample.scale is None else sample.on_scale
-            unseen = nothing
-        clusters = sample.clusters
-        human = sample.human
-        missing = None
-        if not np.isfinite(scores).any():
-            missing = (
-                "No calibrated scores: they take rated texts of two groups, to learn from one and "
-                "to score the other."
-            )
-            if kind == RAW:
-                missing = (
-                    "The humans' scale is unknown, so that scores of a range cannot be mapped to "
-                    "it."
-                )
-        # in points
-        points = points_record(scores, sample.ratings, clusters, sample.categories)
-        reasons = [missing or points["points_reason"]]
-        if not sample.raters:
-            points |= unknown([f"single_{name}" for name in POINTS_FIGURES])
-            reasons.append(f"Figures with one rater take {_MEANS}")
-        record = (
-            sample.head
-            | {"scores": kind}
-            | points
-            | {"points_reason": " ".join(filter(None, reasons)) or None}
-        )
-        # what calibration saves of the error, text by text, and the error of the one best score for
-        # all texts
-        rated = np.isfinite(scores) & np.isfinite(human)
-        record |= unknown(["mae_saved"]) | {"mae_constant": None, "better_scores": None}
-        record |= unknown(["constant_saved"]) | {"constant_mae": None}
-        if kind == CALIBRATED and sample.scale is not None and rated.any():
-            saved = np.abs(sample.on_scale - human) - np.abs(scores - human)
-            part = clusters.at(rated)
-            record |= part.record({"mae_saved": part.mean(saved[rated])})
-            record["mae_constant"] = float(np.abs(human - np.median(human[rated]))[rated].mean())
-            raw_is_better = _raw_is_better(sample, rated)
-            record["better_scores"] = RAW if raw_is_better else CALIBRATED
-        if sample.scale is not None and rated.any():
-            ratings = sample.ratings[rated]
-            part = clusters.at(rated)
-            best = np.full(len(ratings), np.nanmedian(ratings))
-            constant, error = (_distance(values, ratings, part) for values in (best, scores[rated]))
-            record |= part.record({"constant_saved": constant - error})
-            record["constant_mae"] = float(constant[0])
-        # what scores explain
-        record |= explained_record(sample, scores, sample.groups)
-        record |= explained_record(sample, unseen, sample.systems, "_unseen")
-        # as a rater
-        tested = scores if sample.categories is None else rounded(scores, sample.categories)
-        test = alternative_record(tested, sample.ratings, clusters)
-        reason = missing or (
-            test["alternative_reason"] if sample.raters else f"The test takes {_MEANS}"
-        )
-        test["raters"] = [
-            {"rater": sample.raters[rater.pop("column")]} | rater for rater in test["raters"]
-        ]
-        record |= test | {"alternative_reason": reason} | unknown(["tested_spearman_others"])
-        panel = Panel(sample.ratings, clusters)
-        if panel.missing is None and np.isfinite(tested).all():
-            record |= with_intervals({"tested_spearman_others": panel.agreement(tested)})
-        records.append(record)
+        records.append(_beside_humans(sample, CALIBRATED, sample.calibrated, unseen))
     return records
+
+
+def _beside_humans(
+    sample: JudgeScores, kind: str, scores: np.ndarray, unseen: np.ndarray
+) -> dict[str, Any]:
+    """The record of one kind of scores [N] on the humans' scale; unseen: [N] those that texts of
+    other systems teach, NaN where there are none."""
+    missing = None
+    if not np.isfinite(scores).any():
+        missing = _NO_SCORES[kind]
+    # 1. in points
+    points = points_record(scores, sample.ratings, sample.clusters, sample.categories)
+    reason = missing or points["points_reason"]
+    if not sample.raters:
+        points |= unknown([f"single_{name}" for name in POINTS_FIGURES])
+        reason = " ".join(filter(None, [reason, f"Figures with one rater take {_MEANS}"]))
+    record = sample.head | {"scores": kind} | points | {"points_reason": reason}
+    # 2. compared with the other scores, and with a constant
+    record |= _saved_record(sample, kind, scores)
+    # 3. what scores explain
+    record |= explained_record(sample, scores, sample.groups)
+    record |= explained_record(sample, unseen, sample.systems, "_unseen")
+    # 4. as a rater
+    tested = scores if sample.categories is None else rounded(scores, sample.categories)
+    test = alternative_record(tested, sample.ratings, sample.clusters)
+    raters = []
+    for row in test["raters"]:
+        raters.append({"rater": sample.raters[row.pop("column")]} | row)
+    test["raters"] = raters
+    reason = test["alternative_reason"] if sample.raters else f"The test takes {_MEANS}"
+    record |= test | {"alternative_reason": missing or reason}
+    record |= unknown(["tested_spearman_others"])
+    panel = Panel(sample.ratings, sample.clusters)
+    if panel.missing is None and np.isfinite(tested).all():
+        record |= with_intervals({"tested_spearman_others": panel.agreement(tested)})
+    return record
+
+
+def _saved_record(sample: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, Any]:
+    """What calibration saves of the error, text by text, and which scores are better; and what
+    scores [N] save of the error of the one best score for all texts."""
+    rated = np.isfinite(scores) & np.isfinite(sample.human)
+    record: dict[str, Any] = unknown(["mae_saved"]) | {"mae_constant": None, "better_scores": None}
+    record |= unknown(["constant_saved"]) | {"constant_mae": None}
+    if sample.scale is None or not rated.any():
+        return record
+    clusters = sample.clusters.at(rated)
+    scores = scores[rated]
+    if kind == CALIBRATED:
+        human = sample.human[rated]
+        saved = np.abs(sample.on_scale[rated] - human) - np.abs(scores - human)
+        record |= clusters.record({"mae_saved": clusters.mean(saved)})
+        record["mae_constant"] = float(np.abs(human - np.median(human)).mean())
+        record["better_scores"] = RAW if _raw_is_better(sample, rated) else CALIBRATED
+    ratings = sample.ratings[rated]
+    best = np.full(len(ratings), np.nanmedian(ratings))
+    constant = _distance(best, ratings, clusters)
+    saved = constant - _distance(scores, ratings, clusters)
+    record |= clusters.record({"constant_saved": saved})
+    record["constant_mae"] = float(constant[0])
+    return record
 
 
 def _distance(scores: np.ndarray, ratings: np.ndarray, clusters: Clusters) -> np.ndarray:
@@ -538,10 +566,11 @@ def _distance(scores: np.ndarray, ratings: np.ndarray, clusters: Clusters) -> np
 def _raw_is_better(sample: JudgeScores, rated: np.ndarray) -> bool:
     """True where raw scores are nearer to single ratings than calibrated ones, with each fifth of
     the articles left out, too."""
-    parts = sample.clusters.at(rated).fifths
-    both = sample.on_scale, sample.calibrated
-    raw, fitted = (_distance(scores[rated], sample.ratings[rated], parts) for scores in both)
-    return bool((raw < fitted).all())
+    fifths = sample.clusters.at(rated).fifths
+    ratings = sample.ratings[rated]
+    raw = _distance(sample.on_scale[rated], ratings, fifths)
+    calibrated = _distance(sample.calibrated[rated], ratings, fifths)
+    return bool((raw < calibrated).all())
 
 
 def explained_record(
@@ -554,15 +583,19 @@ def explained_record(
     rmse: root mean square distance from the humans' mean; rmse_constant: that of the mean rating;
     r2: 1 less the ratio of their squares; with `end` in their names. None without scores or scale.
     """
-    constant = cross_fitted(sample.scores, sample.human, left_out, "constant", seed=sample.seed)
-    rated = np.isfinite(scores) & np.isfinite(constant) & np.isfinite(sample.human)
+    rmse = f"rmse{end}"
+    r2 = f"r2{end}"
+    rmse_constant = f"rmse_constant{end}"
+    human = sample.human
+    constant = cross_fitted(sample.scores, human, left_out, "constant", seed=sample.seed)
+    rated = np.isfinite(scores) & np.isfinite(constant) & np.isfinite(human)
     if sample.scale is None or not rated.any():
-        return unknown([f"rmse{end}", f"r2{end}"]) | {f"rmse_constant{end}": None}
+        return unknown([rmse, r2]) | {rmse_constant: None}
     clusters = sample.clusters.at(rated)
-    errors, spread = (
-        clusters.mean((values - sample.human)[rated] ** 2) for values in (scores, constant)
-    )
-    record = clusters.record(
-        {f"rmse{end}": np.sqrt(errors), f"r2{end}": 1 - divided(errors, spread)}
-    )
-    return record | {f"rmse_constant{end}": float(np.sqrt(spread[0]))}
+    squares = (scores - human)[rated] ** 2
+    squares_constant = (constant - human)[rated] ** 2
+    errors = clusters.mean(squares)  # [1 + B]
+    spread = clusters.mean(squares_constant)
+    record = clusters.record({rmse: np.sqrt(errors), r2: 1 - divided(errors, spread)})
+    record[rmse_constant] = float(np.sqrt(spread[0]))
+    return record

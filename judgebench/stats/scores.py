@@ -8,8 +8,6 @@ and the log-probabilities of its texts.
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -52,9 +50,10 @@ class Cell(NamedTuple):
     @property
     def named(self) -> dict[str, Any]:
         """By the names of the columns; `LABELS` only where the range has some."""
-        return dict(zip(CELL, self, strict=False)) | (
-            {LABELS: self.range_labels} if self.range_labels else {}
-        )
+        columns = dict(zip(CELL, self, strict=False))
+        if self.range_labels:
+            columns[LABELS] = self.range_labels
+        return columns
 
     @property
     def range(self) -> ScoreRange:
@@ -137,9 +136,8 @@ class Scores:
         columns = {name: np.asarray(table[name]) for name in (*COLUMNS, *COMPARED) if name in table}
         count = len(columns["score"])
         labels = table[LABELS] if LABELS in table else [""] * count
-        columns[LABELS] = np.asarray(
-            [text if isinstance(text, str) else "" for text in labels], dtype=object
-        )
+        labels = [text if isinstance(text, str) else "" for text in labels]
+        columns[LABELS] = np.asarray(labels, dtype=object)
         if len({len(column) for column in columns.values()}) > 1:
             lengths = {name: len(column) for name, column in columns.items()}
             raise ValueError(f"scores: columns of different lengths {lengths}")
@@ -150,21 +148,21 @@ class Scores:
             )
         # 2. cells: rows come in long runs of one cell, and only where a run starts does its cell
         # need to be read
-        differs = np.ones(count, dtype=bool)
-        differs[1:] = False
-        for column in (columns[name] for name in (*CELL, LABELS)):
+        cell_columns = [columns[name] for name in (*CELL, LABELS)]
+        differs = np.arange(count) == 0
+        for column in cell_columns:
             unlike = np.asarray(column[1:] != column[:-1], dtype=bool)
             if column.dtype.kind == "f":
                 unlike &= ~(np.isnan(column[1:]) & np.isnan(column[:-1]))
             differs[1:] |= unlike
         starts = np.flatnonzero(differs)
         runs: dict[Cell, list[np.ndarray]] = {}
-        keys = zip(*(columns[name][starts].tolist() for name in (*CELL, LABELS)), strict=True)
-        for key, rows in zip(keys, np.split(np.arange(count), starts[1:]), strict=False):
-            cell = Cell._make(
-                None if isinstance(value, float) and math.isnan(value) else value for value in key
-            )
-            runs.setdefault(cell, []).append(rows)
+        keys = zip(*[column[starts].tolist() for column in cell_columns], strict=True)
+        parts = np.split(np.arange(count), starts[1:])
+        for key, rows in zip(keys, parts, strict=False):
+            # NaN differs from itself, so that it cannot be part of a key
+            known = [None if value != value else value for value in key]
+            runs.setdefault(Cell._make(known), []).append(rows)
         cells = {cell: np.concatenate(parts) for cell, parts in runs.items()}
         for cell, rows in cells.items():
             if len(set(columns["example_id"][rows].tolist())) < len(rows):
@@ -189,10 +187,10 @@ class Scores:
         if self.compares:
             return self
         read = self.columns["status"] != FAILED
-        return replace(
-            self,
-            cells={cell: rows[read[rows] | ~read[rows].any()] for cell, rows in self.cells.items()},
-        )
+        cells = {}
+        for cell, rows in self.cells.items():
+            cells[cell] = rows[read[rows]] if read[rows].any() else rows
+        return replace(self, cells=cells)
 
     @cached_property
     def split(self) -> str:
@@ -214,27 +212,35 @@ def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[ScoreRange, C
     so they are None there; only where one range holds several settings of a judge and decoding is
     each a series of its own.
     """
+    # 1. judges and decodings of each range
+    by_judge: dict[tuple[Any, ...], dict[ScoreRange, list[Cell]]] = {}
     listed = list(dict.fromkeys(cells))
-    settings = Counter((cell.range, cell.table, cell.judge, cell.decoding) for cell in listed)
-    several = {key[1:] for key, count in settings.items() if count > 1}
+    for cell in listed:
+        ranges = by_judge.setdefault(_judge_key(cell), {})
+        ranges.setdefault(cell.range, []).append(cell)
+    # 2. by their settings as well, where one range holds several
     series: dict[tuple[Any, ...], dict[ScoreRange, Cell]] = {}
     for cell in listed:
-        knobs = cell.knobs if (cell.table, cell.judge, cell.decoding) in several else (None, None)
-        series.setdefault((*cell.table, cell.judge, cell.decoding, *knobs), {})[cell.range] = cell
+        key = _judge_key(cell)
+        several = any(len(part) > 1 for part in by_judge[key].values())
+        knobs = cell.knobs if several else (None, None)
+        series.setdefault((*key, *knobs), {})[cell.range] = cell
     return series
+
+
+def _judge_key(cell: Cell) -> tuple[Any, ...]:
+    return (*cell.table, cell.judge, cell.decoding)
 
 
 def shared(parts: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
     """The rows of parts of a table whose examples all parts have, in one order."""
     names = [part["example_id"].astype(str) for part in parts]
     common = reduce(np.intersect1d, names)
-    rows = (
-        np.intersect1d(side, common, assume_unique=True, return_indices=True)[1] for side in names
-    )
-    return [
-        {name: column[at] for name, column in part.items()}
-        for part, at in zip(parts, rows, strict=True)
-    ]
+    selected = []
+    for part, side in zip(parts, names, strict=True):
+        _, rows, _ = np.intersect1d(side, common, assume_unique=True, return_indices=True)
+        selected.append({name: column[rows] for name, column in part.items()})
+    return selected
 
 
 def stand_ins(
@@ -257,14 +263,22 @@ def stand_ins(
         >>> worst.tolist(), best.round(2).tolist()
         ([2.0, 4.0, 3.0, 1.0, 5.0], [2.0, 4.0, 3.0, 3.67, 2.33])
     """
+    rated = np.isfinite(human)
+    # 1. the opposite end
     middle = (score_range.minimum + score_range.maximum) / 2
-    side = np.nan_to_num(np.sign(human - np.nanmean(human)))
+    above_mean = human - np.nanmean(human)
+    side = np.nan_to_num(np.sign(above_mean))
     opposite = middle - side * (score_range.maximum - middle)
-    ratings = np.sort(human[answered & np.isfinite(human)])
-    below, upto = (np.searchsorted(ratings, human, end) for end in ("left", "right"))
-    rank = np.where(np.isfinite(human), (below + upto) / (2 * max(1, len(ratings))), 0.5)
+    # 2. the same rank
+    ratings = np.sort(human[answered & rated])
+    below = np.searchsorted(ratings, human, "left")
+    upto = np.searchsorted(ratings, human, "right")
+    rank = (below + upto) / (2 * max(1, len(ratings)))
+    rank = np.where(rated, rank, 0.5)
     alike = np.quantile(scores[answered], rank)
-    return np.where(answered, scores, opposite), np.where(answered, scores, alike)
+    worst = np.where(answered, scores, opposite)
+    best = np.where(answered, scores, alike)
+    return worst, best
 
 
 # --- beside humans ------------------------------------------------------------------------------
@@ -309,9 +323,8 @@ def on_scale(scores: np.ndarray, score_range: ScoreRange, scale: tuple[float, fl
         [1.0, 2.5, 5.0]
     """
     low, high = scale
-    share = (np.asarray(scores, dtype=np.float64) - score_range.minimum) / (
-        score_range.maximum - score_range.minimum
-    )
+    width = score_range.maximum - score_range.minimum
+    share = (np.asarray(scores, dtype=np.float64) - score_range.minimum) / width
     return low + share * (high - low)
 
 
@@ -334,7 +347,9 @@ def isotonic_means(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
             weight = mass + weight
             many = many + number
         blocks.append((mean, weight, many))
-    return np.repeat([mean for mean, _, _ in blocks], [many for _, _, many in blocks])
+    means_of_blocks = [mean for mean, _, _ in blocks]
+    sizes = [many for _, _, many in blocks]
+    return np.repeat(means_of_blocks, sizes)
 
 
 def cross_fitted(
@@ -362,25 +377,34 @@ def cross_fitted(
     """
     scores = np.asarray(scores, dtype=np.float64)
     human = np.asarray(human, dtype=np.float64)
-    taught = np.isfinite(scores) & np.isfinite(human)
+    scored = np.isfinite(scores)
+    taught = scored & np.isfinite(human)
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
     fitted = np.full(len(scores), np.nan)
-    rated = len(np.unique(group[taught]))
-    # rated groups are dealt first, so that every fold has some to leave out
+    # 1. folds of groups; rated groups are dealt first, so that every fold has some to leave out
+    rated = np.unique(group[taught])
+    if len(rated) < 2:
+        return fitted
     order = np.random.default_rng(seed).permutation(len(labels))
-    order = order[np.argsort(~np.isin(order, group[taught]), kind="stable")]
-    fold = np.empty(len(labels), dtype=np.int64)
-    fold[order] = np.arange(len(labels)) % max(2, min(folds, rated))
-    for number in range(fold.max(initial=-1) + 1) if rated >= 2 else ():
-        teaching = taught & (fold[group] != number)
-        asked = (fold[group] == number) & np.isfinite(scores)
-        values, index, counts = np.unique(scores[teaching], return_inverse=True, return_counts=True)
+    unrated = ~np.isin(order, rated)
+    order = order[np.argsort(unrated, kind="stable")]
+    dealt = np.empty(len(labels), dtype=np.int64)
+    dealt[order] = np.arange(len(labels)) % max(2, min(folds, len(rated)))
+    fold = dealt[group]  # [N]
+    # 2. each fold by what the others teach
+    for number in np.unique(fold):
+        asked = scored & (fold == number)
+        teaching = taught & (fold != number)
+        ratings = human[teaching]
+        if not len(ratings):
+            continue
         if kind == "constant":
-            fitted[asked] = human[teaching].mean() if len(values) else np.nan
-        elif len(values):
-            means = np.bincount(index, weights=human[teaching]) / counts
-            steps = isotonic_means(means, counts.astype(np.float64))
-            fitted[asked] = np.interp(scores[asked], values, steps)
+            fitted[asked] = ratings.mean()
+            continue
+        values, index, counts = np.unique(scores[teaching], return_inverse=True, return_counts=True)
+        means = np.bincount(index, weights=ratings) / counts
+        steps = isotonic_means(means, counts.astype(np.float64))
+        fitted[asked] = np.interp(scores[asked], values, steps)
     return fitted
 
 
@@ -437,13 +461,21 @@ class JudgeScores:
         if self.unread is None or not self.unread.any() or self.unread.all():
             return self
         read = ~self.unread
-        columns = {
-            name: getattr(self, name)[read]
-            for name in ("names", "groups", "systems", "scores", "ratings")
-        }
-        logprobs = {role: values[read] for role, values in self.logprobs.items()}
-        texts = [self.texts[row] for row in np.flatnonzero(read).tolist()] if self.texts else []
-        return replace(self, **columns, logprobs=logprobs, texts=texts, unread=None, whole=self)
+        texts = []
+        if self.texts:
+            texts = [self.texts[row] for row in np.flatnonzero(read).tolist()]
+        return replace(
+            self,
+            names=self.names[read],
+            groups=self.groups[read],
+            systems=self.systems[read],
+            scores=self.scores[read],
+            ratings=self.ratings[read],
+            logprobs={role: values[read] for role, values in self.logprobs.items()},
+            texts=texts,
+            unread=None,
+            whole=self,
+        )
 
     @property
     def bounds(self) -> list[JudgeScores]:
@@ -472,11 +504,9 @@ class JudgeScores:
     @cached_property
     def on_scale(self) -> np.ndarray:
         """[N] scores mapped linearly to the humans' scale; as they are where that is unknown."""
-        return (
-            self.scores
-            if self.scale is None
-            else on_scale(self.scores, self.cell.range, self.scale)
-        )
+        if self.scale is None:
+            return self.scores
+        return on_scale(self.scores, self.cell.range, self.scale)
 
     @cached_property
     def calibrated(self) -> np.ndarray:

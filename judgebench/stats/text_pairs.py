@@ -55,24 +55,31 @@ def pair_shares(
     groups = weights.shape[1]
     across = blocks is not None
     blocks = number if blocks is None else blocks
+    # 1. pairs that are right, and all, of each article or of each two articles
     right, all_pairs = np.zeros((2, groups * groups if across else groups))
     for block in np.unique(blocks):
         rows = np.flatnonzero(blocks == block)
-        first, second = (rows[side] for side in np.triu_indices(len(rows), 1))
+        first, second = rows[np.stack(np.triu_indices(len(rows), 1))]  # [pairs]
         theirs = np.sign(others[first] - others[second])
         ordered = theirs != 0
         first = first[ordered]
         second = second[ordered]
+        theirs = theirs[ordered]
         ours = np.sign(judge[first] - judge[second])
-        place = number[first] * groups + number[second] if across else number[first]
-        right += np.bincount(place, (1 + ours * theirs[ordered]) / 2, len(right))
+        place = number[first]
+        if across:
+            place = place * groups + number[second]
+        right += np.bincount(place, (1 + ours * theirs) / 2, len(right))
         all_pairs += np.bincount(place, minlength=len(right))
-    if not across:
-        return divided(weights @ right, weights @ all_pairs)
-    # a pair of two articles counts as often as both are drawn
-    tables = right.reshape(groups, groups), all_pairs.reshape(groups, groups)
-    shares, counted = (((weights @ table) * weights).sum(axis=1) for table in tables)
-    return divided(shares, counted)
+
+    # 2. sums over the articles that are drawn; a pair of two counts as often as both are
+    def drawn(pairs: np.ndarray) -> np.ndarray:
+        if not across:
+            return weights @ pairs
+        table = pairs.reshape(groups, groups)
+        return ((weights @ table) * weights).sum(axis=1)
+
+    return divided(drawn(right), drawn(all_pairs))
 
 
 def beyond_articles(values: np.ndarray, article: np.ndarray, system: np.ndarray) -> np.ndarray:
@@ -89,7 +96,8 @@ def beyond_articles(values: np.ndarray, article: np.ndarray, system: np.ndarray)
     for _ in range(_MOST_ROUNDS):
         before = left
         for place in (system, article):
-            means = divided(np.bincount(place, left), np.bincount(place).astype(np.float64))
+            texts = np.bincount(place).astype(np.float64)
+            means = divided(np.bincount(place, left), texts)
             left = left - means[place]
         if np.abs(left - before).max() < spread * 10.0 ** -(_DIGITS + 1):
             break
@@ -121,27 +129,28 @@ def text_pair_record(sample: JudgeScores) -> dict[str, Any]:
         side = side[rows]
         others = others[rows]
         if within and not alone:
-            side, others = (beyond_articles(values, place, blocks) for values in (side, others))
+            side = beyond_articles(side, place, blocks)
+            others = beyond_articles(others, place, blocks)
         if not within:
             blocks = np.zeros_like(blocks)
-        return pair_shares(
-            side, others, place, clusters.weights, blocks if within or alone else None
-        )
+        of_articles = not (within or alone)
+        return pair_shares(side, others, place, clusters.weights, None if of_articles else blocks)
 
+    # 3. their figures, by each rater and the others where there are raters
     record: dict[str, Any] = unknown(PAIRS)
     for within, names in ((False, PAIRS[:2]), (True, PAIRS[2:])):
         if within and not system.any():
             continue
         if not raters:
-            record |= clusters.record(
-                {names[0]: shares(sample.scores, sample.human, rated, within)}
-            )
+            share = shares(sample.scores, sample.human, rated, within)
+            record |= clusters.record({names[0]: share})
             continue
 
         def figure(column: int, rows: np.ndarray, within: bool = within) -> np.ndarray:
             others = panel.others[:, column]
-            sides = sample.scores, panel.ratings[:, column]
-            return np.stack([shares(side, others, rows, within) for side in sides])
+            judge = shares(sample.scores, others, rows, within)
+            rater = shares(panel.ratings[:, column], others, rows, within)
+            return np.stack([judge, rater])  # [2, 1 + B]
 
         record |= clusters.record(dict(zip(names, panel.over_raters(figure), strict=True)))
     return record
