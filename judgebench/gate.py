@@ -227,9 +227,8 @@ def _measured(
         check_models(card, results.environment["model_fingerprints"], compared)
     place = {"level": "dataset", "attack": "none", "judge": card.series["judge"]}
     metric = next((row for row in results.metrics if place.items() <= row.items()), None)
-    scores = results.scores
-    clean = (scores["attack"] == "none") & (scores["judge"] == card.series["judge"])
-    rows = scores[clean & scores["human"].notna()]
+    scores = results.scores[results.scores["human"].notna()]
+    rows = scores[(scores["attack"] == "none") & (scores["judge"] == card.series["judge"])]
     # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they
     # decide
     clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}

@@ -121,7 +121,7 @@ def chance_separability(
     it, [layers] float64.
 
     Two small sets always lie apart a little: equation 3 is never 0, and larger the fewer texts
-    there are. A layer tells high from low only as far as it surpasses this.
+    there are. A layer separates high from low only as far as it surpasses this.
     """
     together = np.concatenate([high, low])
     draw = np.random.default_rng(seed)
