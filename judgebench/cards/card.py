@@ -415,7 +415,7 @@ class JudgeCard:
                     raise UserError(
                         f"files: {file} lies outside the card's folder; do not use this card."
                     )
-            values = {key: content.get(key) for key in _KEYS}
+            values: dict[str, Any] = {key: content.get(key) for key in _KEYS}
             values |= {
                 "range": ScoreRange.parse(content["range"]),
                 "series": {key: content["series"][key] for key in ("judge", "decoding")},

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -94,8 +95,8 @@ def _assessment_figures(runs: Sequence[Results]) -> dict[str, Figure]:
     figures = {}
     for title in dict.fromkeys(run.titles.get("main") for run in runs):
         judged = [run for run in runs if run.titles.get("main") == title]
-        absolute = []
-        comparative = []
+        absolute: list[Any] = []
+        comparative: list[Any] = []
         for run in judged:
             for record in run.metrics:
                 records = comparative if is_win_probability(record) else absolute

@@ -636,8 +636,8 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
                 lines.append(line)
     conditions = pd.DataFrame(lines).assign(ours=True)
     by = conditions["tutor"].map(lambda tutor: f" by {tutor}" if isinstance(tutor, str) else "")
-    condition = conditions["key"].str.replace("_", " ")
-    return conditions.assign(condition=condition + by)
+    spelled = conditions["key"].str.replace("_", " ")
+    return conditions.assign(condition=spelled + by)
 
 
 # --- Spearman of clean texts, and what a defense changes of it ----------------------------------
