@@ -43,7 +43,7 @@ class JudgeCardMetric(BaseMetric):
         self.reason: str | None = None
         self.success: bool | None = None
         self.error: str | None = None
-        self.async_mode = False  # a model is no two readers
+        self.async_mode = False  # a model reads one text at a time
         self.evaluation_model = self.judge.card.title
 
     def measure(self, test_case: LLMTestCase, *args: Any, **kwargs: Any) -> float:

@@ -42,7 +42,7 @@ def judge_card(
     judge = Judge.from_card(card, **options)
     judge.check_estimate(estimate)
     verdict = {"verdict": {use["use"]: use["verdict"] for use in judge.card.uses}}
-    turn = asyncio.Lock()  # one text at a time: a model is no two readers
+    turn = asyncio.Lock()  # a model reads one text at a time
 
     async def score(state: TaskState, target: Target) -> Score:
         if source is not None and not isinstance(state.metadata.get(source), str):

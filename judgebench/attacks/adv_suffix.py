@@ -320,9 +320,11 @@ class Walk:
         count = len(phrases)
         gaps = len(scorer.gaps)
         title = name.replace("_", " ")
-        score, contexts, estimate, seconds, tokens = (
-            np.full(count, fill) for fill in (np.nan, 0, np.nan, 0.0, 0.0)
-        )
+        score = np.full(count, np.nan)
+        contexts = np.full(count, 0)
+        estimate = np.full(count, np.nan)
+        seconds = np.full(count, 0.0)
+        tokens = np.full(count, 0.0)
         order = spread([gap.example.group_id for gap in scorer.gaps], seed)
         alive = np.arange(count)
         # 1. the gradient leaves a shortlist
@@ -334,10 +336,8 @@ class Walk:
             for stem in dict.fromkeys(stems):
                 members = np.flatnonzero(stem_of == stem).tolist()
                 around = phrases[members[0]].tokens
-                left, right = (
-                    tuple(itertools.chain(*part))
-                    for part in (around[:position], around[position + 1 :])
-                )
+                left = tuple(itertools.chain(*around[:position]))
+                right = tuple(itertools.chain(*around[position + 1 :]))
                 words = [phrases[i].tokens[position] for i in members]
                 estimate[members] = scorer.estimates(
                     left, right, words, search.anchors, used, [*seed, stem]
@@ -355,9 +355,8 @@ class Walk:
                 self.report(
                     f"{title}: round {number}, {len(alive)} words, context {turn + 1} of {wanted}"
                 )
-                sums[alive] += scorer.values(
-                    [phrases[i].ids for i in alive.tolist()], [order[turn]]
-                )[:, 0]
+                ids = [phrases[i].ids for i in alive.tolist()]
+                sums[alive] += scorer.values(ids, [order[turn]])[:, 0]
             contexts[alive] = wanted
             score[alive] = sums[alive] / wanted
             seconds[alive] += (time.perf_counter() - began) / len(alive)

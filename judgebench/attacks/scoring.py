@@ -107,11 +107,11 @@ class PhraseScorer:
         values = np.empty((len(phrases), len(at)))
         for column, number in enumerate(at):
             gap = self.gaps[number]
-            tokens = len(phrases) * (max(map(len, phrases)) + len(gap.tail))
-            for rows in np.array_split(np.arange(len(phrases)), max(1, -(-tokens // self._budget))):
-                main, assistant = self._logprobs(
-                    gap, [gap.filled(phrases[row]) for row in rows.tolist()]
-                )
+            longest = max(map(len, phrases)) + len(gap.tail)
+            batches = -(-len(phrases) * longest // self._budget)
+            for rows in np.array_split(np.arange(len(phrases)), max(1, batches)):
+                texts = [gap.filled(phrases[row]) for row in rows.tolist()]
+                main, assistant = self._logprobs(gap, texts)
                 values[rows, column] = self._worth(gap, main, assistant).cpu().numpy()
         if np.isnan(values).any():
             number = at[int(np.isnan(values).any(axis=0).argmax())]

@@ -378,18 +378,24 @@ def fitting(
     """
 
     def encoded(inside: Sequence[str]) -> list[list[int]]:
-        texts = [" ".join([gap.before, *before, word, *after]) + gap.after for word in inside]
-        return [list(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        texts = []
+        for word in inside:
+            phrase = " ".join([gap.before, *before, word, *after])
+            texts.append(phrase + gap.after)
+        encoding = tokenizer(texts, add_special_tokens=False)
+        return [list(ids) for ids in encoding["input_ids"]]
 
     # 1. the tokens that stand before and behind any word
     probes = encoded(PROBES)
     head, tail = common_ends(probes)
-    first = probes[0][:head]
-    last = probes[0][len(probes[0]) - tail :]
+    probe = probes[0]
+    first = probe[:head]
+    last = probe[len(probe) - tail :]
     # 2. the words whose own tokens stand between these
-    kept = []
+    survivors = []
     for word, ids in zip(words, encoded(words), strict=True):
         end = len(ids) - tail
         if end > head and ids[:head] == first and ids[end:] == last:
-            kept.append((word, tuple(ids[head:end])))
-    return kept
+            own = tuple(ids[head:end])
+            survivors.append((word, own))
+    return survivors

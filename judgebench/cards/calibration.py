@@ -312,7 +312,7 @@ def _parts(
     config: DictConfig, selected: Mapping[str, Any], results: Results
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """`PARTS`, with nothing that the selected judge does not need; and SHA-256 of their files,
-    which are named as they lie beside the card."""
+    which are named as they lie next to the card."""
     parts = {name: plain(config.get(name)) for name in PARTS}
     folder = results.folder
     # 1. the decoding, with what all texts have taught it
@@ -327,7 +327,7 @@ def _parts(
     parts["decoding"] = {name: decoding}
     if selected["judge"] != "pair":
         parts["assistant"] = dict(NO_ASSISTANT)
-    # 2. the defense; a template of the user's own is copied beside the card
+    # 2. the defense; a template of the user's own is copied next to the card
     entries = parts["defenses"]
     parts["defenses"] = []
     for entry in entries:

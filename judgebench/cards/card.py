@@ -221,7 +221,7 @@ class JudgeCard:
             how they were split.
         limits: sentences on where it must not be trusted.
         made_with: versions.
-        files: content that it needs, by path beside the card -> SHA-256: detectors and standard
+        files: content that it needs, by path next to the card -> SHA-256: detectors and standard
             vectors.
         uses: a record a use of `judgebench.stats.verdict.RULES`: use, verdict, clause, value and
             rater with `_low` and `_high`; none in cards of earlier versions.
@@ -283,7 +283,7 @@ class JudgeCard:
         return f"No intervals: {again}." if self.intervals is None else None
 
     def inputs(self) -> list[Input]:
-        """The files that its judge needs: those beside it, and those that its parts name."""
+        """The files that its judge needs: those next to it, and those that its parts name."""
         folder = self.folder or Path()
         inputs = []
         for name in self.files:
@@ -317,7 +317,7 @@ class JudgeCard:
             )
 
     def parts_here(self) -> dict[str, Any]:
-        """`parts`, with the files beside the card named by their paths on this machine; `UserError`
+        """`parts`, with the files next to the card by their paths on this machine; `UserError`
         where one is missing, is not that of the calibration, or is not among `files`: it could be
         any file of this machine."""
         folder = self.folder or Path()
@@ -334,7 +334,7 @@ class JudgeCard:
                     "again from the run that did, or calibrate again."
                 )
 
-        def beside(where: str, value: Any, files: Mapping[str, str] = self.files) -> str:
+        def file_here(where: str, value: Any, files: Mapping[str, str] = self.files) -> str:
             if not isinstance(value, str) or not any(
                 f"{name}/".startswith(f"{value}/") for name in files
             ):
@@ -352,15 +352,15 @@ class JudgeCard:
         # which a run has learned
         for part, key in (("defense", "detectors"), ("tutor", "vectors")):
             if (value := (parts[part] or {}).get(key)) is not None:
-                parts[part][key] = beside(f"{part}.{key}", value)
+                parts[part][key] = file_here(f"{part}.{key}", value)
         for i, entry in enumerate(parts["defenses"]):
             if isinstance(entry, dict):
-                template = beside(f"defenses[{i}].template", entry.get("template"))
+                template = file_here(f"defenses[{i}].template", entry.get("template"))
                 parts["defenses"][i] = {**entry, "template": template}
             elif "/" in entry or "\\" in entry or entry.endswith(".txt"):
-                beside(f"defenses[{i}]", entry, {})
+                file_here(f"defenses[{i}]", entry, {})
         if (parts["tutor"] or {}).get("prompts", "summary") not in ("summary", "dialogue", "code"):
-            beside("tutor.prompts", parts["tutor"]["prompts"], {})
+            file_here("tutor.prompts", parts["tutor"]["prompts"], {})
         return parts
 
     def write(self, path: Path) -> None:
@@ -415,7 +415,7 @@ class JudgeCard:
                     raise UserError(
                         f"files: {file} lies outside the card's folder; do not use this card."
                     )
-            values = {key: content.get(key) for key in _KEYS}
+            values: dict[str, Any] = {key: content.get(key) for key in _KEYS}
             values |= {
                 "range": ScoreRange.parse(content["range"]),
                 "series": {key: content["series"][key] for key in ("judge", "decoding")},
@@ -555,11 +555,14 @@ def digest_of(content: Mapping[str, Any]) -> str:
             return {str(key): canonical(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [canonical(item) for item in value]
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        return float(value) if whole and abs(value) < 2**53 else value
+        if type(value) is int and abs(value) < 2**53:
+            return float(value)
+        return value
 
-    values = canonical({name: value for name, value in content.items() if name != _DIGEST})
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    values = canonical(content)
+    values.pop(_DIGEST, None)
+    text = json.dumps(values, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class _Dumper(yaml.SafeDumper):

@@ -122,7 +122,7 @@ class Judge:
         self.processes = make([])  # a mistake in it
         self.trainer: Trainers = make
         if trainer is None and runner is None:
-            self.trainer = lambda bar: make([])  # one bar a text is no news
+            self.trainer = lambda bar: make([])  # a bar for each text would say nothing
 
     @classmethod
     def from_card(cls, path: str | Path, **options: Any) -> Judge:

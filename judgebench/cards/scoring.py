@@ -2,7 +2,7 @@
 scoring that was killed goes on at the first shard that is missing.
 
 A shard's scores are one Parquet file in a folder: `out` itself, or for `out=scores.jsonl` a hidden
-one beside it, whose shards are joined in the end.
+one next to it, whose shards are joined in the end.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
 def _summary(
     card: JudgeCard, texts: Texts, notes: Sequence[Mapping[str, Any]], intervals: IntervalSettings
 ) -> list[str]:
-    """What the notes of all shards say together, and the purposes of the scores."""
+    """The counts and requests of all shards, and the purposes of the scores."""
     rows = sum(note["rows"] for note in notes)
     failed = sum(note["failed"] for note in notes)
     wide = sum(note["wide"] for note in notes)

@@ -43,18 +43,18 @@ def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) 
     2.3 names and the injection literature tests (the others), in words of our own but for the
     perplexity detector's warning.
     """
-    made: dict[str, Maker] = {
-        name: partial(TemplateDefense.parse, name, text, settings.seed)
-        for name, text in shipped_templates("judgebench.defenses").items()
-    }
-    made["cot"] = partial(Cot, settings.cot_tokens)
-    made["reasoning"] = partial(Cot, None, "reasoning", settings.thought_tokens)
-    shown = (settings.seed, settings.anchors, settings.anchors_sources)
-    made |= {name: partial(Anchors, name, *shown) for name in ANCHORS}
-    made[PERPLEXITY] = partial(planned_detection, settings)
-    swapped = settings.swap_references
-    made |= {name: partial(planned_references, name, tutor, swapped) for name in REFERENCE_DEFENSES}
-    return {NONE.name: lambda: NONE, **made}
+    makers: dict[str, Maker] = {NONE.name: lambda: NONE}
+    for name, text in shipped_templates("judgebench.defenses").items():
+        makers[name] = partial(TemplateDefense.parse, name, text, settings.seed)
+    makers["cot"] = partial(Cot, settings.cot_tokens)
+    makers["reasoning"] = partial(Cot, None, "reasoning", settings.thought_tokens)
+    anchors = (settings.seed, settings.anchors, settings.anchors_sources)
+    for name in ANCHORS:
+        makers[name] = partial(Anchors, name, *anchors)
+    makers[PERPLEXITY] = partial(planned_detection, settings)
+    for name in REFERENCE_DEFENSES:
+        makers[name] = partial(planned_references, name, tutor, settings.swap_references)
+    return makers
 
 
 def select_defenses(

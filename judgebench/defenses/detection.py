@@ -78,17 +78,20 @@ def read_texts(
 
     remedy = "leave that example out, or give a helper that reads more with defense.helper.path=DIR"
     prompts = text_prompts(helper.source.tokenizer(), texts, helper.longest, remedy)
+    readable = [prompt for prompt in prompts if len(prompt.token_ids) > 1]
     view = resources.view(helper.source, helper.engine)
-    pass_ = LikelihoodPass(view, [prompt for prompt in prompts if len(prompt.token_ids) > 1])
+    pass_ = LikelihoodPass(view, readable)
     resources.run([pass_], helper.token_budget, "Perplexity")
-    readings = resources.store.get(key for prompt in pass_.prompts for key in pass_.keys(prompt))
+    keys = [key for prompt in readable for key in pass_.keys(prompt)]
+    readings = resources.store.get(keys)
     logprobs = [np.zeros(0, np.float32)] * len(prompts)
     seconds = np.zeros(len(prompts))
     for i, prompt in enumerate(prompts):
         if len(prompt.token_ids) > 1:
             reading = readings[pass_.keys(prompt)[0]]
             assert reading.logprobs is not None
-            logprobs[i], seconds[i] = reading.logprobs, reading.seconds
+            logprobs[i] = reading.logprobs
+            seconds[i] = reading.seconds
     return logprobs, seconds
 
 
@@ -158,23 +161,31 @@ def threshold_curve(values: np.ndarray, attacked: np.ndarray) -> ThresholdCurve:
     """
     values = np.asarray(values, np.float64)
     attacked = np.asarray(attacked, bool)
-    weights = np.where(attacked, 1 / max(1, attacked.sum()), 1 / max(1, (~attacked).sum()))
+    # 1. weights of the texts
+    of_attacked = 1 / max(1, attacked.sum())
+    of_clean = 1 / max(1, (~attacked).sum())
+    weights = np.where(attacked, of_attacked, of_clean)
     total = float(weights[attacked].sum())
-    # NaN sorts last
-    order = np.argsort(values, kind="stable")[: np.count_nonzero(~np.isnan(values))]
-    ascending = values[order]
+    # 2. the texts with a value by it, ascending; NaN sorts last
+    known = np.count_nonzero(~np.isnan(values))
+    order = np.argsort(values, kind="stable")[:known]
     weights = weights[order]
-    attacked = attacked[order]
-    levels, first = np.unique(ascending, return_index=True)
-    # claimed at a cut is all from its level's first text on
-    claimed = np.cumsum(weights[::-1])[::-1][first]
-    hits = np.cumsum((weights * attacked)[::-1])[::-1][first]
-    middles = levels[:-1] + (levels[1:] - levels[:-1]) / 2
-    # between neighboring floats there is no middle
-    middles = np.where(middles < levels[1:], middles, levels[:-1])
-    return ThresholdCurve(
-        np.append(np.nextafter(levels[0], -np.inf), middles), hits / claimed, hits / total
-    )
+    levels, first = np.unique(values[order], return_index=True)
+    # 3. what is claimed at a cut: all from its level's first text on
+    claimed = _from_each_on(weights)[first]
+    hits = _from_each_on(weights * attacked[order])[first]
+    # 4. cuts between two levels; between neighboring floats there is no middle
+    below = levels[:-1]
+    above = levels[1:]
+    middles = below + (above - below) / 2
+    middles = np.where(middles < above, middles, below)
+    lowest = np.nextafter(levels[0], -np.inf)
+    return ThresholdCurve(np.append(lowest, middles), hits / claimed, hits / total)
+
+
+def _from_each_on(weights: np.ndarray) -> np.ndarray:
+    """[n] the sum from each place to the end."""
+    return np.cumsum(weights[::-1])[::-1]
 
 
 def metrics_at(
@@ -190,12 +201,20 @@ def metrics_at(
     false = claimed[~attacked]
     recall = float(true.mean()) if len(true) else None
     rate = float(false.mean()) if len(false) else None
-    precision = f1 = None
+    precision = None
+    f1 = None
     if recall is not None and rate is not None:
-        precision = recall / (recall + rate) if recall + rate else None
+        claims = recall + rate
+        precision = recall / claims if claims else None
         f1 = float(f1_of(np.array(precision or 0.0), np.array(recall)))
-    shares = {"precision": precision, "recall": recall, "f1": f1, "false_positive_rate": rate}
-    return {"n_clean": len(false), "n_attacked": len(true), **shares}
+    return {
+        "n_clean": len(false),
+        "n_attacked": len(true),
+        "precision": precision,
+        "recall": recall,
+        "f1": f1,
+        "false_positive_rate": rate,
+    }
 
 
 def f1_of(precision: np.ndarray, recall: np.ndarray) -> np.ndarray:

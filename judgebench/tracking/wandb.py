@@ -70,7 +70,7 @@ class QuietWandbLogger:
         if mode not in MODES:
             raise UserError(f"logger.mode: {mode!r} is not one of {', '.join(MODES)}.")
         settings = {**_SETTINGS, **(kwargs.pop("settings", None) or {})}
-        hide = hider(environment_secrets())  # whatever was interpolated into a name or a note
+        hide = hider(environment_secrets())  # of what was interpolated into a name or a note
         kwargs = {
             name: hide(value) if isinstance(value, str) else value for name, value in kwargs.items()
         }

@@ -57,7 +57,7 @@ def retain(
             f"tutor: none of {len(scores)} candidates has a score, so there are no standards; "
             f"{more}."
         )
-    low_at, high_at = (float(x) for x in np.percentile(numbers, [low_percentile, high_percentile]))
+    low_at, high_at = np.percentile(numbers, [low_percentile, high_percentile]).tolist()
     if low_at >= high_at:
         raise UserError(
             f"tutor: the judge gives {low_at:g} to the candidates from percentile "
@@ -92,12 +92,12 @@ def separability(high: np.ndarray, low: np.ndarray, components: int | None = Non
     layers = high.shape[1]
     ratios = np.zeros(layers)
     for layer in range(layers):
-        ours = high[:, layer].astype(np.float64)
-        theirs = low[:, layer].astype(np.float64)
+        of_high = high[:, layer].astype(np.float64)
+        of_low = low[:, layer].astype(np.float64)
         if components is not None:
-            ours, theirs = project(ours, theirs, components)[:2]
-        between = np.linalg.norm(ours.mean(axis=0) - theirs.mean(axis=0))
-        within = _spread(ours) + _spread(theirs)
+            of_high, of_low, _ = project(of_high, of_low, components)
+        between = np.linalg.norm(of_high.mean(axis=0) - of_low.mean(axis=0))
+        within = _spread(of_high) + _spread(of_low)
         if within > 0:
             ratios[layer] = between / within
         elif between > 0:
@@ -121,16 +121,15 @@ def chance_separability(
     it, [layers] float64.
 
     Two small sets always lie apart a little: equation 3 is never 0, and larger the fewer texts
-    there are. A layer tells high from low only as far as it surpasses this.
+    there are. A layer separates high from low only as far as it surpasses this.
     """
     together = np.concatenate([high, low])
     draw = np.random.default_rng(seed)
     reached = []
     for _ in range(shuffles):
-        order = draw.permutation(len(together))
-        reached.append(
-            separability(together[order[: len(high)]], together[order[len(high) :]], components)
-        )
+        shuffled = together[draw.permutation(len(together))]
+        one_set, other_set = np.split(shuffled, [len(high)])
+        reached.append(separability(one_set, other_set, components))
     return np.quantile(np.stack(reached), 0.95, axis=0)
 
 
@@ -154,19 +153,21 @@ def project(
     together = np.concatenate([high, low]).astype(np.float64)
     centered = together - together.mean(axis=0)
     left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
+    spanned = min(components, len(sizes))
+    left = left[:, :spanned]
     points = np.zeros((len(together), components))
-    kept = min(components, len(sizes))
-    points[:, :kept] = left[:, :kept] * sizes[:kept]
+    points[:, :spanned] = left * sizes[:spanned]
     # 2. the high mean at the higher end
-    ours = points[: len(high)]
-    theirs = points[len(high) :]
-    turn = np.where(ours.mean(axis=0) < theirs.mean(axis=0), -1.0, 1.0)
+    of_high, of_low = np.split(points, [len(high)])
+    below = of_high.mean(axis=0) < of_low.mean(axis=0)
+    turn = np.where(below, -1.0, 1.0)
     # 3. shares of the variance
     shares = np.zeros(components)
-    total = float((sizes**2).sum())
+    variances = sizes**2
+    total = float(variances.sum())
     if total > 0:
-        shares[:kept] = sizes[:kept] ** 2 / total
-    return ours * turn, theirs * turn, shares
+        shares[:spanned] = variances[:spanned] / total
+    return of_high * turn, of_low * turn, shares
 
 
 _FORMAT = "judgebench standard vectors 1"
@@ -337,11 +338,14 @@ _ORIGIN = {
 
 def save_vectors(vectors: StandardVectors, path: Path) -> None:
     """Writes the file, whole or not at all."""
-    counts = {"high_count": len(vectors.high_points), "low_count": len(vectors.low_points)}
-    numbers = {name: getattr(vectors, name) for name in _NUMBERS} | counts
-    metadata = {"format": _FORMAT, **{name: repr(value) for name, value in numbers.items()}}
+    numbers = {name: getattr(vectors, name) for name in _NUMBERS}
+    numbers["high_count"] = len(vectors.high_points)
+    numbers["low_count"] = len(vectors.low_points)
+    metadata = {"format": _FORMAT}
+    metadata |= {name: repr(value) for name, value in numbers.items()}
     metadata |= {name: json.dumps(value) for name, value in asdict(vectors.origin).items()}
-    data = save({name: np.ascontiguousarray(getattr(vectors, name)) for name in _ARRAYS}, metadata)
+    arrays = {name: np.ascontiguousarray(getattr(vectors, name)) for name in _ARRAYS}
+    data = save(arrays, metadata)
     try:
         with atomic(path) as temporary:
             temporary.write_bytes(data)
@@ -374,22 +378,16 @@ def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVe
         )
     remedy = "find the vectors again"
     try:
-        values = {
-            name: parse_json(
-                metadata[name],
-                f"{where}: {name}",
-                shape=shape,
-                remedy=f"parts are damaged, so {remedy}",
-            )
-            for name, shape in (_ORIGIN | _NUMBERS).items()
-        }
-        origin = Origin(
-            **{name: values[name] for name in _ORIGIN} | {"groups": tuple(values["groups"])}
-        )
+        damaged = f"parts are damaged, so {remedy}"
+        values = {}
+        for name, kind in (_ORIGIN | _NUMBERS).items():
+            place = f"{where}: {name}"
+            values[name] = parse_json(metadata[name], place, shape=kind, remedy=damaged)
+        values["groups"] = tuple(values["groups"])
+        origin = Origin(**{name: values[name] for name in _ORIGIN})
+        numbers = {name: values[name] for name in _NUMBERS}
         arrays = {name: arrays[name] for name in _ARRAYS}
-        vectors = StandardVectors(
-            **arrays, **{name: values[name] for name in _NUMBERS}, origin=origin
-        )
+        vectors = StandardVectors(**arrays, **numbers, origin=origin)
     except (KeyError, ValueError, TypeError) as error:
         raise UserError(
             f"{where}: parts of it are missing or damaged ({error!r}); {remedy}."
@@ -397,9 +395,9 @@ def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVe
     # 2. whose they are
     shape = vectors.high.shape
     if {shape, vectors.low.shape} != {(sizes.layers, sizes.hidden)}:
-        size = (
-            f"{shape[0]} layers of size {shape[1]}" if len(shape) == 2 else f"shape {list(shape)}"
-        )
+        size = f"shape {list(shape)}"
+        if len(shape) == 2:
+            size = f"{shape[0]} layers of size {shape[1]}"
         raise UserError(
             f"{where}: its vectors are of {origin.tutor}, with {size}, and the tutor has "
             f"{sizes.layers} layers of size {sizes.hidden}; find vectors with this tutor, or "

@@ -91,16 +91,20 @@ def draw(
     """One token a row [rows] of logits [rows, vocabulary], by inverting the cumulated distribution
     at `uniform` [rows] in [0, 1); a token of probability 0 is never drawn. See `Sampling` for
     temperature and top_p."""
-    probabilities = torch.softmax(checked_logits("main", logits) / temperature, dim=1)
+    checked = checked_logits("main", logits)
+    probabilities = torch.softmax(checked / temperature, dim=1)  # [rows, vocabulary]
+    # 1. the fewest tokens that hold top_p
     if top_p < 1:
         ordered, order = probabilities.sort(dim=1, descending=True, stable=True)
         before = ordered.double().cumsum(dim=1) - ordered
         nucleus = ordered.masked_fill(before >= top_p, 0.0)
         probabilities = torch.zeros_like(ordered).scatter(1, order, nucleus)
-    reached = probabilities.double().cumsum(dim=1)
-    # the last possible token's bound is the whole mass, so a draw below it stays among possible
-    # tokens
-    return (reached <= uniform[:, None] * reached[:, -1:]).sum(dim=1)
+    # 2. the first token whose bound the draw does not reach; the last possible token's bound is the
+    # whole mass, so a draw below it stays among possible tokens
+    bounds = probabilities.double().cumsum(dim=1)
+    mass = bounds[:, -1:]
+    passed = bounds <= uniform[:, None] * mass
+    return passed.sum(dim=1)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.decoding.rules import candidate_distribution, contrast
-from judgebench.report.browser.index import EXPLAINED, STATUSES, Index, index_of, rows_of
+from judgebench.report.browser.index import EXPLAINED, STATUSES, Index, Place, index_of, rows_of
 from judgebench.report.views.bias import spans
 from judgebench.report.views.first import beginning, calibrated_scores, looks
 from judgebench.report.views.run import FLAGS
@@ -123,42 +123,18 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> dict[str, Any
     if run.examples is not None:
         texts = dict(zip(run.examples["example_id"], run.examples["output"], strict=True))
         starts = [beginning(texts.get(name) or "") for name in index.examples]
-    comparing: Sequence[Any] = (
-        run.readings["candidates"].iloc[0] if run.compares and len(run.readings) else []
-    )
-    statuses = [
-        [int(s), int(row), int(index.status[s, row])]
-        for s, row in np.argwhere(index.status > 0).tolist()
-    ]
+    comparing: Sequence[Any] = []
+    if run.compares and len(run.readings):
+        comparing = run.readings["candidates"].iloc[0]
+    # 4. scores that failed or were moved
+    statuses = []
+    for s, row in np.argwhere(index.status > 0).tolist():
+        statuses.append([s, row, int(index.status[s, row])])
     return {
         "texts": run.examples is not None,
         "statuses": list(STATUSES),
-        "series": [
-            {
-                "label": str(series),
-                "judge": series.judge,
-                "settings": {
-                    str(place): text
-                    for (s, place), text in index.settings.items()
-                    if s == number and text
-                },
-            }
-            for number, series in enumerate(index.series)
-        ],
-        "places": [
-            {
-                "dimension": at.dimension,
-                "range": str(at.range),
-                "minimum": at.range.minimum,
-                "maximum": at.range.maximum,
-                "candidates": list(at.range.candidates),
-                **({"labelled": True} if at.range.labels else {}),
-                "attack": at.attack,
-                "defense": at.defense,
-                "scale": _scale(run, at.dimension),
-            }
-            for at in index.places
-        ],
+        "series": [_series_data(index, number) for number in range(len(index.series))],
+        "places": [_place_data(run, place) for place in index.places],
         "scales": {name: _scale(run, name) for name in run.scale},
         "compares": run.compares,
         "places_compared": list(map(str, comparing)),
@@ -180,6 +156,31 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> dict[str, Any
     }
 
 
+def _series_data(index: Index, number: int) -> dict[str, Any]:
+    settings = {}
+    for (series, place), text in index.settings.items():
+        if series == number and text:
+            settings[str(place)] = text
+    judged = index.series[number]
+    return {"label": str(judged), "judge": judged.judge, "settings": settings}
+
+
+def _place_data(run: Results, place: Place) -> dict[str, Any]:
+    score_range = place.range
+    labelled = {"labelled": True} if score_range.labels else {}
+    return {
+        "dimension": place.dimension,
+        "range": str(score_range),
+        "minimum": score_range.minimum,
+        "maximum": score_range.maximum,
+        "candidates": list(score_range.candidates),
+        **labelled,
+        "attack": place.attack,
+        "defense": place.defense,
+        "scale": _scale(run, place.dimension),
+    }
+
+
 def _number(value: Any, places: int = 4) -> float | int | None:
     """A number as JSON has it, short; None for what is not finite."""
     if value is None or pd.isna(value) or not math.isfinite(value):
@@ -196,10 +197,13 @@ def _scale(run: Results, dimension: str) -> list[float] | None:
 def bounds(index: Index, run: Results) -> list[int]:
     """Boundaries of the pieces: numbers of examples, the first 0 and the last how many there are. A
     group is never divided."""
-    sizes = np.bincount(index.example, minlength=len(index.examples)) * CHARACTERS / _ROWS
+    rows = np.bincount(index.example, minlength=len(index.examples))
+    sizes = rows * CHARACTERS / _ROWS
     if run.examples is not None:
         texts = run.examples.set_index("example_id").reindex(list(index.examples))
-        sizes += texts["output"].str.len().fillna(0) + texts["source"].str.len().fillna(0) / 8
+        output = texts["output"].str.len().fillna(0)
+        source = texts["source"].str.len().fillna(0)
+        sizes += output + source / 8
     cuts = [0]
     characters = 0.0
     for i, size in enumerate(sizes):
@@ -221,7 +225,8 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[st
         examples = {row["example_id"]: row for row in run.examples.to_dict("records")}
     references: dict[str, list[list[Any]]] = {}
     for group, *texts, high, low in run.references[list(_REFERENCES)].itertuples(index=False):
-        references.setdefault(group, []).append([*texts, _number(high, 3), _number(low, 3)])
+        scores = [_number(high, 3), _number(low, 3)]
+        references.setdefault(group, []).append([*texts, *scores])
     # 2. the pieces
     chunks = []
     for first, last in itertools.pairwise(cuts):
@@ -232,17 +237,27 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[st
             key = index.group[i]
             if key not in groups:
                 groups[key] = len(groups)
-                about = {"source": row["source"], "context": row["context"]} if row else {}
-                chunk["groups"].append(about | {"references": references.get(key, [])})
+                group = {"source": row["source"], "context": row["context"]} if row else {}
+                group["references"] = references.get(key, [])
+                chunk["groups"].append(group)
+            output = None
+            rival = None
+            human: list[list[Any]] = []
+            if row:
+                output = row["output"]
+                if row["rival_id"]:
+                    rival = [row["rival_id"], row["rival"]]
+                for name, value in zip(row["dimensions"], row["human"], strict=True):
+                    human.append([name, _number(value, 4)])
             chunk["group"].append(groups[key])
-            chunk["output"].append(row["output"] if row else None)
-            chunk["rival"].append(
-                [row["rival_id"], row["rival"]] if row and row["rival_id"] else None
-            )
-            human = zip(row["dimensions"], row["human"], strict=True) if row else ()
-            chunk["human"].append([[name, _number(value, 4)] for name, value in human])
+            chunk["output"].append(output)
+            chunk["rival"].append(rival)
+            chunk["human"].append(human)
         chunks.append(chunk)
     return chunks
+
+
+_COUNTS = ("prompt_tokens", "source_tokens_cut", "control_tokens")
 
 
 def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[str, Any]]:
@@ -258,13 +273,9 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict
     changed: dict[tuple[Any, ...], str] = {}
     names = with_labels(_KEY, run.texts)
     if run.examples is not None:
-        sayings = run.examples[["example_id", "source", "context", "output", "rival"]].itertuples(
-            index=False
-        )
-        texts = {
-            example: dict(zip("scor", (text or "" for text in parts), strict=True))
-            for example, *parts in sayings
-        }
+        columns_of = ["example_id", "source", "context", "output", "rival"]
+        for name, *contents in run.examples[columns_of].itertuples(index=False):
+            texts[name] = dict(zip("scor", [text or "" for text in contents], strict=True))
         made = run.texts[[*names, "order", "text"]].itertuples(index=False)
         changed = {(*key, order or ""): text for *key, order, text in made}
     # 2. reading by reading
@@ -284,25 +295,20 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict
         if at in decided:
             reading["p"] = decided[at]
         if run.examples is not None:
-            said = texts.get(columns["example_id"][at], {})
-            text = (
-                changed.get((*(columns[name][at] for name in names), orders[at]))
-                if changed
-                else None
-            )
+            text = None
+            if changed:
+                key = [columns[name][at] for name in names]
+                text = changed.get((*key, orders[at]))
             if text is not None:
                 reading["x"] = text
             if isinstance(columns["text"][at], str):  # a null of a frame is None or NaN
                 reading["said"] = [str(columns[name][at]) for name in ("judge", "decoding", "text")]
-            parts = {"x": text or "", "o": "", **said}
-            reading["prompt"] = _pieces(
-                str(columns["prompt"][at]), parts, chunks[piece], interned[piece]
-            )
-        numbers = ("prompt_tokens", "source_tokens_cut", "control_tokens")
-        reading["n"] = [
-            *(int(columns[name][at]) for name in numbers),
-            _number(columns["seconds"][at], 4),
-        ]
+            example_texts = texts.get(columns["example_id"][at], {})
+            parts = {"x": text or "", "o": "", **example_texts}
+            prompt = str(columns["prompt"][at])
+            reading["prompt"] = _pieces(prompt, parts, chunks[piece], interned[piece])
+        numbers = [int(columns[name][at]) for name in _COUNTS]
+        reading["n"] = [*numbers, _number(columns["seconds"][at], 4)]
         chunks[piece]["rows"].setdefault(str(row), []).append(reading)
     return chunks
 
@@ -320,17 +326,14 @@ def _contrasted(
             by_place.setdefault(int(index.place[row]), []).append(at)
     for place, numbers in by_place.items():
         part = run.readings.iloc[numbers]
-        main, assistant = (
-            np.array(part[name].tolist(), dtype=np.float64)
-            for name in ("main_logprobs", "assistant_logprobs")
-        )
+        main = np.array(part["main_logprobs"].tolist(), dtype=np.float64)
+        assistant = np.array(part["assistant_logprobs"].tolist(), dtype=np.float64)
         for number, series in enumerate(index.series):
             if series.judge != "pair" or (number, place) not in index.knobs:
                 continue
             _, decoding, lambda_, temperature = index.knobs[number, place]
-            adjusted = contrast(
-                main, assistant, lambda_ / temperature, plausibility(run.config, decoding)
-            )
+            alpha = plausibility(run.config, decoding)
+            adjusted = contrast(main, assistant, lambda_ / temperature, alpha)
             likely = candidate_distribution(adjusted).round(4).tolist()
             for at, values in zip(numbers, likely, strict=True):
                 shares.setdefault(at, {})[str(number)] = values
@@ -382,9 +385,8 @@ def pack(content: Any) -> str:
     """
     plain = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # a lone half of a surrogate pair, which broken data may hold, has no place in UTF-8
-    return base64.b64encode(gzip.compress(plain.encode("utf-8", "replace"), 6, mtime=0)).decode(
-        "ascii"
-    )
+    packed = gzip.compress(plain.encode("utf-8", "replace"), 6, mtime=0)
+    return base64.b64encode(packed).decode("ascii")
 
 
 def unpack(text: str) -> Any:

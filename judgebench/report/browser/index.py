@@ -161,16 +161,19 @@ def _place(row: Mapping[str, Any]) -> Place:
 
 
 def _ordered(places: Sequence[Place]) -> list[Place]:
-    distinct_places = dict.fromkeys(places)
-    dimensions = list(dict.fromkeys(place.dimension for place in places))
-    attacks = list(dict.fromkeys(place.attack for place in places))
-    defenses = list(dict.fromkeys(place.defense for place in places))
+    dimensions = [place.dimension for place in places]
+    attacks = [place.attack for place in places]
+    defenses = [place.defense for place in places]
 
     def rank(place: Place) -> tuple[Any, ...]:
-        condition = attacks.index(place.attack), defenses.index(place.defense)
-        return dimensions.index(place.dimension), place.range.order, *condition
+        return (
+            dimensions.index(place.dimension),
+            place.range.order,
+            attacks.index(place.attack),
+            defenses.index(place.defense),
+        )
 
-    return sorted(distinct_places, key=rank)
+    return sorted(dict.fromkeys(places), key=rank)
 
 
 def _knobs(cell: Mapping[str, Any]) -> tuple[str, str, float, float]:
@@ -185,14 +188,17 @@ def _with_flags(index: Index, run: Results) -> Index:
     flags: dict[str, set[int]] = {}
     raised: dict[tuple[str, int, str], list[str]] = {}
     # 1. of answers that failed or lie beyond the range
-    for code, name in enumerate(STATUSES):
-        if code and (index.status == code).any():
-            flags[name] = set(np.flatnonzero((index.status == code).any(axis=0)).tolist())
+    for name in (FAILED, CLAMPED):
+        of_status = index.status == STATUSES.index(name)
+        rows = np.flatnonzero(of_status.any(axis=0))
+        if len(rows):
+            flags[name] = set(rows.tolist())
     # 2. of single prompts
     for column, name in (("source_tokens_cut", CUT), ("control_tokens", CONTROL)):
         marked = run.readings[run.readings[column] > 0]
-        if rows := [row for row in rows_of(index, run, marked) if row is not None]:
-            flags[name] = set(rows)
+        of_prompts = {row for row in rows_of(index, run, marked) if row is not None}
+        if of_prompts:
+            flags[name] = of_prompts
     # 3. of whole conditions, as metrics.json has them at the level that is shown
     splits = np.array(index.split, dtype=object)[index.example]
     level = shown_level(str(record["level"]) for record in run.metrics)
@@ -202,12 +208,11 @@ def _with_flags(index: Index, run: Results) -> Index:
             continue
         place = index.places.index(condition)
         split = record["split"]
+        judge = f"{record['judge']}, {record['decoding']}"
+        of_condition = np.flatnonzero((index.place == place) & (splits == split)).tolist()
         for flag in map(str, record["flags"]):
-            of_condition = np.flatnonzero((index.place == place) & (splits == split))
-            flags.setdefault(flag, set()).update(of_condition.tolist())
-            raised.setdefault((flag, place, split), []).append(
-                f"{record['judge']}, {record['decoding']}"
-            )
+            flags.setdefault(flag, set()).update(of_condition)
+            raised.setdefault((flag, place, split), []).append(judge)
     flagged = {name: np.array(sorted(rows), dtype=np.int64) for name, rows in flags.items()}
     return replace(index, flags=flagged, raised=raised)
 

@@ -282,21 +282,6 @@ def line(
         )
 
 
-def whiskers(
-    axis: Axes, x: Any, y: Any, low: Any, high: Any, color: str, width: float, cap: float
-) -> None:
-    """The intervals of points, upwards and downwards; they need not hold their value."""
-    axis.errorbar(
-        x,
-        y,
-        yerr=error_bars(y, low, high),
-        color=color,
-        linestyle="none",
-        elinewidth=width,
-        capsize=cap,
-    )
-
-
 def error_bars(value: Any, low: Any, high: Any) -> list[Any]:
     """Lengths of error bars, numbers or [n]: an interval need not hold its value."""
     return [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
@@ -304,12 +289,12 @@ def error_bars(value: Any, low: Any, high: Any) -> list[Any]:
 
 def record_bars(record: Mapping[str, Any], name: str) -> np.ndarray | None:
     """[2, 1] lengths of the error bar of a record's number; None where it has no interval."""
-    value, low, high = (number(record.get(f"{name}{end}")) for end in ("", "_low", "_high"))
-    return (
-        None
-        if value is None or low is None or high is None
-        else np.reshape(error_bars(value, low, high), (2, 1))
-    )
+    value = number(record.get(name))
+    low = number(record.get(f"{name}_low"))
+    high = number(record.get(f"{name}_high"))
+    if value is None or low is None or high is None:
+        return None
+    return np.reshape(error_bars(value, low, high), (2, 1))
 
 
 def heat_map(

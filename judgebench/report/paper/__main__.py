@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
 
 from judgebench.cli import exit_code
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
@@ -59,23 +62,20 @@ def _work(paths: Sequence[str], out: str | None) -> int:
         contents = {name: folder.read(name) for name in ARTIFACTS}
         present = {name: content for name, content in contents.items() if content is not None}
         runs.append(Results(**present, path=folder.path))
+    tables = build(runs)
     cap = build_cap(runs)
-    tables = [*build(runs), *(cap if any(table.has_ours for table in cap) else [])]
+    if any(table.has_ours for table in cap):
+        tables += cap
     # 2. files, and for each judge absolute against comparative assessment under attack
     if out:
-        names = [name for table in tables for name in table.files]
+        files: dict[str, str] = {}
+        for table in tables:
+            files |= table.files
         inputs = chain.from_iterable(run_inputs(run.folder) for run in runs)
-        check_outputs([(f"--out={out}", Path(out) / name) for name in names], inputs)
-        figures = {}
-        for title in dict.fromkeys(run.titles.get("main") for run in runs):
-            judged = [run for run in runs if run.titles.get("main") == title]
-            records = [record for run in judged for record in run.metrics]
-            comparative = [record for record in records if is_win_probability(record)]
-            absolute = [record for record in records if not is_win_probability(record)]
-            if figure := assessment_figure(absolute, comparative, judged[0].titles):
-                figures[f"assessment_{file_name(title or 'main')}"] = figure
+        check_outputs([(f"--out={out}", Path(out) / name) for name in files], inputs)
+        figures = _assessment_figures(runs)
         try:
-            for name, text in (item for table in tables for item in table.files.items()):
+            for name, text in files.items():
                 with atomic(Path(out) / name) as temporary:
                     temporary.write_text(text, encoding="utf-8")
             save_figures(figures, Path(out))
@@ -88,6 +88,23 @@ def _work(paths: Sequence[str], out: str | None) -> int:
         print_safely(f"judgebench: {dropped('own tables')}", error=True)
     print_safely("\n\n".join(ours))
     return 0
+
+
+def _assessment_figures(runs: Sequence[Results]) -> dict[str, Figure]:
+    """Name -> figure, of the judges that assess absolutely and comparatively under attack."""
+    figures = {}
+    for title in dict.fromkeys(run.titles.get("main") for run in runs):
+        judged = [run for run in runs if run.titles.get("main") == title]
+        absolute: list[Any] = []
+        comparative: list[Any] = []
+        for run in judged:
+            for record in run.metrics:
+                records = comparative if is_win_probability(record) else absolute
+                records.append(record)
+        figure = assessment_figure(absolute, comparative, judged[0].titles)
+        if figure is not None:
+            figures[f"assessment_{file_name(title or 'main')}"] = figure
+    return figures
 
 
 if __name__ == "__main__":

@@ -292,17 +292,11 @@ def _steered(run: Results, dimension: str, tutor: str | None) -> dict[str, Any] 
     if not len(rows) or rows[["alpha_high", "alpha_low"]].isna().any(axis=None):
         return None
     alphas = {side: float(rows[f"alpha_{side}"].iloc[0]) for side in ("high", "low")}
-    chosen = {
-        (row["side"], row["alpha"])
-        for row in run.strengths
-        if row["chosen"] and row["dimension"] == dimension
-    }
-    tried = chosen >= set(alphas.items())
-    how = (
-        "the strengths tried whose texts scored nearest to the thresholds"
-        if tried
-        else "as configured"
-    )
+    strengths = [row for row in run.strengths if row["dimension"] == dimension]
+    chosen = {(row["side"], row["alpha"]) for row in strengths if row["chosen"]}
+    how = "as configured"
+    if chosen >= set(alphas.items()):
+        how = "the strengths tried whose texts scored nearest to the thresholds"
     norm = None
     standard = next((record for record in run.standards if record["dimension"] == dimension), None)
     if standard is not None:
@@ -331,10 +325,8 @@ def _table(
     notes: Sequence[str],
     resampled: str = "",
 ) -> PaperTable:
-    if any(
-        f"{measure.key}_low" in rows and rows[f"{measure.key}_low"].notna().any()
-        for measure in measures
-    ):
+    lows = [f"{measure.key}_low" for measure in measures if f"{measure.key}_low" in rows]
+    if rows[lows].notna().any(axis=None):
         notes = [f"In brackets: 95 % interval{resampled}.", *notes]
     csv = {"table": "table"} | {head.lower(): column for column, head in labels.items()}
     # of score changes: one data set a table, and defenses as the published files name them
@@ -348,12 +340,11 @@ def _table(
         }
     for measure in measures:
         csv |= {f"{measure.key}{end}": f"{measure.key}{end}" for end in _ENDS if measure.ours}
-    csv |= {"lowered": "lowered"} if "lowered" in rows else {}
-    csv |= {
-        f"{measure.key}_published": f"{measure.key}_published"
-        for measure in measures
-        if measure.paper
-    }
+    if "lowered" in rows:
+        csv["lowered"] = "lowered"
+    for measure in measures:
+        if measure.paper:
+            csv[f"{measure.key}_published"] = f"{measure.key}_published"
     rows = rows.reindex(columns=list(dict.fromkeys([*rows, *list(csv.values())[1:]])))
     parts = list(labels)[: 2 if "dataset" in labels else 1]
     title = f"CAP, Table {name.removeprefix('cap_table_')}"
@@ -488,23 +479,22 @@ def _change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     """
 
     def notes(rows: pd.DataFrame) -> list[str]:
-        lowered = ["↓ the attack lowers the mean score."] if (rows["change"] < 0).any() else []
-        return [*_attacked_notes(rows), _RATES, *lowered]
+        sentences = [*_attacked_notes(rows), _RATES]
+        if (rows["change"] < 0).any():
+            sentences.append("↓ the attack lowers the mean score.")
+        return sentences
 
     def table(
         name: str, caption: str, rows: pd.DataFrame, dataset: str, notes: Sequence[str]
     ) -> PaperTable:
-        fell = [
-            None if not ours else bool(change < 0)
-            for ours, change in zip(rows["ours"], rows["change"], strict=True)
-        ]
-        lowered = pd.Series(
-            [None if sank is None else str(sank).lower() for sank in fell], rows.index, dtype=object
-        )
+        fell = rows["ours"] & (rows["change"].astype(float) < 0)
+        lowered = fell.map({True: "true", False: "false"}).astype(object)
         rows = rows.assign(
-            dataset=dataset, attack_label=rows["attack"].map(ATTACKS), lowered=lowered
+            dataset=dataset,
+            attack_label=rows["attack"].map(ATTACKS),
+            lowered=lowered.where(rows["ours"], None),
+            delta_signs=fell.map({True: "↓", False: ""}),
         )
-        rows = rows.assign(delta_signs=["↓" if sank else "" for sank in fell])
         labels = {"judge": "Judge", "attack_label": "Attack", "defense_label": "Defense"}
         resampled = ", clean and attacked scores of a text resampled together"
         return _table(name, caption, rows, labels, _CHANGES, notes, resampled)
@@ -512,28 +502,27 @@ def _change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     tables = []
     for kind in _KINDS:
         for paper in _PAPERS.values():
+            number_ = getattr(paper, kind.number)
+            # 1. ours
             rows = attacked[attacked["paper"].eq(True) & (attacked["dataset"] == paper.dataset)]
             rows = rows.drop_duplicates(["judge_key", "column", "attack"])
-            rows = rows[rows["defense"].isin(kind.defenses)] if kind.defenses else rows
+            if kind.defenses:
+                rows = rows[rows["defense"].isin(kind.defenses)]
             if kind.needs is not None and not kind.needs(rows).any():
                 continue
             rows = rows[rows["attack"].isin(kind.attacks)]
-            printed = printed_cells(
-                "cap_score_change.csv", getattr(paper, kind.number), ("delta", "rate_percent")
-            )
-            printed = printed[
-                printed["defense"].isin(kind.defenses or {NO_DEFENSE, *rows["defense"]})
-            ]
-            said = (
-                notes(rows)
-                if len(rows)
-                else ["No attacked run on this data was given: the paper's figures alone."]
-            )
+            sentences = ["No attacked run on this data was given: the paper's figures alone."]
+            if len(rows):
+                sentences = notes(rows)
+            # 2. the paper's
+            printed = printed_cells("cap_score_change.csv", number_, ("delta", "rate_percent"))
+            defenses = kind.defenses or {NO_DEFENSE, *rows["defense"]}
+            printed = printed[printed["defense"].isin(defenses)]
+            # 3. both
             joined = _joined(printed, rows, kind.attacks)
-            name = f"cap_table_{getattr(paper, kind.number)}"
-            tables.append(
-                table(name, kind.caption.format(paper.title), joined, paper.dataset, said)
-            )
+            name = f"cap_table_{number_}"
+            caption = kind.caption.format(paper.title)
+            tables.append(table(name, caption, joined, paper.dataset, sentences))
     return tables
 
 
@@ -572,11 +561,9 @@ def _reference_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     """
     rows = attacked[attacked["defense"].isin([NO_DEFENSE, *_REFERENCES])]
     parts = rows.groupby([*PLACE, "judge_key", "attack"])["defense"]
-    rows = (
-        rows[parts.transform(lambda names: NO_DEFENSE in set(names)).astype(bool)]
-        if len(rows)
-        else rows
-    )
+    if len(rows):
+        has_base = parts.transform(lambda names: NO_DEFENSE in set(names))
+        rows = rows[has_base.astype(bool)]
     rows = rows[rows.groupby(PLACE)["defense"].transform("nunique") > 1]
     labels = {
         "dataset": "Data",
@@ -649,8 +636,8 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
                 lines.append(line)
     conditions = pd.DataFrame(lines).assign(ours=True)
     by = conditions["tutor"].map(lambda tutor: f" by {tutor}" if isinstance(tutor, str) else "")
-    condition = conditions["key"].str.replace("_", " ")
-    return conditions.assign(condition=condition + by)
+    spelled = conditions["key"].str.replace("_", " ")
+    return conditions.assign(condition=spelled + by)
 
 
 # --- Spearman of clean texts, and what a defense changes of it ----------------------------------
@@ -798,8 +785,9 @@ def _strength_tables(steered: pd.DataFrame) -> list[PaperTable]:
     """Tables 12 and 13, of runs with CAP."""
     if not len(steered):
         return []
-    shares = {f"{name}_share": steered[name] / steered["norm"].astype(float) for name in _STANDARDS}
-    steered = steered.assign(judge=steered["label"], ours=True, printed=False, **shares)
+    steered = steered.assign(judge=steered["label"], ours=True, printed=False)
+    for name in _STANDARDS:
+        steered[f"{name}_share"] = steered[name] / steered["norm"].astype(float)
 
     def table(
         name: str, caption: str, rows: pd.DataFrame, names: Iterable[str], ours: pd.DataFrame
@@ -809,10 +797,9 @@ def _strength_tables(steered: pd.DataFrame) -> list[PaperTable]:
             share = Measure(f"{parameter}_share", f"{parameter} / length", two, paper=False)
             measures += [Measure(parameter, parameter, two), share]
         labels = {"dataset": "Data", "judge": "Judge", "tutor": "Tutor"}
-        steering = [
-            f"{tutor} of ours: {how}."
-            for tutor, how in zip(ours["tutor"], ours["how"], strict=True)
-        ]
+        steering = []
+        for tutor, how in zip(ours["tutor"], ours["how"], strict=True):
+            steering.append(f"{tutor} of ours: {how}.")
         rows = rows.assign(tutor=rows["tutor"].map(lambda title: shorten(title, 30)))
         return _table(name, caption, rows, labels, measures, [_STRENGTH_NOTE, *steering])
 
@@ -825,16 +812,17 @@ def _strength_tables(steered: pd.DataFrame) -> list[PaperTable]:
         rows = rows[rows["table"] == number_].rename(columns={"value": f"{parameter}_published"})
         families = {title: family for family, title in TUTORS.items()}
         rows = rows.assign(
-            family=rows["tutor"].map(families), judge=rows["judge"].map(JUDGES), printed=True
+            family=rows["tutor"].map(families),
+            judge=rows["judge"].map(JUDGES),
+            tutor=rows["tutor"].str.split("/").str[-1],
+            printed=True,
         )
-        rows = rows.assign(tutor=rows["tutor"].str.split("/").str[-1])
         ours = papers.assign(family=papers["tutor"].map(tutor_family)).drop_duplicates(keys)
         columns = [*keys, "ours", parameter, f"{parameter}_share"]
         joined = rows.merge(ours[columns], how="left", on=keys)
         rest = ours[~ours.set_index(keys).index.isin(rows.set_index(keys).index)]
-        joined = pd.concat(
-            [joined, rest[[*columns, "judge", "tutor", "printed"]]], ignore_index=True
-        )
+        rest = rest[[*columns, "judge", "tutor", "printed"]]
+        joined = pd.concat([joined, rest], ignore_index=True)
         joined["ours"] = joined["ours"].notna()
         caption = f"Strength of steering {_STANDARDS[parameter]}."
         tables.append(table(f"cap_table_{number_}", caption, joined, [parameter], papers))

@@ -76,21 +76,21 @@ def printed_correlations() -> pd.DataFrame:
     `<correlation>_published` is the printed figure, `_recomputed` of averages the mean of the
     printed rows, and `_slip` whether rounding cannot explain that the two differ.
     """
-    rows = pd.concat(
-        [paper.published("cd_correlations.csv"), paper.published("cd_correlation_averages.csv")],
-        ignore_index=True,
-    )
+    of_ranges = paper.published("cd_correlations.csv")
+    averages = paper.published("cd_correlation_averages.csv")
+    rows = pd.concat([of_ranges, averages], ignore_index=True)
     rows = rows.sort_values("table", kind="stable", ignore_index=True)
-    rows["range_step"] = rows["range_min"].where(rows["range_min"].isna(), 1.0)
+    is_average = rows["range_min"].isna()
+    rows["range_step"] = rows["range_min"].where(is_average, 1.0)
     parts = rows.groupby(["table", "system"])
     for name in CORRELATIONS:
         # an average is a system's last row
         means = parts[name].transform(lambda values: fmean(values.iloc[:-1]))
-        rows[f"{name}_recomputed"] = means.where(rows["range_min"].isna())
-        rows[f"{name}_slip"] = (rows[name] - rows[f"{name}_recomputed"]).abs() > ROUNDING + 1e-9
-    return rows.rename(
-        columns={name: f"{name}_published" for name in CORRELATIONS} | {"system": "label"}
-    )
+        recomputed = means.where(is_average)
+        rows[f"{name}_recomputed"] = recomputed
+        rows[f"{name}_slip"] = (rows[name] - recomputed).abs() > ROUNDING + 1e-9
+    names = {name: f"{name}_published" for name in CORRELATIONS}
+    return rows.rename(columns=names | {"system": "label"})
 
 
 @cache
@@ -138,13 +138,10 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
     models: dict[str, tuple[str, str]] = {}
     tuned = set()
     for run in runs:
-        judges, (main, assistant) = paper.judges_of(run), paper.names_of(run)
+        judges = paper.judges_of(run)
+        main, assistant = paper.names_of(run)
         wanted = {"split": run.split, "level": "dataset", "attack": "none", "defense": "none"}
-        shown_records = [
-            record
-            for record in run.metrics
-            if all(record[name] == value for name, value in wanted.items())
-        ]
+        shown_records = [record for record in run.metrics if wanted.items() <= record.items()]
         decodings = {role: paper.decoding_of(shown_records, role, rule) for role in judges}
         if assistant is not None:
             pair, label = judges["pair"]
@@ -155,29 +152,21 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
                 tuned.add(pair)
         labels |= {judge: label for judge, label in judges.values() if judge not in labels}
         # the paper gives failed answers the lowest score
-        rows += [
-            {
-                **record,
-                **(record.get("lowest") or {}),
-                "judge_key": judges[record["judge"]][0],
-                "word": run.groups,
-            }
-            for record in shown_records
-            if record["decoding"] == decodings.get(record["judge"])
-            and record[CORRELATIONS[0]] is not None
-        ]
-    frame = (
-        pd.DataFrame(rows)
-        .reindex(columns=_CELL_COLUMNS)
-        .astype(dict.fromkeys([*_ENDS, *_NUMBERS], float))
-    )
+        for record in shown_records:
+            role = record["judge"]
+            if record["decoding"] != decodings.get(role) or record[CORRELATIONS[0]] is None:
+                continue
+            lowest = record.get("lowest") or {}
+            judge, _ = judges[role]
+            rows.append({**record, **lowest, "judge_key": judge, "word": run.groups})
+    frame = pd.DataFrame(rows).reindex(columns=_CELL_COLUMNS)
+    frame = frame.astype(dict.fromkeys([*_ENDS, *_NUMBERS], float))
     notes: dict[str, list[str]] = {}
     for (dimension, judge, *ends), part in grouped(frame, _KEYS):
         first = part.iloc[0]
         settings = {setting(row) for row in records(part)}
-        if len(settings) > 1 or any(
-            (part[name] - first[name]).abs().max() > 5e-4 for name in CORRELATIONS
-        ):
+        distances = [(part[name] - first[name]).abs().max() for name in CORRELATIONS]
+        if len(settings) > 1 or any(distance > 5e-4 for distance in distances):
             where = f"{labels[judge]}, range {ScoreRange(*ends)}"
             notes.setdefault(dimension, []).append(
                 f"{where}: several runs have it and differ; the first is shown."
@@ -201,29 +190,23 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
     for number, rows in grouped(printed_correlations(), "table"):
         rows = rows.drop(columns=["table"]).merge(argmax.rows, how="left", on=_KEYS)
         used = rows[rows["n"].notna()]
-        notes = (
-            _provenance(used, argmax, f"; the paper's: {_DATA}")
-            if len(used)
-            else [_ALONE.format("models")]
-        )
+        notes = [_ALONE.format("models")]
+        if len(used):
+            notes = _provenance(used, argmax, f"; the paper's: {_DATA}")
         family = _FAMILIES[rows["family"].iloc[0]]
-        caption = (
-            f"{family} family: correlation with the humans on summary {rows['dimension'].iloc[0]}."
-        )
-        printed.append(
-            _correlation_table(f"table_{number}", f"Table {number}", caption, rows, notes)
-        )
+        dimension = rows["dimension"].iloc[0]
+        caption = f"{family} family: correlation with the humans on summary {dimension}."
+        title = f"Table {number}"
+        printed.append(_correlation_table(f"table_{number}", title, caption, rows, notes))
     # 2. its tables of lambda and t
     for number, rows in grouped(printed_settings(), "table"):
         rows = rows.drop(columns=["table"]).merge(argmax.rows, how="left", on=_KEYS)
-        rows = rows.assign(
-            **{name: rows[name].str.split("/").str[-1] for name in ("main", "assistant")}
-        )
+        for role in ("main", "assistant"):
+            rows[role] = rows[role].str.split("/").str[-1]
         pairs = rows.loc[rows["n"].notna(), "judge_key"].unique()
         notes = _setting_notes(argmax, pairs) if len(pairs) else [_ALONE.format("pairs")]
-        caption = (
-            f"Hyper-parameters of contrastive decoding for summary {rows['dimension'].iloc[0]}."
-        )
+        dimension = rows["dimension"].iloc[0]
+        caption = f"Hyper-parameters of contrastive decoding for summary {dimension}."
         settings.append(_setting_table(f"table_{number}", f"Table {number}", caption, rows, notes))
     return sorted([*printed, *settings], key=lambda table: table.name)
 
@@ -238,24 +221,21 @@ def _correlation_table(
     """
     # 1. averages, and the lines that anyone has
     ends = ("published", "recomputed", "slip")
-    rows = rows.reindex(
-        columns=[*rows, *({f"{name}_{end}" for name in CORRELATIONS for end in ends} - set(rows))]
-    )
+    of_paper = {f"{name}_{end}" for name in CORRELATIONS for end in ends}
+    rows = rows.reindex(columns=[*rows, *(of_paper - set(rows))])
     ranged = rows["range_min"].notna()
     ranges = rows.loc[ranged, _ENDS].drop_duplicates().shape[0]
     for key in CORRELATIONS:
         by_judge = rows[ranged & rows[key].notna()].groupby("judge_key")[key]
         means = {judge: fmean(values) for judge, values in by_judge if len(values) == ranges}
         rows[key] = rows[key].where(ranged, rows["judge_key"].map(means)).astype(float)
-    rows = rows.assign(
-        ours=rows[CORRELATIONS[0]].notna(), printed=rows[f"{CORRELATIONS[0]}_published"].notna()
-    )
+    rows["ours"] = rows[CORRELATIONS[0]].notna()
+    rows["printed"] = rows[f"{CORRELATIONS[0]}_published"].notna()
     rows = rows[rows["ours"] | rows["printed"]].reset_index(drop=True)
-    triples = [
-        None if pd.isna(low) else ScoreRange(low, *rest)
-        for low, *rest in rows[_ENDS].itertuples(index=False)
-    ]
-    rows["range"] = [str(triple or "") for triple in triples]
+    names = []
+    for low, *rest in rows[_ENDS].itertuples(index=False):
+        names.append("" if pd.isna(low) else str(ScoreRange(low, *rest)))
+    rows["range"] = names
     rows["section"] = rows["range"].map(lambda known: "" if known else _AVERAGES)
     # 2. signs, and numbers as the CSV has them
     columns = {
@@ -266,35 +246,31 @@ def _correlation_table(
     }
     slips = False
     for key in CORRELATIONS:
-        rows[f"{key}_signs"], rows[f"{key}_published_marks"] = (
-            _best_marks(rows, column) for column in (key, f"{key}_published")
-        )
+        marks = _best_marks(rows, f"{key}_published")
         slipped = rows[f"{key}_slip"]
         slips |= bool(slipped.eq(True).any())
-        rows[f"{key}_published_signs"] = rows[f"{key}_published_marks"] + slipped.map(
-            {True: "!"}
-        ).fillna("")
+        rows[f"{key}_signs"] = _best_marks(rows, key)
+        rows[f"{key}_published_marks"] = marks
+        rows[f"{key}_published_signs"] = marks + slipped.map({True: "!"}).fillna("")
         averages = rows[f"{key}_recomputed"].notna()
         rows[f"{key}_slip"] = slipped.map({True: "true", False: "false"}).where(averages, None)
         rows[f"{key}_recomputed"] = _texts(rows[f"{key}_recomputed"], "{:.5f}")
         rows[f"{key}_text"] = _texts(rows[f"{key}_published"], "{:.3f}")
-        columns |= {f"{key}{end}": f"{key}{end}" for end in ("", "_low", "_high")}
-        columns |= {f"{key}_marks": f"{key}_signs", f"{key}_published": f"{key}_text"}
-        columns |= {
-            f"{key}_{end}": f"{key}_{end}" for end in ("published_marks", "recomputed", "slip")
-        }
+        for name_ in (key, f"{key}_low", f"{key}_high"):
+            columns[name_] = name_
+        columns[f"{key}_marks"] = f"{key}_signs"
+        columns[f"{key}_published"] = f"{key}_text"
+        for end in ("published_marks", "recomputed", "slip"):
+            columns[f"{key}_{end}"] = f"{key}_{end}"
     rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
-    bounded = rows[f"{CORRELATIONS[0]}_low"].notna().any()
-    notes = [
-        *(["In brackets: 95 % interval."] if bounded else []),
-        *notes,
-        *([_SLIP] if slips else []),
-    ]
-    legend = (
-        f"{_LEGEND}, ours and the paper's apart."
-        if rows["ours"].any() and rows["printed"].any()
-        else f"{_LEGEND}."
-    )
+    notes = list(notes)
+    if rows[f"{CORRELATIONS[0]}_low"].notna().any():
+        notes.insert(0, "In brackets: 95 % interval.")
+    if slips:
+        notes.append(_SLIP)
+    legend = f"{_LEGEND}."
+    if rows["ours"].any() and rows["printed"].any():
+        legend = f"{_LEGEND}, ours and the paper's apart."
     labels = {"label": "Model", "range": "Range"}
     return PaperTable(
         name, title, caption, rows, labels, _CORRELATIONS, columns, notes, ["range"], legend=legend
@@ -317,17 +293,15 @@ def _best_marks(rows: pd.DataFrame, name: str) -> pd.Series:
         ("*", averages.where(averages)),
     ):
         by = values.groupby(contests)
-        won = (values == by.transform("max")) & (values > 0) & (by.transform("count") > 1)
+        best = values == by.transform("max")
+        won = best & (values > 0) & (by.transform("count") > 1)
         marks = marks.where(~won, marks + mark)
     return marks
 
 
 def _texts(values: pd.Series, form: str) -> pd.Series:
-    return pd.Series(
-        [form.format(value) if is_known(value) else None for value in values],
-        values.index,
-        dtype=object,
-    )
+    texts = [form.format(value) if is_known(value) else None for value in values]
+    return pd.Series(texts, values.index, dtype=object)
 
 
 def _provenance(rows: pd.DataFrame, cells: CdCells, comparison: str = "") -> list[str]:
@@ -357,29 +331,21 @@ def _provenance(rows: pd.DataFrame, cells: CdCells, comparison: str = "") -> lis
 def _setting_table(
     name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]
 ) -> PaperTable:
-    rows = rows.reindex(
-        columns=[*rows, *({f"{measure.key}_published" for measure in _SETTINGS} - set(rows))]
-    )
-    rows = rows.assign(kappa=rows["lambda"] / rows["temperature"])
-    rows = rows.assign(ours=rows["kappa"].notna(), printed=rows["kappa_published"].notna())
-    edge = [EDGE in flags if isinstance(flags, list | tuple) else False for flags in rows["flags"]]
+    names = [measure.key for measure in _SETTINGS]
+    of_paper = [f"{name}_published" for name in names]
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows, *of_paper])))
+    rows["kappa"] = rows["lambda"] / rows["temperature"]
+    rows["ours"] = rows["kappa"].notna()
+    rows["printed"] = rows["kappa_published"].notna()
+    edge = [isinstance(flags, list | tuple) and EDGE in flags for flags in rows["flags"]]
     rows["kappa_signs"] = ["!" if at_edge else "" for at_edge in edge]
-    rows["edge"] = [
-        str(at_edge).lower() if ours else None
-        for at_edge, ours in zip(edge, rows["ours"], strict=True)
-    ]
+    texts = pd.Series(
+        ["true" if at_edge else "false" for at_edge in edge], rows.index, dtype=object
+    )
+    rows["edge"] = texts.where(rows["ours"], None)
     rows["range"] = [str(ScoreRange(*ends)) for ends in rows[_ENDS].itertuples(index=False)]
     rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
-    keys = [
-        "table",
-        "dimension",
-        "main",
-        "assistant",
-        *_ENDS,
-        *(measure.key for measure in _SETTINGS),
-        "edge",
-    ]
-    keys += [f"{measure.key}_published" for measure in _SETTINGS]
+    keys = ["table", "dimension", "main", "assistant", *_ENDS, *names, "edge", *of_paper]
     labels = {"main": "Main", "assistant": "Asst", "range": "Range"}
     csv = dict(zip(keys, keys, strict=True))
     look: dict[str, Any] = {

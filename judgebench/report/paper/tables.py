@@ -199,16 +199,23 @@ def judges_of(run: Results) -> dict[str, tuple[str, str]]:
     models before large ones, as the papers print them: a pair by the models' sizes, or the layer of
     an early exit."""
     main, assistant = names_of(run)
-    alone = {"main": (judge_key(main), shorten(main, 30))}
+    of_main = (judge_key(main), shorten(main, 30))
     if assistant is None:
-        return alone
-    sizes = []
-    for name in (main, assistant):
-        layer = _EXIT.fullmatch(name)
-        numbers = _SIZE.findall(name)
-        sizes.append(layer[1] if layer else numbers[-1] if numbers else shorten(name, 14))
-    pair = {"pair": (judge_key(main, assistant), f"Contrastive ({'-'.join(sizes)})")}
-    return {"assistant": (judge_key(assistant), shorten(assistant, 30))} | alone | pair
+        return {"main": of_main}
+    return {
+        "assistant": (judge_key(assistant), shorten(assistant, 30)),
+        "main": of_main,
+        "pair": (judge_key(main, assistant), f"Contrastive ({_size(main)}-{_size(assistant)})"),
+    }
+
+
+def _size(name: str) -> str:
+    """A model's size, or the layer of an early exit, else its name."""
+    layer = _EXIT.fullmatch(name)
+    if layer:
+        return layer[1]
+    numbers = _SIZE.findall(name)
+    return numbers[-1] if numbers else shorten(name, 14)
 
 
 def decoding_of(records: Iterable[Mapping[str, Any]], judge: str, rule: str) -> str | None:
