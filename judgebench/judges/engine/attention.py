@@ -318,9 +318,9 @@ class Step:
         # 2. prompts as a batch, [prompts, heads, 1, dim]
         keys, values = (x[:, :longest].transpose(1, 2) for x in tails)
         bias = kernels.additive(self.live, query.dtype)
-        tokens = query[0].transpose(0, 1)[:, :, None]
+        tokens = kernels.as_batch(query[0], len(self.at))
         near, lse = kernels.attend(tokens, keys, values, scale, bias=bias)
-        return near[:, :, 0].transpose(0, 1)[None], lse[:, :, 0].transpose(0, 1)[None]
+        return kernels.as_row(near)[None], kernels.as_row(lse)[None]
 
     def _contexts(self) -> list[Context]:
         """Contexts of each prompt's new token; keys are numbered from the root's on, then articles,
@@ -511,16 +511,18 @@ def _forks(packed: Packed, query: Tensor, row: KeysValues, scale: float, only_re
     """Attention of branches that fork to each other, at the end of the row or, with what is read
     first of each prompt, in `packed.reads`."""
     prompts, inner = packed.forks.shape
-    rows = slice(0 if only_reads else query.shape[2] - prompts * inner, query.shape[2])
+    count = prompts * inner
+    queries = query.shape[2]
+    rows = slice(0 if only_reads else queries - count, queries)
     # [prompts, heads, branches, dim]; what is read first of a prompt is no branch
     q = kernels.as_batch(query[0, :, rows], prompts)[:, :, -inner:]
-    k, v = (kernels.as_batch(x[0, :, -prompts * inner :], prompts) for x in row)
+    k, v = (kernels.as_batch(x[0, :, -count:], prompts) for x in row)
     bias = kernels.additive(packed.ancestry[None, None], query.dtype)
     near, lse = kernels.attend(q, k, v, scale, bias=bias)
     if only_reads:
         near = F.pad(near, (0, 0, 1, 0))
         lse = F.pad(lse, (1, 0), value=float("-inf"))
-    return rows, near.transpose(0, 1).flatten(1, 2)[None], lse.transpose(0, 1).flatten(1, 2)[None]
+    return rows, kernels.as_row(near)[None], kernels.as_row(lse)[None]
 
 
 def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
