@@ -320,8 +320,11 @@ def attend_varlen(
     tokens_first = [x[0].transpose(0, 1) for x in (query, key, value)]  # [tokens, heads, dim]
     if dim % 8:
         tokens_first = [F.pad(x, (0, -dim % 8)) for x in tokens_first]
+    q, k, v = tokens_first
     out, lse = varlen_attn(
-        *tokens_first,
+        q,
+        k,
+        v,
         *stretches[:4],
         return_aux=AuxRequest(lse=True),
         scale=scale,
