@@ -39,15 +39,26 @@ def after_thoughts(
     judge gives its final rating. A verdict that it has written already would say nothing of the
     other scores: it is cut off, and asked for again.
     """
-    text = str(tokenizer.decode(list(tokens)))
+
+    def text_of(count: int) -> str:
+        return str(tokenizer.decode(list(tokens[:count])))
+
+    # 1. the thoughts: as many tokens as end before their closing tag, or before the final rating
+    count = len(tokens)
+    text = text_of(count)
     opened = prompt.text.rstrip().endswith(THINK) or text.lstrip().startswith(THINK)
-    if end := re.search(re.escape(END_OF_THINK) if opened else _LED, text):
-        lengths = [len(str(tokenizer.decode(list(tokens[:n])))) for n in range(len(tokens) + 1)]
-        tokens = tokens[: bisect_right(lengths, end.start()) - 1]
-        text = str(tokenizer.decode(list(tokens)))
-    closing = (f"\n{END_OF_THINK}" if opened else "") + LEAD
-    more = [*tokens, *encode_texts(tokenizer, [closing])[0]]
-    ids = np.concatenate([prompt.token_ids, np.array(more, np.int32)])
+    end = re.search(re.escape(END_OF_THINK) if opened else _LED, text)
+    if end is not None:
+        lengths = [len(text_of(n)) for n in range(count + 1)]
+        count = bisect_right(lengths, end.start()) - 1
+        text = text_of(count)
+    # 2. what closes them, and leads to the score
+    closing = LEAD
+    if opened:
+        closing = f"\n{END_OF_THINK}{LEAD}"
+    (closing_tokens,) = encode_texts(tokenizer, [closing])
+    more = np.array([*tokens[:count], *closing_tokens], np.int32)
+    ids = np.concatenate([prompt.token_ids, more])
     return replace(prompt, tail=prompt.tail + text + closing, token_ids=ids)
 
 

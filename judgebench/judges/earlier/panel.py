@@ -62,17 +62,24 @@ def pool(logprobs: np.ndarray, weights: np.ndarray, geometric: bool = False) -> 
         >>> np.exp(pool(members, np.ones((2, 1)), geometric=True)).round(12).tolist()
         [[0.4, 0.4]]
     """
+    # 1. weights [M, N] of the members that answer, of sum 1; equal ones where theirs are all 0
     answered = np.array([has_answer(member) for member in logprobs])
-    weights = np.where((answered * weights).any(axis=0), answered * weights, answered)
-    weights = (weights / np.where(answered.any(axis=0), weights.sum(axis=0), 1.0))[:, :, None]
-    together = (weights * np.where(weights > 0, logprobs, 0.0)).sum(axis=0)
-    if not geometric:
+    shares = answered * weights
+    shares = np.where(shares.any(axis=0), shares, answered)
+    sums = np.where(answered.any(axis=0), shares.sum(axis=0), 1.0)
+    shares = shares / sums
+    factors = shares[:, :, None]
+    # 2. the pool [N, K]
+    if geometric:
+        terms = factors * np.where(factors > 0, logprobs, 0.0)
+        together = terms.sum(axis=0)
+    else:
+        terms = factors * [candidate_distribution(member) for member in logprobs]
         with np.errstate(divide="ignore"):
-            together = np.log(
-                (weights * [candidate_distribution(member) for member in logprobs]).sum(axis=0)
-            )
-    lone = np.flatnonzero((weights > 0).sum(axis=0) <= 1)
-    together[lone] = logprobs[weights[:, lone, 0].argmax(axis=0), lone]
+            together = np.log(terms.sum(axis=0))
+    # 3. who is left alone, as it is
+    lone = np.flatnonzero((shares > 0).sum(axis=0) <= 1)
+    together[lone] = logprobs[shares[:, lone].argmax(axis=0), lone]
     return np.asarray(together)
 
 
@@ -115,12 +122,12 @@ class Member:
             answers_of(source, *asked) if isinstance(source, Recording) else source.answers(*asked)
         )
         for prompt in answers.answered(asked[0]):
-            given = answers.to(prompt)
+            rows: Any = answers.to(prompt)
+            if isinstance(rows, str):
+                rows = [{"text": rows, "judge": "main"}]
+            ours: Any = [row for row in rows if row["judge"] in (None, self.judge)]
+            row = ours[0] if ours else {"text": None}
             values = np.array(prompt.condition.range.values)
-            rows: Any = [{"text": given, "judge": "main"}] if isinstance(given, str) else given
-            row: Any = next(
-                (row for row in rows if row["judge"] in (None, self.judge)), {"text": None}
-            )
             main = row.get(f"{self.judge}_logprobs")
             other = row.get("assistant_logprobs")
             if main is None and (row["text"] is None or prompt.condition.order):
@@ -186,13 +193,13 @@ class PanelSpec(RecordedSpec):
         check_unused(self, mistakes, "judge", "judge=panel loads no model")
         with mistakes.caught():
             check_fields(self, "judge", of=("members", "combine", "weights", "path"))
-            given = self.weights
+            weights = self.weights
             pooled = self.combine != "median"
-            if given is not None and not (
-                pooled and len(given) == len(self.members) and min(given) >= 0 < sum(given)
+            if weights is not None and not (
+                pooled and len(weights) == len(self.members) and min(weights) >= 0 < sum(weights)
             ):
                 raise UserError(
-                    f"judge.weights: {given} should be one number a member, none below 0, not all "
+                    f"judge.weights: {weights} should be one number a member, none below 0, not all "
                     "0; of a pool alone."
                 )
             self.recording  # noqa: B018 - opens the members' files
@@ -209,17 +216,17 @@ class PanelSpec(RecordedSpec):
 
     def _each(self, asked: Callable[[Member], Any]) -> list[Any]:
         """Answers of all members; `UserError` of one that has none, by its place."""
-        given = []
+        answers = []
         for number, member in enumerate(self.judges):
             with member_named(number):
-                given.append(asked(member))
-        return given
+                answers.append(asked(member))
+        return answers
 
     @cached_property
     def recording(self) -> Recording:
         """A recording's title and models; its rows come with `answers`, and whether they compare
         texts."""
-        names = self._each(lambda one: one.name)
+        names = self._each(lambda member: member.name)
         models = {"main": {"title": f"{self.combine} of {len(names)} judges", "members": names}}
         return Recording(user_path("the panel"), {"models": models, "compares": None, "config": {}})
 
@@ -228,10 +235,10 @@ class PanelSpec(RecordedSpec):
         texts which others have, has other candidates, or has read other texts or another rubric."""
         # 1. what each member has read: all of them the same
         read = self._each(lambda member: member.readings(prompts, split, dataset))
-        asked = [prompt for prompt in prompts if any(id(prompt) in one for one in read)]
-        gone = [sum(id(prompt) not in one for prompt in asked) for one in read]
+        asked = [prompt for prompt in prompts if any(id(prompt) in member for member in read)]
+        gone = [sum(id(prompt) not in member for prompt in asked) for member in read]
         lacking = ", ".join(
-            f"{one.name} lacks {n:,}" for one, n in zip(self.judges, gone, strict=True) if n
+            f"{member.name} lacks {n:,}" for member, n in zip(self.judges, gone, strict=True) if n
         )
         if lacking:
             raise UserError(
@@ -242,11 +249,11 @@ class PanelSpec(RecordedSpec):
         cells: dict[Condition, list[Prompt]] = {}
         for prompt in asked:
             cells.setdefault(prompt.condition, []).append(prompt)
-        given = {}
+        rows = {}
         failed = np.zeros(len(read), dtype=int)
         for texts in cells.values():
-            parts = [[one[id(prompt)] for prompt in texts] for one in read]
-            main, others = ([[row[i] for row in part] for part in parts] for i in (0, 1))
+            main = [[member[id(prompt)][0] for prompt in texts] for member in read]
+            others = [[member[id(prompt)][1] for prompt in texts] for member in read]
             failed += np.isneginf(main).all(axis=2).sum(axis=1)
             together, pair = self._together(np.array(main, dtype=np.float64), others, texts)
             for i, prompt in enumerate(texts):
@@ -255,19 +262,19 @@ class PanelSpec(RecordedSpec):
                     "assistant_logprobs": pair and pair[i],
                     "text": None,
                 }
-                row |= {"seconds": sum(part[i][2] for part in parts)}
-                given[prompt.example.example_id, prompt.condition] = [row]
+                row["seconds"] = sum(member[id(prompt)][2] for member in read)
+                rows[prompt.example.example_id, prompt.condition] = [row]
         missing = [
             prompt
             for prompt in prompts
-            if (prompt.example.example_id, prompt.condition) not in given
+            if (prompt.example.example_id, prompt.condition) not in rows
         ]
         scored = (
-            f"{one.name} {len(asked) - count:,}"
-            for one, count in zip(self.judges, failed, strict=True)
+            f"{member.name} {len(asked) - count:,}"
+            for member, count in zip(self.judges, failed, strict=True)
         )
         return Answers(
-            f"a panel ({self.combine} of {', '.join(scored)})", len(given), given, (), (), missing
+            f"a panel ({self.combine} of {', '.join(scored)})", len(rows), rows, (), (), missing
         )
 
     def _together(

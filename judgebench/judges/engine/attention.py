@@ -313,14 +313,23 @@ class Step:
             room = tails[0].shape[1]
             keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in tails)
             ends = torch.arange(len(self.at) + 1, dtype=torch.int32, device=query.device)
-            stretches = kernels.VarlenStretches(ends, ends * room, 1, longest, True, self.used)
+            stretches = kernels.VarlenStretches(
+                query_ends=ends,
+                key_ends=ends * room,
+                max_queries=1,
+                max_keys=longest,
+                causal=True,
+                used=self.used,
+            )
             return kernels.attend_varlen(query, keys, values, stretches, scale)
         # 2. prompts as a batch, [prompts, heads, 1, dim]
         keys, values = (x[:, :longest].transpose(1, 2) for x in tails)
         bias = kernels.additive(self.live, query.dtype)
-        tokens = query[0].transpose(0, 1)[:, :, None]
+        tokens = kernels.as_batch(query[0], len(self.at))
         near, lse = kernels.attend(tokens, keys, values, scale, bias=bias)
-        return near[:, :, 0].transpose(0, 1)[None], lse[:, :, 0].transpose(0, 1)[None]
+        near = kernels.as_row(near)[None]
+        lse = kernels.as_row(lse)[None]
+        return near, lse
 
     def _contexts(self) -> list[Context]:
         """Contexts of each prompt's new token; keys are numbered from the root's on, then articles,
@@ -511,16 +520,22 @@ def _forks(packed: Packed, query: Tensor, row: KeysValues, scale: float, only_re
     """Attention of branches that fork to each other, at the end of the row or, with what is read
     first of each prompt, in `packed.reads`."""
     prompts, inner = packed.forks.shape
-    rows = slice(0 if only_reads else query.shape[2] - prompts * inner, query.shape[2])
+    count = prompts * inner
+    queries = query.shape[2]
+    start = 0 if only_reads else queries - count
+    rows = slice(start, queries)
     # [prompts, heads, branches, dim]; what is read first of a prompt is no branch
     q = kernels.as_batch(query[0, :, rows], prompts)[:, :, -inner:]
-    k, v = (kernels.as_batch(x[0, :, -prompts * inner :], prompts) for x in row)
-    bias = kernels.additive(packed.ancestry[None, None], query.dtype)
+    k, v = (kernels.as_batch(x[0, :, -count:], prompts) for x in row)
+    ancestry = packed.ancestry[None, None]
+    bias = kernels.additive(ancestry, query.dtype)
     near, lse = kernels.attend(q, k, v, scale, bias=bias)
     if only_reads:
         near = F.pad(near, (0, 0, 1, 0))
         lse = F.pad(lse, (1, 0), value=float("-inf"))
-    return rows, near.transpose(0, 1).flatten(1, 2)[None], lse.transpose(0, 1).flatten(1, 2)[None]
+    near = kernels.as_row(near)[None]
+    lse = kernels.as_row(lse)[None]
+    return rows, near, lse
 
 
 def _contexts(packed: Packed, only_reads: bool) -> list[Context]:

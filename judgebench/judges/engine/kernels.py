@@ -320,8 +320,11 @@ def attend_varlen(
     tokens_first = [x[0].transpose(0, 1) for x in (query, key, value)]  # [tokens, heads, dim]
     if dim % 8:
         tokens_first = [F.pad(x, (0, -dim % 8)) for x in tokens_first]
+    q, k, v = tokens_first
     out, lse = varlen_attn(
-        *tokens_first,
+        q,
+        k,
+        v,
         *stretches[:4],
         return_aux=AuxRequest(lse=True),
         scale=scale,
@@ -426,8 +429,8 @@ def _looped(
             k = as_batch(key[0, :, k0:k1], count)
             v = as_batch(value[0, :, k0:k1], count)
             part, part_lse = attend(q, k, v, scale, segments.causal)
-            out[:, :, q0:q1] = part.transpose(0, 1).flatten(1, 2)
-            lse[:, :, q0:q1] = part_lse.transpose(0, 1).flatten(1, 2)
+            out[:, :, q0:q1] = as_row(part)
+            lse[:, :, q0:q1] = as_row(part_lse)
         q0 = q1
         k0 = k1
     return out, lse
@@ -436,6 +439,11 @@ def _looped(
 def as_batch(row: Tensor, count: int) -> Tensor:
     """[heads, tokens, dim] -> [count, heads, tokens of one, dim]: stretches of one size."""
     return row.unflatten(1, (count, -1)).transpose(0, 1)
+
+
+def as_row(batch: Tensor) -> Tensor:
+    """[count, heads, tokens of one, ...] -> [heads, tokens, ...]."""
+    return batch.transpose(0, 1).flatten(1, 2)
 
 
 class Context(NamedTuple):
@@ -540,14 +548,13 @@ def attend_blocks(
         behind = query_at[:, :, None] - key_at[:, None]
         allowed = behind >= 0
         if how.window is not None:
-            allowed = allowed & (behind < how.window)
+            allowed &= behind < how.window
         if ancestry is not None and len(ancestry):
             related = F.pad(ancestry, (1, 0, 1, 0), value=True)
-            allowed = allowed & related[query_branch[:, :, None], key_branch[:, None]]
+            allowed &= related[query_branch[:, :, None], key_branch[:, None]]
         # 3. the results of the queries that are no padding
         results = attend_masked(q, k, v, how, allowed[:, None])
-        rows = results.transpose(1, 2).flatten(0, 1)[block.real]  # [queries, heads, dim]
-        out[:, :, block.row] = rows.transpose(0, 1)[None]
+        out[0, :, block.row] = as_row(results)[:, block.real]
     return out
 
 

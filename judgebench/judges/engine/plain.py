@@ -451,8 +451,8 @@ class EncoderDecoderEngine:
     def encode(self, prompts: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
         """Encodes prompts together, each different one once: [prompts, longest, hidden] states, and
         [prompts, longest] int64, 1 where there is a token."""
-        different = {ids.tobytes(): ids for ids in prompts}
-        place = {name: i for i, name in enumerate(different)}
+        names = [ids.tobytes() for ids in prompts]
+        different = dict(zip(names, prompts, strict=True))
         token_ids = torch.zeros(len(different), max(map(len, prompts)), dtype=torch.int64)
         mask = torch.zeros_like(token_ids)
         for row, ids in enumerate(different.values()):
@@ -464,7 +464,8 @@ class EncoderDecoderEngine:
         states = self._encoder(input_ids=token_ids, attention_mask=mask).last_hidden_state
         if len(different) == len(prompts):
             return states, mask
-        rows = torch.tensor([place[ids.tobytes()] for ids in prompts], device=states.device)
+        place = {name: row for row, name in enumerate(different)}
+        rows = torch.tensor([place[name] for name in names], device=states.device)
         return states[rows], mask[rows]
 
     def _encoded(self, groups: Groups) -> Iterator[DecoderState]:
@@ -523,15 +524,15 @@ class DecoderState:
     def keep(self, place: Mapping[int, int]) -> bool:
         """Goes on with the rows that `place` holds, under the numbers that it gives them; whether
         any are left."""
-        kept = [i for i, row in enumerate(self.rows) if row in place]
-        if kept and len(kept) < len(self.rows):
-            which = torch.tensor(kept, device=self._states.device)
+        live = [i for i, row in enumerate(self.rows) if row in place]
+        if live and len(live) < len(self.rows):
+            which = torch.tensor(live, device=self._states.device)
             self._states = self._states[which]
             self._mask = self._mask[which]
             if self._cache is not None:
                 self._cache.batch_select_indices(which)
-        self.rows = [place[self.rows[i]] for i in kept]
-        return bool(kept)
+        self.rows = [place[self.rows[i]] for i in live]
+        return bool(live)
 
 
 class EncoderDecoderAnswers:

@@ -189,17 +189,14 @@ class PrefixEngine:
         batch."""
 
         def read() -> Root:
-            kept = Root()
+            keys = Root()
             ids = torch.as_tensor(root, dtype=torch.int64, device=self.model.device)
             segments = Segments.of([len(root)], [len(root)], causal=True).to(ids.device)
+            positions = torch.arange(len(root), device=ids.device)
             with torch.no_grad():
-                self.forward(
-                    ids,
-                    torch.arange(len(root), device=ids.device),
-                    attention.ReadRoot(kept, segments),
-                )
+                self.forward(ids, positions, attention.ReadRoot(keys, segments))
             self.computed += len(root)
-            return kept
+            return keys
 
         return self.roots.get(root, read)
 
@@ -268,11 +265,11 @@ class PackedAnswers:
 
     def keep(self, which: Tensor) -> None:
         cache = self._cache
-        kept = which.tolist()
-        cache.lengths = [cache.lengths[i] for i in kept]
-        cache.offsets = [cache.offsets[i] for i in kept]
+        live = which.tolist()
+        cache.lengths = [cache.lengths[i] for i in live]
+        cache.offsets = [cache.offsets[i] for i in live]
         cache.spans = [
-            (bisect_left(kept, first), bisect_left(kept, last)) for first, last in cache.spans
+            (bisect_left(live, first), bisect_left(live, last)) for first, last in cache.spans
         ]
         which = which.to(self.logits[0].device)
         cache.tails = {

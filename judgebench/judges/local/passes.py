@@ -184,10 +184,9 @@ class GeneratePass(LocalPass):
     def __post_init__(self) -> None:
         # the assistant is another exit of the same pass, the same model on other prompts, or a
         # second model
-        self.views = [
-            self.view,
-            *([self.minus] if self.minus is not None and self.nulls is None else []),
-        ]
+        self.views = [self.view]
+        if self.minus is not None and self.nulls is None:
+            self.views.append(self.minus)
 
     def keys(self, prompt: Prompt) -> list[str]:
         null = None if self.nulls is None else self.nulls[prompt.condition].token_ids.tolist()
@@ -209,13 +208,13 @@ class GeneratePass(LocalPass):
             stops |= {end}
         answers = self._answers(batch, stops)
         seconds = (time.perf_counter() - began) / len(prompts)
-        texts = [str(self.tokenizer.decode(tokens, skip_special_tokens=True)) for tokens in answers]
-        kept = [np.array(tokens, np.int32) if self.thoughts else None for tokens in answers]
-        parts = zip(prompts, texts, kept, strict=True)
-        return [
-            ModelReading(self.keys(prompt)[0], None, text, seconds, tokens)
-            for prompt, text, tokens in parts
-        ]
+        readings = []
+        for prompt, tokens in zip(prompts, answers, strict=True):
+            key = self.keys(prompt)[0]
+            text = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+            thoughts = np.array(tokens, np.int32) if self.thoughts else None
+            readings.append(ModelReading(key, None, text, seconds, thoughts))
+        return readings
 
     def _answers(self, batch: Batch, stops: Collection[int]) -> list[list[int]]:
         """The tokens that each prompt of a batch is answered with, one step of all of them at a
@@ -325,7 +324,8 @@ class LikelihoodPass(LocalPass):
 
     def read(self, batch: Batch) -> list[ModelReading]:
         began = time.perf_counter()
-        rows = [row.cpu().numpy() for row in self.engines[0].likelihoods(batch.token_ids)[0]]
+        exits = self.engines[0].likelihoods(batch.token_ids)
+        rows = [row.cpu().numpy() for row in exits[0]]
         seconds = (time.perf_counter() - began) / len(rows)
         readings = []
         for prompt, logprobs in zip(batch.prompts, rows, strict=True):

@@ -277,13 +277,16 @@ class Actor:
     def _batch(self, row: Mapping[str, Any]) -> Batch:
         from judgebench.judges.local.batches import Batch
 
+        pass_, _ = self._passes[row["pass"]]
+        columns = (row["names"], row["kinds"], row["tokens"])
         prompts = []
-        for name, kind, tokens in zip(row["names"], row["kinds"], row["tokens"], strict=True):
+        for name, kind, tokens in zip(*columns, strict=True):
             condition, fold, known = self._kinds[kind]
             example = Example(name, "", "", "", "", {})
             ids = np.array(tokens, np.int32)
-            prompts.append(Prompt(example, condition, "", "", ids, fold=fold))
-            self._passes[row["pass"]][0].mark(prompts[-1], known)
+            prompt = Prompt(example, condition, "", "", ids, fold=fold)
+            pass_.mark(prompt, known)
+            prompts.append(prompt)
         remaining = iter(prompts)
         groups = [tuple(itertools.islice(remaining, size)) for size in row["sizes"]]
         return Batch(tuple(groups))

@@ -234,14 +234,17 @@ class OpenAIBatches:
 
     async def look(self, number: str) -> Look:
         record = await self._json("GET", f"{self.address}/{number}")
+        status = record["status"]
         counts = record.get("request_counts") or {}
         answered = counts.get("completed", 0)
+        done = answered + counts.get("failed", 0)
         failure = None
-        if record["status"] == "failed":
-            errors = (record.get("errors") or {}).get("data") or [{}]
-            failure = str(errors[0].get("message"))
-        over = record["status"] in ("completed", "expired", "cancelled", "failed")
-        return Look(over, answered + counts.get("failed", 0), answered, record, failure)
+        if status == "failed":
+            errors = record.get("errors") or {}
+            first = (errors.get("data") or [{}])[0]
+            failure = str(first.get("message"))
+        over = status in ("completed", "expired", "cancelled", "failed")
+        return Look(over, done, answered, record, failure)
 
     async def outcomes(self, look: Look) -> list[BatchOutcome]:
         names = [look.record.get("output_file_id"), look.record.get("error_file_id")]

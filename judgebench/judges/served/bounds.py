@@ -68,12 +68,16 @@ class PathTree:
         self._less: dict[frozenset[Hashable], PathTree] = {}
         for candidate, ways in enumerate(self.paths):
             for path in ways:
-                self.ends[path] = candidate
-                for n, token in enumerate(path):
-                    children = self.children.setdefault(path[:n], [])
-                    self.below.setdefault(path[:n], set()).add(candidate)
-                    if token not in children:
-                        children.append(token)
+                self._add(path, candidate)
+
+    def _add(self, path: TokenPath, candidate: int) -> None:
+        self.ends[path] = candidate
+        for n, token in enumerate(path):
+            node = path[:n]
+            self.below.setdefault(node, set()).add(candidate)
+            children = self.children.setdefault(node, [])
+            if token not in children:
+                children.append(token)
 
     @classmethod
     def of_texts(cls, candidates: Sequence[str]) -> PathTree:
@@ -164,10 +168,12 @@ def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> B
             return
         hidden = [token for token in tree.children[node] if token not in listing.logprobs]
         hidden_paths = np.zeros(count)
-        for at in ((*node, token) for token in hidden):
-            hidden_paths[
-                list(tree.below.get(at, set()) | ({tree.ends[at]} if at in tree.ends else set()))
-            ] += 1
+        for token in hidden:
+            at = (*node, token)
+            reached = set(tree.below.get(at, ()))
+            if at in tree.ends:
+                reached.add(tree.ends[at])
+            hidden_paths[list(reached)] += 1
         upper[:] += probability * np.minimum(listing.unlisted, listing.cap * hidden_paths)
         undecided += probability * min(listing.unlisted, listing.cap * len(hidden))
         for token in tree.children[node]:
@@ -183,13 +189,9 @@ def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> B
                 after = listings.get(at)
                 if at in tree.children and after is not None:
                     children = tree.children[at]
-                    least = min(
-                        1.0,
-                        math.fsum(
-                            math.exp(after.logprobs[t]) for t in children if t in after.logprobs
-                        ),
-                    )
-                    unseen = sum(t not in after.logprobs for t in children)
+                    seen = [after.logprobs[t] for t in children if t in after.logprobs]
+                    unseen = len(children) - len(seen)
+                    least = min(1.0, math.fsum(map(math.exp, seen)))
                     most = min(1.0, least + min(after.unlisted, after.cap * unseen))
                 lower[ending] += here * (1 - most)
                 upper[ending] += here * (1 - least)

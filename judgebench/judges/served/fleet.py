@@ -28,7 +28,7 @@ def homes(articles: Iterable[str], urls: Sequence[str]) -> dict[str, tuple[int, 
     """
     counts = Counter(articles)
     load = [0] * len(urls)
-    order_of = {}
+    order_of: dict[str, tuple[int, ...]] = {}
     most = math.ceil(_UNEVEN * counts.total() / len(urls))
     for article, count in counts.items():
         weights = [hashlib.sha256(f"{url} {article}".encode()).digest() for url in urls]

@@ -104,11 +104,14 @@ class ApiPass(Pass):
         of_server = defaultdict[int, list[Prompt]](list)
         for prompt in self.prompts:
             of_server[self._homes[prompt.example.group_id][0]].append(prompt)
-        turns = range(0, max(map(len, of_server.values()), default=0), size)
-        return [
-            Batch((tuple(p for queue in of_server.values() for p in queue[i : i + size]),))
-            for i in turns
-        ]
+        longest = max(map(len, of_server.values()), default=0)
+        batches = []
+        for start in range(0, longest, size):
+            turn: list[Prompt] = []
+            for queue in of_server.values():
+                turn += queue[start : start + size]
+            batches.append(Batch((tuple(turn),)))
+        return batches
 
     @cached_property
     def _homes(self) -> dict[str, tuple[int, ...]]:
@@ -503,7 +506,8 @@ def endpoint_paths(
                     "looked up in a server's lists of tokens; give judge.tokenizer, the model's, "
                     "or judge.scores_from=samples."
                 )
-            trees[score_range], numbers[score_range] = PathTree.of_texts(score_range.candidates), {}
+            trees[score_range] = PathTree.of_texts(score_range.candidates)
+            numbers[score_range] = {}
             continue
         paths = CandidateTrie.of(tokenizer, score_range.candidates).token_paths
         tokens = {token for written in paths for path in written for token in path}

@@ -198,21 +198,27 @@ class ApiReader(BaseReader):
     def evidence(self) -> dict[str, list[Any]]:
         """The evidence behind each reading, as the columns of served.parquet; once there are
         readings."""
-        facts = sorted(self._facts, key=lambda fact: list(self.sides).index(fact["role"]))
-        columns: dict[str, list[Any]] = {
-            **key_columns([Reading(fact["prompt"], fact["split"]) for fact in facts])
-        }
+        facts = []
+        for role in self.sides:
+            facts += [fact for fact in self._facts if fact["role"] == role]
+        keys = [Reading(fact["prompt"], fact["split"]) for fact in facts]
+        ranges = [fact["prompt"].condition.range for fact in facts]
+        columns: dict[str, list[Any]] = dict(key_columns(keys))
         columns["role"] = [fact["role"] for fact in facts]
-        columns["candidates"] = [list(fact["prompt"].condition.range.candidates) for fact in facts]
+        columns["candidates"] = [list(range_.candidates) for range_ in ranges]
         for name in ("lower", "upper", "unlisted", "texts"):
             columns[name] = [fact[name] for fact in facts]
         return columns
 
     def _by_server(self, role: str) -> dict[str, Any]:
         spec = self.sides[role]
-        told = {"concurrency": spec.concurrency, "servers": self._accounts[role].servers}
-        told = told if len(spec.urls) > 1 else {}
-        return told | ({"batch": spec.batch} if spec.batch else {})
+        record: dict[str, Any] = {}
+        if len(spec.urls) > 1:
+            record["concurrency"] = spec.concurrency
+            record["servers"] = self._accounts[role].servers
+        if spec.batch:
+            record["batch"] = spec.batch
+        return record
 
     def _served_as(self, role: str) -> list[dict[str, Any]]:
         names = Counter(name for fact in self._facts if fact["role"] == role for name in fact["as"])
@@ -304,23 +310,30 @@ def _fact(
     share of all answers, of which some may name none (-inf for no answer).
     """
     records = [answer_record(answer) for answer in answers]
-    fact: dict[str, Any] = dict.fromkeys(("value", "lower", "upper", "texts", "failed"))
-    fact |= {name: records[0].get(name) for name in ("unlisted", "bounded", "undecided")}
-    fact["thoughts"] = records[0].get("text", "") if answers[0].logprobs is not None else ""
-    fact |= {
+    first = records[0]
+    fact: dict[str, Any] = {
+        **dict.fromkeys(("value", "lower", "upper", "texts", "failed")),
+        **{name: first.get(name) for name in ("unlisted", "bounded", "undecided")},
+        "thoughts": "",
         "prompt": prompt,
         "as": [(record["model"], record["fingerprint"]) for record in records],
+        "seconds": sum(answer.seconds for answer in answers),
     }
-    fact["seconds"] = sum(answer.seconds for answer in answers)
+    # 1. of a list
     if answers[0].logprobs is not None:
         fact["value"], lower, upper = unstacked(answers[0])
-        return fact | {"lower": lower.tolist(), "upper": upper.tolist()}
+        fact["lower"] = lower.tolist()
+        fact["upper"] = upper.tolist()
+        fact["thoughts"] = first.get("text", "")
+        return fact
+    # 2. of answers
     fact["texts"] = [record["text"] for record in records]
     scores = [candidate_of(prompt, text) for text in fact["texts"]]
-    fact["failed"] = 0 if prompt.condition.defense in free_text else scores.count(None)
+    free = prompt.condition.defense in free_text
+    fact["failed"] = 0 if free else scores.count(None)
+    counts = [scores.count(value) for value in prompt.condition.range.values]
     with np.errstate(divide="ignore"):
-        counts = np.array([scores.count(value) for value in prompt.condition.range.values])
-        fact["value"] = np.log(counts / len(answers))
+        fact["value"] = np.log(np.array(counts) / len(answers))
     return fact
 
 
@@ -413,10 +426,14 @@ def _repeated(texts: Sequence[str]) -> int:
     """Tokens, at four characters each, with which texts repeat the beginning of another, as
     providers cache them."""
     total = 0
-    codes = [np.frombuffer(text.encode("utf-32-le"), np.uint32) for text in sorted(texts)]
-    for one, other in itertools.pairwise(codes):
-        length = min(len(one), len(other))
-        differs = np.flatnonzero(one[:length] != other[:length])
-        same = int(differs[0] if len(differs) else length) // 4
-        total += same // _STEP * _STEP if same >= _SHORTEST else 0
+    codes = []  # of each text's characters
+    for text in sorted(texts):
+        codes.append(np.frombuffer(text.encode("utf-32-le"), np.uint32))
+    for first, second in itertools.pairwise(codes):
+        length = min(len(first), len(second))
+        differs = np.flatnonzero(first[:length] != second[:length])
+        characters = int(differs[0]) if len(differs) else length
+        tokens = characters // 4
+        if tokens >= _SHORTEST:
+            total += tokens // _STEP * _STEP
     return total
