@@ -196,7 +196,7 @@ class FileRow:
 def _at(value: Any, path: str) -> Any:
     """Value at a path within objects, lists and texts; None where there is none."""
     # 1. in an object: a name may have dots of its own, so every split of the path is tried
-    if isinstance(value, dict | Mapping):  # the first is soon told
+    if isinstance(value, dict | Mapping):  # the first is quickly known
         if path in value:
             return value[path]
         parts = path.split(".")
