@@ -44,7 +44,7 @@ _NO_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 """Its errors for a name that nothing can have."""
 
 _FAULT = "This is a fault of judgebench and not of yours; please report it with all of the above."
-"""Added to an exception that is no mistake of the user's."""
+"""Added to an exception that is not a mistake of the user's."""
 
 
 @contextmanager

@@ -23,7 +23,7 @@ COMMANDS = {
     "score": ("judgebench.score", "scores texts with the judge of a card"),
     "gate": (
         "judgebench.gate",
-        "tells whether a card's judge still does on these labels: exit code 0, 1 or 2",
+        "says whether a card's judge still does on these labels: exit code 0, 1 or 2",
     ),
     "report": ("judgebench.report", "makes a run's page again, or one page of several runs"),
     "record": (

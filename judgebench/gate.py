@@ -77,16 +77,18 @@ class Decision:
 
     def terminal(self) -> str:
         """At most 24 lines, first the requirements that are not met."""
-        width = max((len(outcome.requirement) for outcome in self.outcomes), default=0)
-        lines = []
-        for outcome in sorted(self.outcomes, key=lambda outcome: outcome.state == "passed"):
+        outcomes = sorted(self.outcomes, key=lambda outcome: outcome.state == "passed")
+        width = max((len(outcome.requirement) for outcome in outcomes), default=0)
+        lines = [self.head, ""]
+        for outcome in outcomes[:_MOST_LINES]:
             requirement = outcome.requirement.ljust(width)
             lines.append(f"  {outcome.state:13} {requirement}  {outcome.reason}")
-        left = len(lines) - _MOST_LINES
+        left = len(outcomes) - _MOST_LINES
         if left > 0:
-            lines[_MOST_LINES:] = [f"  and {left} more, which junit=FILE holds"]
-        lines = [self.head, "", *lines, "", f"Gate: {self.title}.", *self.notes]
-        return "\n".join(lines)
+            lines.append(f"  and {left} more, which junit=FILE holds")
+        lines.append("")
+        lines.append(f"Gate: {self.title}.")
+        return "\n".join([*lines, *self.notes])
 
     def write(self, settings: GateSettings) -> None:
         """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps

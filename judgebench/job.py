@@ -128,8 +128,9 @@ def load_last(config: DictConfig) -> LastRun | None:
     forgotten, as where the store's file, which must hold what a run says it has stored, has
     gone."""
     global _last
-    wanted = key_of(config), _inode(path_of(config, "store"))
-    if _last is not None and (_last.key, _last.store) != wanted:
+    if _last is None:
+        return None
+    if (_last.key, _last.store) != (key_of(config), _inode(path_of(config, "store"))):
         _last = None  # before the next data and readings come, for there is room for one
     return _last
 
@@ -208,6 +209,7 @@ class Job:
         with clock("load"):
             # 1. the processes, all of which parse the experiment; the last run may know its data
             last = load_last(config)
+            key = last.key if last else key_of(config)
             make_trainer = trainers(parts)
             trainer = make_trainer([])
             processes = begin(trainer)
@@ -233,7 +235,7 @@ class Job:
             folder=folder,
             logger=logger,
             last=last,
-            key=last.key if last else key_of(config),
+            key=key,
             tables=tables,
             clock=clock,
             console=console,

@@ -116,7 +116,7 @@ class _Measures:
         scores: of all cells.
         settings: the configured decodings and the tuned ones, by name.
         resampling: number of resamples and seed, as all studies take them.
-        ratings: of single humans; none where texts are compared, for a preference is no score.
+        ratings: of single humans; none where texts are compared, for a preference is not a score.
         scale: dimension -> ends of the humans' scale.
     """
 

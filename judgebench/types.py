@@ -71,7 +71,7 @@ class Example:
 
     @property
     def text_id(self) -> str:
-        """The example_id of the judged text by itself, whatever it is compared with."""
+        """The example_id of the judged text by itself, without what it is compared with."""
         if self.own_id:
             return self.own_id
         return (
@@ -365,7 +365,7 @@ class Prompt:
         source_tokens_cut: tokens taken off the end of the article to make the prompt fit; 0 if
             none.
         control_tokens: how often the example's own texts name a control token of the tokenizer,
-            such as `<|im_end|>`. `token_ids` spell each name as plain text; tokenizing `text` anew
+            such as `<|im_end|>`. `token_ids` spell each name as plain text; tokenizing `text` again
             would make control tokens of them, and would mend words that a defense has broken into
             other tokens.
         choices: letter -> score, where the rubric asks for letters of a multiple choice.

@@ -1,4 +1,4 @@
-"""Defaults that the data give: the dimensions that a file has, and rubrics where nobody is asked
+"""Defaults that the data give: the dimensions that a file has, and rubrics where no judge is asked
 anything."""
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ OmegaConf.register_new_resolver("choices_of", choice_list, replace=True)
 
 
 def path_of(config: DictConfig, key: str) -> Path:
-    """A path that the configuration names; `UserError` where it is no text."""
+    """A path that the configuration names; `UserError` where it is not a text."""
     value = config.get(key)
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
         raise UserError(f"{key}: {value!r} is not a path.")
@@ -74,7 +74,7 @@ def list_at(config: DictConfig, key: str) -> list[Any]:
 
 
 def typed_overrides() -> list[str]:
-    """Overrides that the command line, or a sweep, sets beside the config files."""
+    """Overrides that the command line, or a sweep, sets on top of the config files."""
     return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []
 
 

@@ -106,7 +106,7 @@ def missing_values(config: DictConfig, mistakes: Mistakes) -> bool:
 
 
 def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
-    """The entries of the decoding group that name a class; hyperparameters stand beside them."""
+    """The entries of the decoding group that name a class; the others are hyperparameters."""
     decodings = {
         str(name): build_component(entry)
         for name, entry in config.items()
@@ -433,7 +433,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
     with caught():
         stand_in_rubrics(config)
     for name, make in _MAKERS.items():
-        if name == "cells" and config.get("dimensions") is None:  # which the data have not told
+        if name == "cells" and config.get("dimensions") is None:  # which the data have not said
             continue
         with caught():
             made[name] = make(config)

@@ -243,17 +243,18 @@ def dataset_of(
                 )
             if len(scores) > 1:
                 several[dimension] = None
-    raters = list(
-        dict.fromkeys(
-            rater for text in texts for name in several for rater in text.scores.get(name, ())
-        )
-    )
-    ratings = {
-        name: np.array(
-            [[text.scores.get(name, {}).get(rater, math.nan) for rater in raters] for text in texts]
-        )
-        for name in several
-    }
+    names: dict[str, None] = {}
+    for text in texts:
+        for dimension in several:
+            names |= dict.fromkeys(text.scores.get(dimension, ()))
+    raters = list(names)
+    ratings = {}
+    for dimension in several:
+        table = []
+        for text in texts:
+            scores = text.scores.get(dimension, {})
+            table.append([scores.get(rater, math.nan) for rater in raters])
+        ratings[dimension] = np.array(table)
     unrated = dict.fromkeys((dimension for text in texts for dimension in text.scores), math.nan)
     examples = [
         replace(text.example, human={**unrated, **mean_scores(text.scores)}) for text in texts
@@ -342,12 +343,11 @@ def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
         for entry in _SAYS
         if isinstance(getattr(fields, entry, None), str)
     }
-    absent = {
-        entry: name
-        for entry, name in named.items()
-        if "{" not in name and first and not any(row.has(name) for row in first)
-    }
-    if not absent:
+    absent = {}
+    for entry, name in named.items():
+        if "{" not in name and not any(row.has(name) for row in first):
+            absent[entry] = name
+    if not first or not absent:
         return
     meant = {entry: _meant(entry, there, set(named.values())) for entry in absent}
     alone = meant.get("source", "") is None  # a text that answers to nothing is its own source
@@ -360,7 +360,8 @@ def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
         for entry, name in meant.items()
         if name
     ]
-    give += ["data.rubrics=text"] if alone else []
+    if alone:
+        give.append("data.rubrics=text")
     raise UserError(
         f"{path.name}: no field {lacking} is there; its fields are {listed}, and data.fields says "
         "which of them holds what.",
@@ -479,11 +480,8 @@ class Layouts:
             if not fitting and not path.is_dir():
                 fitting = list(self.known)
             if len(fitting) > 1:
-                fitting = [
-                    next(
-                        (layout for layout in fitting if self._fits(layout, file, read)), fitting[0]
-                    )
-                ]
+                readable = (layout for layout in fitting if self._fits(layout, file, read))
+                fitting = [next(readable, fitting[0])]
             chosen += [(file, layout) for layout in fitting]
         if not chosen:
             patterns = " or ".join(dict.fromkeys(layout.files for layout in self.known))

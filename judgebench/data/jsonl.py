@@ -153,10 +153,10 @@ def check_scale(dataset: Dataset, spans: Mapping[str, tuple[float, float] | None
     for name, (least, most) in dataset.scale.items():
         low, high = spans.get(name) or (least, most)
         means = [example.human[name] for example in dataset.examples if name in example.human]
-        outside = []
-        for i, mean in enumerate(means):
-            if mean < least - ROUNDING or mean > most + ROUNDING:
-                outside.append(i)
+        lowest = least - ROUNDING
+        highest = most + ROUNDING
+        # NaN, of a text that none rated, lies nowhere
+        outside = [i for i, mean in enumerate(means) if mean < lowest or mean > highest]
         if len(outside) <= _FEW:
             continue
         holding = [ends for ends in _SCALES if ends[0] <= low and high <= ends[1]]

@@ -196,7 +196,7 @@ class FileRow:
 def _at(value: Any, path: str) -> Any:
     """Value at a path within objects, lists and texts; None where there is none."""
     # 1. in an object: a name may have dots of its own, so every split of the path is tried
-    if isinstance(value, dict | Mapping):  # the first is soon told
+    if isinstance(value, dict | Mapping):  # the first is quickly known
         if path in value:
             return value[path]
         parts = path.split(".")
@@ -321,16 +321,19 @@ def names_within(files: Sequence[Any], folder: Any = None) -> list[str]:
     """
     if len(files) < 2:
         return [""] * len(files)
-    if folder is None:
-        names = [f"{file.parent.name}/{file.stem}/" for file in files]
-    else:
-        names = [f"{file.relative_to(folder).with_suffix('').as_posix()}/" for file in files]
+    names = [f"{file.parent.name}/{file.stem}/" for file in files]
+    if folder is not None:
+        below = [file.relative_to(folder).with_suffix("") for file in files]
+        names = [f"{path.as_posix()}/" for path in below]
     if len(set(names)) == len(files):
         return names
     paths = [str(file) for file in files]
     common = len(os.path.commonpath(paths).split(os.sep))
-    parts = [path.split(os.sep)[common:] for path in paths]
-    return [f"{'/'.join(below)}/" for below in parts]
+    names = []
+    for path in paths:
+        parts = path.split(os.sep)[common:]
+        names.append(f"{'/'.join(parts)}/")
+    return names
 
 
 def local_path(path: str) -> Path:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from judgebench.judges.assistants import Assistant
+    from judgebench.judges.spec import JudgeSettings
 
 
 IN_STORE = "none: every reading was in the store"
@@ -84,7 +85,7 @@ class BaseReader:
     _thoughts: Any = ()  # the passes that write them, which are read first
     origin = ""  # of readings that no model gives
 
-    def __init__(self, judge: Any, task: ReadingTask):
+    def __init__(self, judge: JudgeSettings, task: ReadingTask):
         self.judge = judge
         self.task = task
         self.assistant = task.assistant

@@ -18,6 +18,7 @@ from judgebench.types import Prompt
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from judgebench.judges.earlier.replay import Answers
     from judgebench.prompts.tokens import SpelledNames
 
 MODES = ("score_tokens", "generate")
@@ -102,8 +103,10 @@ class JudgeSettings:
         tokens are sent."""
         return None
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Any:
-        """Its earlier answers to the prompts (`replay.Answers`), where it has any."""
+    def answers(
+        self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str
+    ) -> Answers | None:
+        """Its earlier answers to the prompts, where it has any."""
         return None
 
 

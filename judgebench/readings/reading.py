@@ -182,7 +182,7 @@ def reading_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
         columns[name] = []
     for reading in readings:
         prompt = reading.prompt
-        way = reading.generation  # None where the answer is no text
+        way = reading.generation  # None where nothing was written
         row = (
             list(prompt.condition.range.candidates),
             reading.main_logprobs,

@@ -4,11 +4,11 @@ its share.
 Lightning starts the others on this machine, torchrun or SLURM on several. The first process alone
 keeps the store of readings and writes the run folder, so nothing depends on what the machines' file
 systems promise each other. What must be the same everywhere, and could differ (what the store
-holds, what floating-point arithmetic of another CPU gives), the first finds out and tells
+holds, what floating-point arithmetic of another CPU gives), the first finds out and says
 (`Processes.agree`).
 
 Where Lightning starts the others, it does so by running the command again, and only when there is
-something to read: what was agreed until then they are told when they join.
+something to read: what was agreed until then they learn when they join.
 """
 
 from __future__ import annotations
@@ -335,8 +335,8 @@ class Processes:
             atexit.register(
                 lambda: distributed.is_initialized() and distributed.destroy_process_group()
             )
-        # messages travel by a group of their own: between CPUs, whatever computes, and without a
-        # limit to patience
+        # messages travel by a group of their own: between CPUs, on any device that computes, and
+        # without a limit to patience
         self._group = distributed.new_group(backend="gloo", timeout=_PATIENCE)
         mail = None
         if self.first:

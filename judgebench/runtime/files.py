@@ -73,14 +73,14 @@ def user_path(path: object) -> Path:
 
 
 def check_store(path: Path) -> None:
-    """Refuses a store of Parquet files, and a SQLite file with one beside it, whose readings were
-    paid for."""
-    beside = path.with_name(f"{path.name}.shards")
+    """Refuses a store of Parquet files, and a SQLite file that had one as its shards, whose
+    readings were paid for."""
+    shards = path.with_name(f"{path.name}.shards")
     if str(path).startswith("parquet:"):
         raise UserError(f"store={path}: Parquet stores are dropped; {DROPPED['store=parquet:']}.")
-    if beside.is_dir():
+    if shards.is_dir():
         raise UserError(
-            f"store={path}: {beside} holds readings of a Parquet store, which would be read again; "
+            f"store={path}: {shards} holds readings of a Parquet store, which would be read again; "
             f"{DROPPED['store=parquet:']}."
         )
 
@@ -234,7 +234,7 @@ def check_run_file(path: Path, key: str) -> None:
                 raise UserError(
                     f"{key}: {path} cannot be read ({error}); restore the file or run again."
                 ) from error
-            except OSError:  # whoever reads it tells why it cannot be read
+            except OSError:  # its reader says why it cannot be read
                 return
             return
 
@@ -333,7 +333,7 @@ def locked(folder: Path) -> Iterator[None]:
     parents.
 
     The lock is the system's (flock), not the file's existence: a file that a killed run leaves
-    behind blocks nobody.
+    behind blocks no other.
 
     Raises:
         Held: another process, or another part of this one, holds it.

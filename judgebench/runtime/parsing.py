@@ -147,7 +147,7 @@ def parse_yaml(
 
 @contextmanager
 def _one_sentence(fault: str, remedy: str) -> Iterator[None]:
-    """Makes one sentence of whatever is raised: parsers of others' text raise what they like."""
+    """Makes one sentence of all that is raised: parsers of others' text raise what they like."""
     end = f"; {remedy}." if remedy else "."
     try:
         yield
