@@ -542,7 +542,7 @@ def default_pairs(cells: Iterable[Cell], rules: Mapping[str, str]) -> list[tuple
     contrasting = [(judge, decoding) for judge, decoding in series if judge == "pair"]
     first_of_rule: dict[str, Series] = {}
     for judge, decoding in series:
-        if judge == "main":
+        if judge == "main" and decoding in rules:
             first_of_rule.setdefault(rules[decoding], (judge, decoding))
     pairs: list[tuple[Series, Series]] = []
     for judge, decoding in contrasting:
