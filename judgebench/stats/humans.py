@@ -532,7 +532,7 @@ def _beside_humans(
 
 
 def _saved_record(sample: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, Any]:
-    """What calibration saves of the error, text by text, and which scores are better; and what
+    """The error that calibration saves, text by text, and which scores are better; and what
     scores [N] save of the error of the one best score for all texts."""
     rated = np.isfinite(scores) & np.isfinite(sample.human)
     record: dict[str, Any] = unknown(["mae_saved"]) | {"mae_constant": None, "better_scores": None}

@@ -86,7 +86,7 @@ def first_record(
     return next((record for record in records if keys.items() <= record.items()), {})
 
 
-def record_of(records: Iterable[Mapping[str, Any]], cell: Cell, **keys: Any) -> Mapping[str, Any]:
+def cell_record(records: Iterable[Mapping[str, Any]], cell: Cell, **keys: Any) -> Mapping[str, Any]:
     """The first record about a cell, with these keys and values; empty where there is none."""
     return first_record((record for record in records if Cell.of(record) == cell), keys)
 

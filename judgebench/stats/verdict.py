@@ -20,7 +20,7 @@ from judgebench.stats.agreement import FEWEST_RATERS, PASSED
 from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from judgebench.stats.humans import CALIBRATED, RAW
-from judgebench.stats.scores import CLEAN, Cell, JudgeScores, first_record, record_of
+from judgebench.stats.scores import CLEAN, Cell, JudgeScores, cell_record, first_record
 from judgebench.stats.systems import SAVED, system_records
 from judgebench.stats.text_pairs import PAIRS, text_pair_record
 
@@ -161,7 +161,7 @@ def verdict_records(
 
 
 class _Facts:
-    """What the studies say of one judge's scores, and the verdicts on it.
+    """Findings of the studies on one judge's scores, and the verdicts on it.
 
     Attributes:
         groups: the articles that hold a rated text.
@@ -179,11 +179,11 @@ class _Facts:
         self.sample = sample
         self.metrics = metrics
         self.margins = margins
-        self.metric = record_of(metrics, cell, level="dataset") or record_of(metrics, cell)
+        self.metric = cell_record(metrics, cell, level="dataset") or cell_record(metrics, cell)
         self.flags = self.metric.get("flags") or ()
-        self.raw = record_of(compared, cell, scores=RAW)
-        self.calibrated = record_of(compared, cell, scores=CALIBRATED)
-        self.system = record_of(studies["systems"], cell)
+        self.raw = cell_record(compared, cell, scores=RAW)
+        self.calibrated = cell_record(compared, cell, scores=CALIBRATED)
+        self.system = cell_record(studies["systems"], cell)
         self.human = first_record(studies["humans"], {"dimension": cell.dimension})
         # a forecast is of a reading, and names the decodings that rest on it
         keys = {name: cell.named[name] for name in _READ}
