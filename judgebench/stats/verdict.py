@@ -50,11 +50,11 @@ class Rule(NamedTuple):
 RULES: Mapping[str, Rule] = {
     "order_texts": Rule(
         "order texts",
-        "share of pairs of texts ordered as the other raters do, compared with one rater's, in "
-        "articles and in systems",
-        "the interval's low end is within {near_rater:g} of the rater, and in systems it is "
+        "share of pairs of texts ordered as the other raters do, compared with one rater's, within "
+        "articles and within systems",
+        "the interval's low end is within {near_rater:g} of the rater, and within systems it is "
         "{half_way:g} of the way",
-        "at least {half_way:g} of the way from a coin to the rater, and in systems better than a "
+        "at least {half_way:g} of the way from a coin to the rater, and within systems better than a "
         "coin",
         "below, or no better than knowing the system, or most of its probability is not on scores",
     ),
@@ -312,9 +312,9 @@ class _Facts:
             return verdict
         bar, half = self._bars(rater)
         if bar - COIN < _HARDLY:
-            return verdict._replace(clause=f"{verdict.clause}; in systems raters hardly agree")
+            return verdict._replace(clause=f"{verdict.clause}; within systems raters hardly agree")
         person = f", one rater {_percent(bar)}" if rater else ""
-        percents = f"in systems {_percent(value)} %"
+        percents = f"within systems {_percent(value)} %"
         if low > COIN:
             if value >= half or verdict.verdict == CARE:
                 return verdict._replace(clause=f"{verdict.clause}; {percents}")
@@ -354,7 +354,8 @@ class _Facts:
             scores = RAW
         error = errors.errors[scores]
         said = Verdict(CARE, "", error, rater, scores=scores)
-        if error is None or not (explains or scores == RAW):
+        # one score for every text may lie nearer to the mean rating than the other articles' mean
+        if error is None or CONSTANT in self.flags or not (explains or scores == RAW):
             return self._unexplained(said, r2)
         # 2. as near as a rater
         lowest, highest = scale

@@ -53,9 +53,9 @@ def test_simulated_judges_get_the_verdict_that_is_true_of_them(judge, articles, 
         (
             "system",
             (NO, None, None, NO),
-            r"no better than knowing the system: in systems 50 %, one rater",
+            r"no better than knowing the system: within systems 50 %, one rater",
         ),
-        ("system, noisy", (NO, None, None, NO), "no better than knowing the system: in systems"),
+        ("system, noisy", (NO, None, None, NO), "no better than knowing the system: within systems"),
         ("article", (NO, NO, None, NO), "50 % of pairs"),
         ("half shuffled", (None, None, None, NO), ""),
         ("two values", (CARE, None, None, NO), ""),
@@ -171,6 +171,14 @@ def test_an_interval_of_r2_that_holds_the_margin_is_too_few_texts_and_only_one_b
     record, _ = reported(simulate.simulated_judge("blind", 200, seed=0))
     assert record["verdict"] == NO
     assert record["clause"].startswith("hardly better than the mean rating: R² -0.0")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_judge_that_gives_every_text_one_score_may_not_report_it(seed):
+    """Of seed 1 always saying 3 is nearer to the ratings than the mean rating of other articles is."""
+    sample = simulate.simulated_judge("constant", 20, seed=seed)
+    assert (beside_humans_records([sample])[0]["r2"] > 0.05) == (seed == 1)
+    assert simulate.verdicts(sample)["report_scores"]["verdict"] == NO
 
 
 def test_without_raters_there_is_no_yes_and_two_texts_of_one_article_are_enough():
