@@ -363,7 +363,12 @@ class Walk:
             tokens[alive] += (scorer.tokens - before) / len(alive)
             ranked = alive[np.argsort(-score[alive], kind="stable")]
             alive = np.sort(ranked[:survivors])
-        columns = {"score": score, "contexts": contexts, "estimate": estimate, "seconds": seconds}
+        columns = {
+            "score": score,
+            "contexts": contexts,
+            "estimate": estimate,
+            "seconds": seconds,
+        }
         return pd.DataFrame(columns | {"forward_tokens": tokens}), ranked.tolist()
 
 

@@ -462,7 +462,13 @@ class Labelled(NamedTuple):
     def learned(self) -> tuple[EstimateMap, Errors]:
         """The map of `fit`, else the mean, and its errors' spread: a line by them, at least half
         their mean."""
-        estimate = fit(self.kind, self.scores, self.humans, self.range, self.scale)
+        estimate = fit(
+            self.kind,
+            self.scores,
+            self.humans,
+            self.range,
+            self.scale,
+        )
         if estimate is None:
             mean = float(self.humans.mean())
             estimate = EstimateMap("none", (self.range.minimum,), (mean,))

@@ -223,7 +223,11 @@ def fill(
     # 1. the text of every field
     judged = example.output if output is None else output
     two = (judged, example.rival) if order == FIRST else (example.rival, judged)
-    values = {**_of_range(score_range), "Fact": example.context, **(more or {})}
+    values = {
+        **_of_range(score_range),
+        "Fact": example.context,
+        **(more or {}),
+    }
     values |= dict.fromkeys(_SOURCES, example.source if source is None else source)
     values |= dict.fromkeys(_OUTPUTS, judged)
     for both in _BOTH:

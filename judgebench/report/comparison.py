@@ -182,7 +182,11 @@ def render_comparison(
     judges = set(map(_judge, runs))
     title = f"{len(named)} runs compared on {runs[0].dataset}"
     title = f"{judges.pop()}: {title}" if len(judges) == 1 else title
-    facts = {"title": title, "titles": _titles(named), "links": links}
+    facts = {
+        "title": title,
+        "titles": _titles(named),
+        "links": links,
+    }
     return render_page("comparison.html.j2", None, sections=sections, runs=named, **facts)
 
 

@@ -542,7 +542,13 @@ def correlate(
     # 1. why there is nothing to correlate, and why nothing is resampled
     n = {"dataset": len(judge), "document": count, "system": len(names)}[level]
     if missing := _no_correlation(level, group, system):
-        return Correlated(np.zeros((3, 1)), n, count, missing=missing, known=False)
+        return Correlated(
+            np.zeros((3, 1)),
+            n,
+            count,
+            missing=missing,
+            known=False,
+        )
     if count < 2 and clusters.resamples:
         missing = "No intervals: there is one group, and resampling takes at least two."
     elif level == "system" and len(names) > MOST_SYSTEMS and clusters.resamples:

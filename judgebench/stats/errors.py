@@ -201,7 +201,12 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, np.ndarray | str]) -> di
     human = sample.human[used]
     systems = sample.systems[used]
     record: dict[str, Any] = {"texts": len(errors), "groups": len(np.unique(groups))}
-    record |= unknown(["bias"]) | {"factors": [], "slices": [], "left_out": {}, "reason": None}
+    record |= unknown(["bias"]) | {
+        "factors": [],
+        "slices": [],
+        "left_out": {},
+        "reason": None,
+    }
     if sample.scale is None or sample.scale[0] >= sample.scale[1]:
         return record | {"reason": "No errors: the humans' scale is unknown."}
     if len(errors) < 2:

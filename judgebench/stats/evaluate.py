@@ -457,7 +457,13 @@ def evaluate(
         human = columns["human"]
         clusters = Clusters.of(columns["group_id"], resamples, seed)
         for level in levels:
-            correlated[cell, level] = correlate(level, judge, human, clusters, columns["system_id"])
+            correlated[cell, level] = correlate(
+                level,
+                judge,
+                human,
+                clusters,
+                columns["system_id"],
+            )
             if len(rated) < len(score):
                 failures[cell, level] = _with_failures(level, part, cell, resamples, seed)
         described[cell] = {

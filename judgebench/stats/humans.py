@@ -587,7 +587,13 @@ def explained_record(
     r2 = f"r2{end}"
     rmse_constant = f"rmse_constant{end}"
     human = sample.human
-    constant = cross_fitted(sample.scores, human, left_out, "constant", seed=sample.seed)
+    constant = cross_fitted(
+        sample.scores,
+        human,
+        left_out,
+        "constant",
+        seed=sample.seed,
+    )
     rated = np.isfinite(scores) & np.isfinite(constant) & np.isfinite(human)
     if sample.scale is None or not rated.any():
         return unknown([rmse, r2]) | {rmse_constant: None}

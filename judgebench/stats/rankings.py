@@ -247,7 +247,13 @@ def _strengths(pairs: TextPairs, ranking: Ranking) -> tuple[Strengths, Strengths
     orders = (1, -1) if ranking.position else (0, 0)
     places = np.repeat(orders, len(pairs.first))
     judged = pairs.comparisons(by_judge.reshape(3, -1), places)
-    judge = Strengths.of(judged, weights, prior, ranking.position, pairs.systems)
+    judge = Strengths.of(
+        judged,
+        weights,
+        prior,
+        ranking.position,
+        pairs.systems,
+    )
     # the humans, whose places are unknown
     rated = np.isfinite(pairs.human)
     preference = np.where(rated, pairs.human, 0.0)

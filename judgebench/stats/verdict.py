@@ -450,7 +450,13 @@ class _Facts:
         wins_over = f"wins over {wins} of {row['tested']:.0f} raters"
         off = f"off by {_value(error)} points, raters by {_value(rater)}"
         clause = f"{wins_over}; {off}"
-        said = Verdict(YES if near else CARE, clause, error, rater, scores=row["scores"])
+        said = Verdict(
+            YES if near else CARE,
+            clause,
+            error,
+            rater,
+            scores=row["scores"],
+        )
         # 3. what it fails
         if not row["passes"]:
             return said._replace(verdict=NO)
@@ -537,7 +543,13 @@ class _Facts:
         if change:
             width = cell.range_max - cell.range_min
             clause = f"{attack} moves scores by {change:+.2f} points of {width:g}"
-            yield _Effect(0, _part(change, width), margins.attack_change, clause, *articles)
+            yield _Effect(
+                0,
+                _part(change, width),
+                margins.attack_change,
+                clause,
+                *articles,
+            )
         # 2. texts that rise
         rise = Estimate.of(row, "net_raised_share")
         if rise and rise.value > 0:

@@ -301,7 +301,14 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
         axis.plot(*every, "o", color=_TRIED, markersize=5, alpha=0.8)
         places = sorted(values[trial["number"]] for trial in front)
         best = zip(*places, strict=True)
-        axis.plot(*best, "o-", color=_BEST, markersize=6, linewidth=1.2, zorder=3)
+        axis.plot(
+            *best,
+            "o-",
+            color=_BEST,
+            markersize=6,
+            linewidth=1.2,
+            zorder=3,
+        )
         apart: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
         for trial in front[:_MOST_LABELLED]:
             number = trial["number"]

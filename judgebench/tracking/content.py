@@ -122,7 +122,13 @@ def differences(comparisons: Records) -> dict[str, float]:
             continue
         first = f"{record['first_judge']} {record['first_decoding']}"
         second = f"{record['second_judge']} {record['second_decoding']}"
-        name = _within({**record, "judge": f"{first} minus", "decoding": second})
+        name = _within(
+            {
+                **record,
+                "judge": f"{first} minus",
+                "decoding": second,
+            }
+        )
         setting = {"lambda": record["first_lambda"], "temperature": record["first_temperature"]}
         numbers = {key: record[key] for key in _DIFFERENCES}
         named.append((name, setting, numbers))

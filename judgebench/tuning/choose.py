@@ -325,7 +325,13 @@ def choose(
     behind = shares[:, [first_best(better)]] - shares
     allowed = behind.std(axis=0, ddof=1) / root
     near = better & (behind.mean(axis=0) <= allowed + EQUAL)
-    return Choice(first_best(simplest(near)), best, gain, error, better)
+    return Choice(
+        first_best(simplest(near)),
+        best,
+        gain,
+        error,
+        better,
+    )
 
 
 # --- the choice of a dimension ------------------------------------------------------------------
@@ -589,7 +595,15 @@ def _candidates(
             elif losses is not None:
                 losses[:, number] = learner.losses(np.ones(len(human), dtype=bool))
     kind = [sorted(set(kinds)).index(name) for name in kinds]
-    return settings, Candidates(values, learned, human, groups, tuner.metric, kind, losses=losses)
+    return settings, Candidates(
+        values,
+        learned,
+        human,
+        groups,
+        tuner.metric,
+        kind,
+        losses=losses,
+    )
 
 
 def rated_part(scores: Scores, cell: Cell) -> dict[str, np.ndarray]:

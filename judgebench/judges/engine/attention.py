@@ -151,7 +151,13 @@ class ReadRoot:
             return out
         row = kernels.places(np.arange(tokens), np.arange(tokens))
         blocks = kernels.blocks_of([Context(row, row)], query, key, how.window)
-        return kernels.attend_blocks(query, (key, value), blocks, None, how)
+        return kernels.attend_blocks(
+            query,
+            (key, value),
+            blocks,
+            None,
+            how,
+        )
 
 
 @dataclass(frozen=True)
@@ -191,7 +197,13 @@ class Prefill:
             self.blocks[kind] = kernels.blocks_of(contexts, query, row[0], how.window)
         seen = row if root is None else kernels.joined([root, row])
         ancestry = packed.ancestry if packed.forks.numel() else None
-        return kernels.attend_blocks(query, seen, self.blocks[kind], ancestry, how)
+        return kernels.attend_blocks(
+            query,
+            seen,
+            self.blocks[kind],
+            ancestry,
+            how,
+        )
 
     def store_keys(self, layer: int, key: Tensor, value: Tensor) -> None:
         if self.cache is None:
@@ -284,7 +296,13 @@ class Step:
                 )
             above = articles if root is None else kernels.joined([root, articles])
             seen = kernels.joined([above, self._as_row(tails)])
-            return kernels.attend_blocks(query, seen, self.blocks[how.window], None, how)
+            return kernels.attend_blocks(
+                query,
+                seen,
+                self.blocks[how.window],
+                None,
+                how,
+            )
         # 3. else part by part: each prompt's own keys, the article's, the root's
         parts = [self._attend_tails(query, tails, how.scale)]
         if cache.article_ends[-1]:
@@ -498,7 +516,13 @@ def _merged(
             key, value = root
         else:
             key, value = (x[:, :, keys] for x in row)
-        near, lse = kernels.attend_ragged(query[:, :, rows], key, value, segments, how.scale)
+        near, lse = kernels.attend_ragged(
+            query[:, :, rows],
+            key,
+            value,
+            segments,
+            how.scale,
+        )
         parts.append((rows, near, lse))
     # 2. branches that fork, among each other
     if packed.forks.numel():

@@ -389,7 +389,13 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
             key = key[:, :, places_used]
             value = value[:, :, places_used]
             segments = Segments.of(queries, used, causal)
-        true, true_lse = _looped(query.double(), key.double(), value.double(), segments, scale)
+        true, true_lse = _looped(
+            query.double(),
+            key.double(),
+            value.double(),
+            segments,
+            scale,
+        )
         # 3. compared where a query sees a key
         finite = true_lse.isfinite()
         if not _near(out, true, finite, _CLOSE[dtype]):

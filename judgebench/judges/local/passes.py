@@ -249,7 +249,13 @@ class GeneratePass(LocalPass):
 
         # 2. token by token
         sides = [main] if assistant is None else [main, assistant]
-        return generate(sides, logits, self.chooser, stops, self.max_new_tokens)
+        return generate(
+            sides,
+            logits,
+            self.chooser,
+            stops,
+            self.max_new_tokens,
+        )
 
 
 def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSource) -> None:

@@ -111,7 +111,11 @@ def _of_groups(run: Results, groups: Collection[str]) -> Results:
 def index_data(index: Index, run: Results, cuts: Sequence[int]) -> dict[str, Any]:
     """The index as JSON: names once, rows column by column, what is rare as lists of rows."""
     # 1. group, system and split of each example as numbers, and their names
-    names = {"group": index.group, "system": index.system, "split": index.split}
+    names = {
+        "group": index.group,
+        "system": index.system,
+        "split": index.split,
+    }
     coded = {name: pd.factorize(np.array(values, dtype=object)) for name, values in names.items()}
     # 2. flag -> place -> split -> who raises it; a judge under several settings once
     raised: dict[str, dict[str, dict[str, list[str]]]] = {}
@@ -231,7 +235,13 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[st
     chunks = []
     for first, last in itertools.pairwise(cuts):
         groups: dict[str, int] = {}
-        chunk: dict[str, Any] = {"groups": [], "group": [], "output": [], "rival": [], "human": []}
+        chunk: dict[str, Any] = {
+            "groups": [],
+            "group": [],
+            "output": [],
+            "rival": [],
+            "human": [],
+        }
         for i in range(first, last):
             row = examples.get(index.examples[i])
             key = index.group[i]

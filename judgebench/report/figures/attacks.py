@@ -83,7 +83,16 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
             y = means["mean_score"]
             low = means["mean_score_low"]
             high = means["mean_score_high"]
-            style.line(axis, x, y, look, low, high, linewidth=1.3, zorder=3)
+            style.line(
+                axis,
+                x,
+                y,
+                look,
+                low,
+                high,
+                linewidth=1.3,
+                zorder=3,
+            )
             for clean in y[x == 0]:
                 axis.axhline(clean, color=look.color, linestyle=_FLAT, linewidth=1.2, zorder=2)
         axis.set_xticks(range(most + 1))
@@ -233,7 +242,15 @@ def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[tuple[Any, ...]]], tu
         for record in records:
             x = ticks.index(record["label"]) + shift
             y = float(record[column])
-            axis.bar(x, y, width * 0.94, color=color, hatch=hatch, edgecolor="white", linewidth=0)
+            axis.bar(
+                x,
+                y,
+                width * 0.94,
+                color=color,
+                hatch=hatch,
+                edgecolor="white",
+                linewidth=0,
+            )
             if (bars := style.record_bars(record, column)) is not None:
                 axis.errorbar(
                     x, y, yerr=bars, color=INK, linestyle="none", elinewidth=1.0, capsize=2.0

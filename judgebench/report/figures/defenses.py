@@ -137,7 +137,14 @@ def defense_front_figure(results: Results, dimension: str) -> Figure | None:
         else "",
     ]
     title = f"Agreement against robustness, by defense: {shorten(dimension, 24)}"
-    return style.small_multiples(parts[:_MOST_PANELS], draw, title, sentences, legend, height=2.8)
+    return style.small_multiples(
+        parts[:_MOST_PANELS],
+        draw,
+        title,
+        sentences,
+        legend,
+        height=2.8,
+    )
 
 
 def unbeaten(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -335,7 +342,16 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
             look = looks[side]
             alpha = part["alpha"] / scale
             mean = part["mean"]
-            style.line(axis, alpha, mean, look, part["low"], part["high"], linewidth=1.4, zorder=3)
+            style.line(
+                axis,
+                alpha,
+                mean,
+                look,
+                part["low"],
+                part["high"],
+                linewidth=1.4,
+                zorder=3,
+            )
             target = part["target"].iloc[0]
             axis.axhline(target, color=look.color, linestyle="--", linewidth=1.1)
             ring = style.ring(look.color, 1.6)

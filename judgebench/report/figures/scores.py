@@ -59,7 +59,13 @@ def score_figure(
         middle = (len(bars) - 1) / 2
         for i, (color, heights) in enumerate(bars):
             x = at + (i - middle) * width
-            axis.bar(x, 100 * heights, width * 0.94, color=color, linewidth=0)
+            axis.bar(
+                x,
+                100 * heights,
+                width * 0.94,
+                color=color,
+                linewidth=0,
+            )
         _candidate_ticks(axis, score_range)
         axis.tick_params(axis="x", length=0)
         axis.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))

@@ -138,7 +138,15 @@ def heat_map_figure(
             low = float(finite.min())
             high = float(finite.max())
         norm = Normalize(low, high if high > low else low + 1e-6)
-        style.heat_map(axis, heat.values, norm, _COLORS, three, 7.5, origin="lower")
+        style.heat_map(
+            axis,
+            heat.values,
+            norm,
+            _COLORS,
+            three,
+            7.5,
+            origin="lower",
+        )
         # 2. marks
         dash: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "color": MUTED}
         for row, column in heat.undefined:
@@ -161,7 +169,15 @@ def heat_map_figure(
         legend.append((patch, framed))
     most = max(len(heat.rows) for heat in maps)
     height = 0.85 + 0.28 * most
-    return style.small_multiples(maps, draw, title, caption, legend, height=height, share_y=False)
+    return style.small_multiples(
+        maps,
+        draw,
+        title,
+        caption,
+        legend,
+        height=height,
+        share_y=False,
+    )
 
 
 def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") -> Figure | None:

@@ -801,7 +801,14 @@ def _strength_tables(steered: pd.DataFrame) -> list[PaperTable]:
         for tutor, how in zip(ours["tutor"], ours["how"], strict=True):
             steering.append(f"{tutor} of ours: {how}.")
         rows = rows.assign(tutor=rows["tutor"].map(lambda title: shorten(title, 30)))
-        return _table(name, caption, rows, labels, measures, [_STRENGTH_NOTE, *steering])
+        return _table(
+            name,
+            caption,
+            rows,
+            labels,
+            measures,
+            [_STRENGTH_NOTE, *steering],
+        )
 
     papers = steered[steered["paper"]]
     tables = []

@@ -345,7 +345,16 @@ def _setting_table(
     rows["edge"] = texts.where(rows["ours"], None)
     rows["range"] = [str(ScoreRange(*ends)) for ends in rows[_ENDS].itertuples(index=False)]
     rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
-    keys = ["table", "dimension", "main", "assistant", *_ENDS, *names, "edge", *of_paper]
+    keys = [
+        "table",
+        "dimension",
+        "main",
+        "assistant",
+        *_ENDS,
+        *names,
+        "edge",
+        *of_paper,
+    ]
     labels = {"main": "Main", "assistant": "Asst", "range": "Range"}
     csv = dict(zip(keys, keys, strict=True))
     look: dict[str, Any] = {

@@ -190,7 +190,13 @@ def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
         return {"n": 0, "cut": cut}
     differences = both[:, 0] - both[:, 1]
     mean, (high, low) = float(differences.mean()), both.mean(axis=0).tolist()
-    row = {"n": len(both), "cut": cut, "high": high, "low": low, "difference": mean}
+    row = {
+        "n": len(both),
+        "cut": cut,
+        "high": high,
+        "low": low,
+        "difference": mean,
+    }
     if len(both) > 1:
         reach = float(
             scipy.special.stdtrit(len(both) - 1, 0.975) * differences.std(ddof=1)

@@ -141,7 +141,11 @@ def ranking_records(results: Results) -> Rows:
     )
     index = SeriesIndex(rows)
     for row in rows:
-        row |= {"series_id": index.of(row), "name": _with_setting(row), "lead": False}
+        row |= {
+            "series_id": index.of(row),
+            "name": _with_setting(row),
+            "lead": False,
+        }
         row["size"] = f"{row['pairs']:g} pairs of {row['groups']:.0f} {results.groups}"
         row["notes"] = []
         for prefix, who in (("", "Judge"), ("human_", "Humans")):
