@@ -85,7 +85,8 @@ class RunReadings:
 
     @classmethod
     def of(cls, reader: BaseReader, trainer: Any, split: Mapping[str, str]) -> RunReadings:
-        """The readings of a reader; `trainer`: from its `read`; `split`: group_id -> dev or test."""
+        """The readings of a reader; `trainer`: from its `read`; `split`: group_id -> dev or
+        test."""
         return cls(
             readings=reader.readings(split),
             fingerprints=reader.fingerprints,

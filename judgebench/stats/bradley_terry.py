@@ -121,7 +121,7 @@ class Comparisons:
         beaten = wins + tied
 
         def reached(level: list[int]) -> int:
-            """How many systems it beat or tied with, directly or through others."""
+            """Number of systems that it beat or tied with, directly or through others."""
             order = scipy.sparse.csgraph.breadth_first_order
             return len(order(beaten > 0, level[0], return_predecessors=False))
 

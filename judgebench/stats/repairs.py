@@ -132,7 +132,7 @@ def _series(table: Scores, dimension: str) -> dict[Condition, dict[ScoreRange, C
 def _plan(
     series: Mapping[Condition, Any], pairs: bool
 ) -> dict[tuple[str, str, str, str, str], list[Condition]]:
-    """What is compared: kind, attack, defense, decoding and reference -> the sides; `pairs`: texts
+    """Comparisons: kind, attack, defense, decoding and reference -> the sides; `pairs`: texts
     were judged in pairs, which have no points."""
     attacks = dict.fromkeys(attack for attack, _, _ in series)
     attacks.pop(CLEAN, None)

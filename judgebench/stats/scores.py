@@ -2,8 +2,8 @@
 
 A row of the table `Scores` is one example under one condition, judged by one judge and decoding.
 Rows that share all but the example are a `Cell`; a judge's cells over the ranges are a series.
-Every study of what judges are worth takes `JudgeScores`s: one clean cell each, with the humans' ratings
-and the log-probabilities of its texts.
+Every study of what judges are worth takes `JudgeScores`s: one clean cell each, with the humans'
+ratings and the log-probabilities of its texts.
 """
 
 from __future__ import annotations

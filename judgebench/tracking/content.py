@@ -1,4 +1,4 @@
-"""What any tracker is given of a finished run: its numbers under readable names, and the files that
+"""Content of a finished run for any tracker: its numbers under readable names, and the files that
 other runs use.
 """
 

@@ -314,8 +314,8 @@ class Step:
         return out
 
     def _as_row(self, tails: KeysValues) -> KeysValues:
-        """The prompts' own keys and values one behind the other, as many of each as the longest has:
-        [1, kv heads, prompts * longest, dim]."""
+        """The prompts' own keys and values one behind the other, as many of each as the longest
+        has: [1, kv heads, prompts * longest, dim]."""
         longest = self.live.shape[-1]
         keys, values = (x[:, :longest].permute(2, 0, 1, 3).flatten(1, 2)[None] for x in tails)
         return keys, values

@@ -218,7 +218,7 @@ def _by_key_head(rows: Tensor, key: Tensor) -> Tensor:
 
 
 def _by_head(rows: Tensor, query: Tensor) -> Tensor:
-    """What `_by_key_head` has put together, apart again as in `query`."""
+    """Rows of `_by_key_head`, apart again as in `query`."""
     heads, queries = query.shape[1:3]
     return rows.unflatten(2, (heads // rows.shape[1], queries)).flatten(1, 2)
 

@@ -222,8 +222,8 @@ class GeneratePass(LocalPass):
         prompts = batch.prompts
         groups = batch.token_ids
         root = self.roots[prompts[0].alike]
-        # 1. both sides behind the prompts: the assistant is the same model without the text, another
-        # model, or an earlier exit of the same
+        # 1. both sides behind the prompts: the assistant is the same model without the text,
+        # another model, or an earlier exit of the same
         main = self.engines[0].start(groups, root)
         assistant = None
         if self.nulls is not None:

@@ -322,7 +322,8 @@ def _named_lines(lines: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _calibration(results: Results, rows: Rows) -> list[str]:
-    """What calibration of the advised setting makes better, and what worse."""
+    """Figures that calibration of the advised setting makes better, and those that it makes
+    worse."""
     judged = {(row["judge"], row["decoding"]) for row in results.verdict}
     fitted = {row["kind"]: row for row in rows if (row["judge"], row["decoding"]) in judged}
     better = []
