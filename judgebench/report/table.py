@@ -89,7 +89,7 @@ class Col:
 
     def estimate(self, row: Row) -> Estimate:
         """The value of a row and the ends of its interval, each None where it is unknown."""
-        value = filled(self.key, row) if "{" in self.key else row.get(self.key)
+        value: Any = filled(self.key, row) if "{" in self.key else row.get(self.key)
         if isinstance(value, Estimate):
             return value
         name = self.interval or self.key

@@ -126,7 +126,7 @@ class Member:
             if isinstance(rows, str):
                 rows = [{"text": rows, "judge": "main"}]
             ours: Any = [row for row in rows if row["judge"] in (None, self.judge)]
-            row = ours[0] if ours else {"text": None}
+            row: dict[str, Any] = ours[0] if ours else {"text": None}
             values = np.array(prompt.condition.range.values)
             main = row.get(f"{self.judge}_logprobs")
             other = row.get("assistant_logprobs")

@@ -326,8 +326,8 @@ def _calibration(results: Results, rows: Rows) -> list[str]:
     worse."""
     judged = {(row["judge"], row["decoding"]) for row in results.verdict}
     fitted = {row["kind"]: row for row in rows if (row["judge"], row["decoding"]) in judged}
-    better = []
-    worse = []
+    better: list[str] = []
+    worse: list[str] = []
     lines = []
     for kind, (name, form, unit) in _CALIBRATED.items():
         if kind in fitted:
@@ -398,8 +398,8 @@ def correlation_table(results: Results, most: int = 6) -> Table | None:
 
 def _shares(results: Results) -> dict[tuple[str, str], str]:
     """Judge and decoding -> the range's share of the variance of its scores, raw and calibrated."""
-    raw = {}
-    calibrated = {}
+    raw: dict[tuple[str, str], str] = {}
+    calibrated: dict[tuple[str, str], str] = {}
     for row in results.variance:
         if row.get("study") == RANGES and row["defense"] == "none" and is_known(row["range_both"]):
             shares = calibrated if row["calibrated"] else raw
