@@ -148,10 +148,6 @@ MISTAKES = {
         "give 'ranges=[[1,2]]', as prompt=comparative does by itself, or 'ranges=[[0,2]]'",
     ),
     "rivals of given pairs": ([*OWN, "prompt.rivals=2"], "prompt.rivals=2: mine says itself who meets whom"),
-    "judged alone": (
-        [*OWN, "prompt=paper", "data.rubrics=summary", "dimensions=[overall]"],
-        "there is no rubric 'overall'",
-    ),
     "pairs one by one": (
         [*OWN, "prompt=paper", "data.rubrics=dialogue", "dimensions=[overall]", "ranges=[[1,5]]"],
         "data: each row of mine is two texts, and these rubrics judge one alone; choose prompt=comparative",

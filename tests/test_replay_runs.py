@@ -110,7 +110,7 @@ def test_what_needs_a_model_is_refused_with_its_key(judgebench, mine):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("defenses=[perplexity]", "defenses: perplexity: a model here must read or write for it, and judge=replay"),
+        ("defenses=[perplexity]", "defenses: perplexity: a model here must read for it, and judge=replay"),
         ("prompt=comparative", "judge.fields.order: this run has orders first, second"),
         ("judge.path=nowhere.jsonl", "nowhere.jsonl: there is no such file; judge.path must be an existing file"),
         ("data=mini", "its first row calls its example '0-1', and the first example of the data is 'mini-01-faithful'"),

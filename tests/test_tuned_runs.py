@@ -39,7 +39,7 @@ def test_without_a_report_all_else_is_written_and_no_tuning_of_an_earlier_run_st
         (0.1, 2),
         (0.01, 4),
     }
-    code, out, _ = run("tune=none", "print=all")
+    code, out, _ = run("tune=none", "print=all", "worth=false")
     assert code == 0
     assert "coherence: " in out
     assert names() == {

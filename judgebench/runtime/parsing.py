@@ -10,8 +10,7 @@ Example:
     {'phrase': 'so good'}
     >>> parse_json('{"phrase": NaN}', "phrase.json")
     Traceback (most recent call last):
-    judgebench.runtime.errors.UserError: phrase.json: not valid JSON (NaN is no number, or too
-        large).
+    judgebench.runtime.errors.UserError: phrase.json: not valid JSON (NaN is no number, or too large).
 """
 
 from __future__ import annotations

@@ -245,11 +245,11 @@ class SweepSummary(Callback):
         overrides = [*task, *config.hydra.overrides.hydra]
         hydras = Path(str(config.hydra.sweep.dir)) / _HYDRAS
         hide_in_file(hydras, [*sys.argv[1:], *overrides])
-        if _is_study(config) or config.get("print") == "none":
+        if _is_study(config.hydra) or config.get("print") == "none":
             return
         settings = [masked_argument(of) for of in task if of.partition("=")[0] in self._swept]
         if settings:
-            print(f"\nJob {int(config.hydra.job.num) + 1}: {', '.join(settings)}")
+            print_safely(f"\nJob {int(config.hydra.job.num) + 1}: {', '.join(settings)}")
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         if not str(config.hydra.mode).endswith("MULTIRUN"):

@@ -91,9 +91,8 @@ def scalars(records: Records) -> dict[str, float]:
 
     Example:
         >>> record = {"level": "dataset", "split": "test", "dimension": "coherence", "attack": "none",
-        ...           "defense": "none", "range_min": 1, "range_max": 5, "range_step": 1, "judge":
-        "main",
-        ...           "decoding": "greedy", "lambda": None, "temperature": None, "spearman": 0.25}
+        ...           "defense": "none", "range_min": 1, "range_max": 5, "range_step": 1,
+        ...           "judge": "main", "decoding": "greedy", "lambda": None, "temperature": None, "spearman": 0.25}
         >>> scalars([record])
         {'test/coherence/1-5/main/greedy/spearman': 0.25}
     """

@@ -32,9 +32,10 @@ class Advice:
 
     Example:
         >>> cell = {"dimension": "tone", "judge": "main", "decoding": "greedy", "defense": "none"}
-        >>> cell |= {"lambda": None, "temperature": None, "range_min": 1, "range_max": 5, "ranges": 1}
-        >>> promise = {"metric": "spearman", "promised_spearman": 0.48, "share": 1.0, "gain": 0.0}
-        >>> (advice,) = advices(Results(choice=[cell | promise | {"taken": True, "best": True}]))
+        >>> cell |= {"lambda": None, "temperature": None, "range_min": 1, "range_max": 5, "range_step": 1}
+        >>> cell |= {"ranges": 1, "metric": "spearman", "promised_spearman": 0.48}
+        >>> cell |= {"share": 1.0, "gain": 0.0, "taken": True, "best": True}
+        >>> (advice,) = advices(Results(choice=[cell]))
         >>> advice.who, advice.range, advice.promised["spearman"].value
         ('main, greedy', 'in range 1-5', 0.48)
     """
