@@ -312,9 +312,9 @@ class _Facts:
             return verdict
         bar, half = self._bars(rater)
         if bar - COIN < _HARDLY:
-            return verdict._replace(clause=f"{verdict.clause}; within systems raters hardly agree")
+            return verdict._replace(clause=f"{verdict.clause}; per system raters hardly agree")
         person = f", one rater {_percent(bar)}" if rater else ""
-        percents = f"within systems {_percent(value)} %"
+        percents = f"per system {_percent(value)} %"
         if low > COIN:
             if value >= half or verdict.verdict == CARE:
                 return verdict._replace(clause=f"{verdict.clause}; {percents}")
