@@ -17,6 +17,8 @@ ASKED = [
     (["dry_run=measure"], "dry_run=measure: is dropped; take dry_run=true"),
     (["tune=exact"], "tune=exact: is dropped; take tune=dev"),
     (["tune=dev", "tune._target_=judgebench.tuning.Exact"], "judgebench.tuning.Exact: is dropped; take tune=dev"),
+    (["+sweeps=cd_lambda_t", "hydra.sweeper.heartbeat=1"], "hydra.sweeper.heartbeat: is dropped; after a kill"),
+    (["+sweeps=cd_lambda_t", "hydra.sweeper.retry_failed=true"], "hydra.sweeper.retry_failed: is dropped; take"),
     (["+sweeps=cd_kappa_exact"], "sweeps=cd_kappa_exact: is dropped; take tune=dev without a sweep"),
 ]
 """Overrides of a run, and what their sentence begins with."""

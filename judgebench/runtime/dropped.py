@@ -25,6 +25,10 @@ DROPPED = {
     "defenses=paraphrase": _BY_WORDS,
     "defenses=retokenization": _BY_WORDS,
     "defenses=windowed_perplexity": "take defenses=[perplexity]",
+    "hydra.sweeper.heartbeat": (
+        "after a kill, start the same command again with hydra.sweeper.retry=true"
+    ),
+    "hydra.sweeper.retry_failed": "take hydra.sweeper.retry=true",
     "judge.engine=vllm": f"take judge.engine=prefix or judge.engine=plain; or {_SERVE}",
     "judge.engine_options": f"they were vLLM's; {_SERVE}",
     "pairwise.prior=0": "strengths may be infinite without a prior; take pairwise.prior=0.001 or "
