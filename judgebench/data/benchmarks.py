@@ -55,7 +55,8 @@ class Mini(JudgeDataModule):
 
     def load(self) -> Dataset:
         with as_file(files("judgebench.data").joinpath("mini", "mini.jsonl")) as path:
-            texts = [text for row in json_lines(path) for text in ScoredFields().rated(row)]
+            fields = ScoredFields(source="source", output="output", human="human")
+            texts = [text for row in json_lines(path) for text in fields.rated(row)]
         return with_joint(dataset_of(texts, _SCALE), _DIMENSIONS)
 
 

@@ -362,6 +362,7 @@ def _typed(shape: Any) -> Any:
 def faults(error: ValidationError, value: Any, at: str = "") -> list[str]:
     """A clause for each place of a value that pydantic refuses: the place, and what pydantic says
     of it."""
+    starts: dict[str, str] = {}  # of a clause, by its place
     words: dict[str, list[str]] = {}
     for fault in error.errors(include_url=False, include_context=False):
         node = value
@@ -387,14 +388,16 @@ def faults(error: ValidationError, value: Any, at: str = "") -> list[str]:
         if kind == "sequence_str" or message.endswith("instance of Sequence"):
             message = "should be a valid list"
         if kind in ("missing", "extra_forbidden"):
-            words[f"{place} is {'not given' if kind == 'missing' else 'unknown'}"] = []
+            starts[place] = f"{place} is {'not given' if kind == 'missing' else 'unknown'}"
+            words[place] = []
         else:
-            start = f"{place}{': ' if place else ''}{shown(fault['input'])}"
-            words[start] = [
-                *words.get(start, ()),
-                message.removeprefix("should ") if start in words else message,
-            ]
+            starts[place] = f"{place}{': ' if place else ''}{shown(fault['input'])}"
+            if place in words:
+                message = message.removeprefix("should ")
+            words.setdefault(place, []).append(message)
+    # of a list or mapping that is refused for one of its entries, the entry is at fault
     return [
-        " ".join([start, ", or ".join(dict.fromkeys(messages))]).rstrip()
-        for start, messages in words.items()
+        " ".join([starts[place], ", or ".join(dict.fromkeys(messages))]).rstrip()
+        for place, messages in words.items()
+        if not any(other.startswith((f"{place}.", f"{place}[")) for other in words)
     ]

@@ -111,7 +111,10 @@ def test_a_job_of_a_sweep_chooses_by_its_dev_split():
     ("given", "sentence"),
     [
         *((f"data.scale={scale}", "data.scale must be the lowest and the highest") for scale in ("5", "abc", "'[1]'")),
-        *((f"data.fields={fields}", "data.fields must be a mapping") for fields in ("abc", "5")),
+        *(
+            (f"data.fields={fields}", f"data.fields: {shown} should be a mapping")
+            for fields, shown in (("abc", "'abc'"), ("5", "5"))
+        ),
     ],
 )
 def test_settings_of_another_form_are_refused(given, sentence):

@@ -168,10 +168,14 @@ A_PAIR = row(1, "a", "b", "tie")
         ([row(1, "a", "a", "tie", ("x", "x"))], {}, "both texts are the same one of 'a'"),
         ([A_PAIR, A_PAIR | {"prompt": "Other?"}], {}, "group '1' has another source"),
         ([], {"fields": FIELDS | {"first_system": None}}, "first_system and second_system go together"),
-        ([], {"labels": {"first": "a"}}, "data.labels must say what stands for first, second, tie"),
+        ([], {"labels": {"first": "a"}}, "data.labels.second is not given"),
         ([], {"labels": {"first": "a", "second": ["A"], "tie": "t"}}, "'A' stands for something else"),
         ([], {"labels": {"first": 1, "second": "1.0", "tie": 0}}, "data.labels.second: '1.0' stands for something"),
-        ([], {"labels": {"first": [None], "second": "b", "tie": "t"}}, "data.labels.first: None is not a word, a num"),
+        (
+            [],
+            {"labels": {"first": [None], "second": "b", "tie": "t"}},
+            "data.labels.first[0]: None should be a valid string, or ",
+        ),
         (
             [row(1, "a", "b", 1), row(2, "a", "b", 3)],
             {"labels": {"first": "1", "second": 2, "tie": 0}},
