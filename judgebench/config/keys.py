@@ -103,26 +103,6 @@ def choice_of(group: str) -> str:
     )
 
 
-def origin(config: DictConfig, keys: Sequence[str]) -> Iterator[str]:
-    """A sentence where the command line contradicts an experiment or a default in `keys` that do
-    not go together."""
-    set_here = [f"{key}={typed(key)}" for key in keys if typed(key)]
-    others = [key for key in keys if not typed(key)]
-    who = f"+exp={choice_of('exp')} or a default" if choice_of("exp") else "A default"
-    if not set_here:
-        return
-    for key in others:
-        node = OmegaConf.select(config, key)
-        value = choice_of(key)
-        if not value and node is not None:
-            value = shown(plain(node))
-        if key == "decoding":
-            names = [name for name, entry in node.items() if "_target_" in str(entry)]
-            value = f"[{','.join(names)}]" if names else value
-        if value:
-            yield f"{who} sets {key}={value}, which {' and '.join(set_here)} contradicts."
-
-
 # --- command line -------------------------------------------------------------------------------
 
 

@@ -33,7 +33,6 @@ from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import DEV, TEST, DataSettings, JudgeDataModule, Rivals, rated
-from judgebench.data.rows import existing, is_hub_id, local_path
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
 from judgebench.judges.assistants import Assistant
@@ -43,7 +42,7 @@ from judgebench.judges.spec import LOCAL, SERVED, JudgeSettings
 from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.dropped import refuse_names, refuse_settings
-from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.errors import Mistakes, UserError, reason
 from judgebench.runtime.fields import (
     LOGGER_MODES,
     Margins,
@@ -183,31 +182,6 @@ def _check_packages(parts: Parts) -> None:
         )
 
 
-def _check_data(config: DictConfig) -> None:
-    """Refuses settings of data that cannot be, and a path that leads nowhere."""
-    settings = OmegaConf.to_container(config.data, resolve=True, throw_on_missing=True)
-    assert isinstance(settings, dict)
-    names = [field.name for field in dataclasses.fields(DataSettings)]
-    source = DataSettings(**{name: settings[name] for name in names if name in settings}).source
-    path = settings.get("path")
-    if not str(settings.get(TARGET)).startswith("judgebench.data.") or "path" not in settings:
-        return
-    if path is None or not path.strip():
-        hub = "hub" in (_comment("data", "path", choice_of("data"), "null") or "")
-        raise UserError(
-            f"data.path is not given; it must be {source or 'the file with the texts'}, as "
-            f"data.path=FILE{', or hub, which downloads it' if hub else ''}."
-        )
-    file = local_path(path)
-    if path != "hub" and not is_hub_id(path) and not file.is_dir():
-        if source is not None and not file.exists():
-            raise UserError(
-                f"{file}: there is no such file; data.path must be {source}, or a folder that "
-                "holds it."
-            )
-        existing(file)
-
-
 def _check_machine(config: DictConfig) -> None:
     mode = None if config.get("logger") is None else config.logger.get("mode")
     if mode is not None and mode not in LOGGER_MODES:
@@ -241,7 +215,6 @@ def _check_outputs(config: DictConfig) -> None:
 
 
 MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
-    _check_data,
     _check_machine,
     _check_outputs,
     lambda config: check_store(path_of(config, "store")),
@@ -276,7 +249,7 @@ class Parts:
         defenses: in the configured order; those that are `Planned` are not ready yet.
         search: how a phrase is learned; None where none is.
         prompt: conf/prompt without its keys on rivals, which are `rivals`.
-        data: once it is read.
+        data: which `data_of` reads.
     """
 
     config: DictConfig
@@ -429,7 +402,10 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
     data = None
     parts = None
     with caught():
-        data = read_dimensions(config)
+        data = _built(config, "data", JudgeDataModule)
+        if here:
+            data.check_path()
+        read_dimensions(config, data)
     with caught():
         stand_in_rubrics(config)
     for name, make in _MAKERS.items():
@@ -457,7 +433,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
                     data.divide(config.data.dev_share)
         with caught():
             _check_packages(parts)
-            check_rules(parts, unmet_needs(parts), mismatches(parts))
+            check_rules(unmet_needs(parts), mismatches(parts))
             served: Any = parts.judge
             if parts.assistant.served is not None and SERVED in served.capabilities:
                 parts.assistant.served.spec(served)
@@ -515,7 +491,7 @@ def _read(parts: Parts) -> Parts:
 
 def data_of(parts: Parts) -> JudgeDataModule:
     """The data, read; `UserError` where it has no human scores of a dimension."""
-    data: JudgeDataModule = parts.data or build_component(parts.config.data)
+    data: JudgeDataModule = parts.data
     data.setup()
     asked = dict.fromkeys(name for name, _ in parts.cells)
     known = ", ".join(data.dimensions)
@@ -574,11 +550,8 @@ def _built(config: DictConfig, key: str, kind: Any) -> Any:
     except InterpolationToMissingValueError:  # another part's key is not given, and is named there
         raise
     except (InstantiationException, ImportError, ValueError) as error:
-        cause: BaseException = error
-        if isinstance(error, InstantiationException) and error.__cause__:
-            cause = error.__cause__
-        reason = " ".join(str(cause).split())
-        raise UserError(f"{key}: {target!r} gives nothing ({reason}).") from error
+        cause = error.__cause__ if isinstance(error, InstantiationException) else None
+        raise UserError(f"{key}: {target!r} gives nothing ({reason(cause or error)}).") from error
     if not isinstance(made, kind):
         raise UserError(
             f"{key}: {plain(node)!r} is not what this group takes; conf/{key} has what is."

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from judgebench.data.rows import local_path
+from judgebench.data.rows import existing, local_path
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Ge, Lt, check_fields, plain
 from judgebench.types import Example
@@ -383,6 +383,7 @@ class JudgeDataModule(ABC):
             they are unknown.
         note: a sentence that readers of its results must know.
         paired: True where its examples are pairs of texts, which people compared.
+        expects: what `path` must be, where there is no data without one.
         examples, scale, ratings, raters, rated: from `setup` on, see `Dataset`.
         dimensions: with human scores; every example has all of them, NaN where it is unrated.
         split: group_id -> "dev" or "test", in file order.
@@ -396,6 +397,7 @@ class JudgeDataModule(ABC):
     groups_are: str = "articles"
     note: str | None = None
     paired: bool = False
+    expects: str | None = None
 
     examples: list[Example]
     dimensions: tuple[str, ...]
@@ -457,15 +459,22 @@ class JudgeDataModule(ABC):
     def divide(self, dev_share: float) -> None:
         """Splits the groups again, with another share of them in the development split."""
         self.dev_share = dev_share
-        self.split = split_groups(
-            (example.group_id for example in self.examples), dev_share, self.seed
-        )
+        if "examples" in vars(self):
+            groups = (example.group_id for example in self.examples)
+            self.split = split_groups(groups, dev_share, self.seed)
 
-    def given_path(self, expected: str) -> Path:
-        """`path`, with "~" expanded; `UserError` where none was given, which says what is
-        `expected`, or where data was published; or where published data is not there."""
+    def check_path(self) -> None:
+        """Raises `UserError` where `path` leads nowhere, before anything is read."""
+        if self.expects is not None:
+            path = self.given_path()
+            if not path.is_dir():
+                existing(path)
+
+    def given_path(self) -> Path:
+        """`path`, with "~" expanded; `UserError` where none is given, which says what it must be,
+        or where published data is not there."""
         if not self.path or not self.path.strip():
-            raise UserError(f"data.path is not given; it must be {self.published or expected}.")
+            raise UserError(f"data.path is not given; it must be {self.published or self.expects}.")
         path = local_path(self.path)
         if self.published and not path.exists():
             raise UserError(f"{path}: there is no such file; data.path must be {self.published}.")

@@ -49,6 +49,7 @@ class JsonLines(JudgeDataModule):
     """
 
     groups_are = "groups"
+    expects = ANY_KIND
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class JsonLines(JudgeDataModule):
             )
 
     def load(self) -> Dataset:
-        path = self.given_path(ANY_KIND)
+        path = self.given_path()
         needed = self.layouts.declared
         if not needed:
             check_present(path, self.layouts.known[0].fields, _first_rows(path))
@@ -242,6 +243,7 @@ class Unrated(JudgeDataModule):
     """
 
     groups_are = "groups"
+    expects = ANY_KIND
 
     def __init__(
         self,
@@ -264,14 +266,12 @@ class Unrated(JudgeDataModule):
         rows: Iterable[FileRow]
         if self._texts:
             return replace(dataset_of(self._texts), rated=False)
-        if self._rows is None:
-            check_present(
-                self.given_path(ANY_KIND), self._fields, _first_rows(self.given_path(ANY_KIND))
-            )
         if self._rows is not None:
             rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
         else:
-            rows = chain.from_iterable(map(file_rows, data_files(self.given_path(ANY_KIND))))
+            path = self.given_path()
+            check_present(path, self._fields, _first_rows(path))
+            rows = chain.from_iterable(map(file_rows, data_files(path)))
         texts = [Rated(self._fields.example(row), self._scores, row.place) for row in rows]
         return replace(dataset_of(texts), rated=False)
 

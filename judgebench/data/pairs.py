@@ -183,6 +183,7 @@ class JsonPairs(JudgeDataModule):
     """
 
     groups_are = "groups"
+    expects = ANY_KIND
     paired = True
 
     def __init__(
@@ -208,7 +209,7 @@ class JsonPairs(JudgeDataModule):
         self.dimension = dimension
 
     def load(self) -> Dataset:
-        path = self.given_path(ANY_KIND)
+        path = self.given_path()
         known: dict[tuple[str, str], list[str]] = {}
         by_sign: dict[str, set[float]] = {}
 

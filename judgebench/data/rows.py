@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.errors import UserError, reason, shown
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import Limits, check_columns, parse_json, read_json, read_text
 
@@ -300,9 +300,8 @@ def named_files(path: str) -> list[Any]:
             ]
             files = [RemoteFile(system, name) for name in sorted(names)]
         except Exception as error:  # each system has errors of its own
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise UserError(
-                f"data.path={path}: cannot be read ({reason}); name a file that can."
+                f"data.path={path}: cannot be read ({reason(error)}); name a file that can."
             ) from error
     if not files:
         raise UserError(
@@ -523,9 +522,8 @@ def download(dataset_id: str) -> Path:
         )
     # The hub's own errors, its HTTP library's and the system's have no common base below Exception.
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"data.path: the data set '{dataset_id}' is not in the local cache and the Hugging "
-            f"Face hub did not give it ({reason.rstrip('.')}); get its parquet file where there is "
+            f"Face hub did not give it ({reason(error)}); get its parquet file where there is "
             "network, and give it with data.path=FILE.parquet."
         ) from error

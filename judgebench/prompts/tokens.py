@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 
 from judgebench.prompts.rubrics import Filled
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import UserError, reason
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 if TYPE_CHECKING:
@@ -171,9 +171,8 @@ def tokenized(
         if type(error).__name__ != "PanicException":
             raise
         name = tokenizer.name_or_path or "without a name"
-        reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"The tokenizer {name} (judge.path) breaks down on a text ({reason}); give another "
+            f"The tokenizer {name} (judge.path) breaks down on a text ({reason(error)}); give another "
             "model."
         ) from error
 
@@ -437,11 +436,10 @@ class ChatFormat:
                 )
             # a template is a program of its own, and raises what it likes
             except Exception as error:
-                reason = " ".join(str(error).split())[:300] or type(error).__name__
                 raise UserError(
                     "The chat template of the tokenizer "
                     f"{self._tokenizer.name_or_path or 'without a name'} (judge.path) fails on one "
-                    f"user turn ({type(error).__name__}: {reason.rstrip('.')}); mend it, or give "
+                    f"user turn ({type(error).__name__}: {reason(error)}); mend it, or give "
                     "another."
                 ) from error
             at = text.find(content)

@@ -88,7 +88,7 @@ def by_hand(model, ids, start):
 
 def check_models(judge, assistant):
     parts = Parts(OmegaConf.create(), judge, assistant, {})
-    check_rules(parts, model_mismatches(parts))
+    check_rules(model_mismatches(parts))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
