@@ -334,16 +334,6 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
         )
         name = place.removeprefix(f"{group}/")
         remedy = _nearest_of(name, choices(group) or error.options or ())
-        for file in (FOLDER / group).glob("*.yaml"):  # an entry that a choice has besides others
-            entry = OmegaConf.select(OmegaConf.load(file), name) if name.isidentifier() else None
-            if isinstance(entry, DictConfig) and "_target_" in entry:
-                content = ", ".join(
-                    f"{key!s}: {value!s}" for key, value in entry.items() if value is not None
-                )
-                remedy = (
-                    f"it comes with {group}=[{file.stem}], and alone as "
-                    f"'+{group}.{name}={{{content}}}'."
-                )
         sentence = dropped(f"{group}={name}") or f"{group}: there is no {group} {name!r}; {remedy}"
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
         inside = str(cause.full_key).rpartition(".")[0]

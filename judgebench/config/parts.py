@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import inspect
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,15 +56,12 @@ from judgebench.runtime.files import check_outputs, check_store, user_path
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
-from judgebench.types import ORDERS, Condition, ScoreRange
+from judgebench.types import ORDERS, Cell, Condition, ScoreRange
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from judgebench.readings.reading import Recording
-
-_MOST_DEVICES = 64
-"""Processes on one machine, unless it has more cores."""
 
 _NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_dir", "store")
 """Keys without which there is no run."""
@@ -124,7 +120,7 @@ def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     return decodings
 
 
-def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
+def cells_of(config: DictConfig) -> list[Cell]:
     """Every dimension in every range; else `UserError`."""
     mistakes = Mistakes()
     axes: dict[str, list[Any]] = {"dimensions": [], "ranges": []}
@@ -145,9 +141,7 @@ def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
     return list(product(axes["dimensions"], axes["ranges"]))
 
 
-def check_recorded(
-    config: DictConfig, recording: Recording, cells: Sequence[tuple[str, ScoreRange]]
-) -> None:
+def check_recorded(config: DictConfig, recording: Recording, cells: Sequence[Cell]) -> None:
     """Refuses a dimension or range under which a file of recorded readings has none."""
     if recording.about["compares"] != (config.prompt.get("rivals") is not None):
         return  # which is said where prompts meet readings
@@ -191,14 +185,6 @@ def _check_machine(config: DictConfig) -> None:
         raise UserError(
             f"tasks: there is no folder {folder}; give the one with the files of the tasks, as "
             "tasks=DIR."
-        )
-    # more processes than a machine can run; Lightning would start them
-    devices = config.trainer.get("devices")
-    most = max(os.cpu_count() or 1, _MOST_DEVICES)
-    if isinstance(devices, int) and not isinstance(devices, bool) and devices > most:
-        raise UserError(
-            f"trainer.devices: {devices} processes on one machine of {os.cpu_count()} cores are "
-            f"more than it can run; give at most {most}."
         )
 
 
@@ -256,7 +242,7 @@ class Parts:
     judge: JudgeSettings
     assistant: Assistant
     decodings: Mapping[str, Decoding]
-    cells: Sequence[tuple[str, ScoreRange]] = ()
+    cells: Sequence[Cell] = ()
     attacks: Sequence[Attack] = ()
     defenses: Sequence[Defense] = ()
     search: AdvSuffix | None = None
@@ -414,7 +400,8 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         with caught():
             made[name] = make(config)
     with caught():
-        RunSettings(*(config.get(key.name) for key in dataclasses.fields(RunSettings)))
+        switches = [key.name for key in dataclasses.fields(RunSettings)]
+        settings_of(RunSettings, {name: config.get(name) for name in switches}, "")
     with caught():
         settings_of(MetricSettings, config.metrics, "metrics")
     for check in MACHINE_CHECKS if here else ():
@@ -515,9 +502,7 @@ def data_of(parts: Parts) -> JudgeDataModule:
     return data
 
 
-def _check_rated(
-    data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]], split: str, sentence: str
-) -> None:
+def _check_rated(data: JudgeDataModule, cells: Sequence[Cell], split: str, sentence: str) -> None:
     """Refuses dimensions on which no text of a split is rated."""
     unrated = [
         name
@@ -564,7 +549,8 @@ def _prompt(config: DictConfig) -> tuple[Any, Rivals | None]:
     prompt = plain(config.get("prompt")) or None
     if not isinstance(prompt, Mapping) or not set(_PAIRS) & set(prompt):
         return prompt, None
-    rivals = Rivals.parse(prompt.get("rivals"), prompt.get("rivals_seed", 0))
+    given = {key: prompt[key] for key in _PAIRS if key in prompt}
+    rivals = settings_of(Rivals, {"rivals": None, **given}, "prompt")
     return {key: value for key, value in prompt.items() if key not in _PAIRS}, rivals
 
 

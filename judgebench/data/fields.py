@@ -19,7 +19,7 @@ from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow, data_files, file_rows, names_within
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import NotBlank, plain, settings_of
-from judgebench.types import Example
+from judgebench.types import Example, Scale
 
 Scores = Mapping[str, Mapping[str, float]]
 """Dimension -> rater -> the score that they gave one example; empty where it is unrated. Raters
@@ -185,7 +185,7 @@ def mean_scores(scores: Scores) -> dict[str, float]:
 
 def dataset_of(
     texts: Sequence[Rated],
-    scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
+    scale: Mapping[str, Scale] | Scale | None = None,
 ) -> Dataset:
     """The data set of some texts; the human score of each is the mean of its raters', and every
     example has all dimensions. A `scale` that is a pair is that of all dimensions."""

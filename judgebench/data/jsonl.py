@@ -28,6 +28,7 @@ from judgebench.data.fields import (
 )
 from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
+from judgebench.types import Scale
 
 
 class JsonLines(JudgeDataModule):
@@ -114,7 +115,7 @@ def _first_rows(path: Path) -> Iterable[FileRow]:
     return chain.from_iterable(map(file_rows, data_files(path)[:1]))
 
 
-def _span(dataset: Dataset, dimension: str) -> tuple[float, float] | None:
+def _span(dataset: Dataset, dimension: str) -> Scale | None:
     """The lowest and the highest score that a human gave; None where all are the same, or there is
     none."""
     means = np.array([example.human[dimension] for example in dataset.examples])
@@ -148,7 +149,7 @@ _FEW = 3
 """Texts outside the given scale; as few are slips of the pen, and more are of another scale."""
 
 
-def check_scale(dataset: Dataset, spans: Mapping[str, tuple[float, float] | None]) -> None:
+def check_scale(dataset: Dataset, spans: Mapping[str, Scale | None]) -> None:
     """`UserError` where many scores of humans lie outside the given scale, with the narrowest usual
     one that holds all; `validate` names single ones."""
     for name, (least, most) in dataset.scale.items():
@@ -276,7 +277,7 @@ class Unrated(JudgeDataModule):
         return replace(dataset_of(texts), rated=False)
 
 
-def _scale_ends(key: str, ends: Any, or_else: str = "") -> tuple[float, float]:
+def _scale_ends(key: str, ends: Any, or_else: str = "") -> Scale:
     numbers = list(ends) if isinstance(ends, Sequence) and not isinstance(ends, str) else []
     if len(numbers) == 2 and all(
         isinstance(x, int | float) and not isinstance(x, bool) for x in numbers

@@ -21,8 +21,8 @@ from judgebench.prompts.rubrics import (
 )
 from judgebench.prompts.tokens import ChatFormat, ControlTokens, encode_texts, tokenized
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Ge, NotBlank, OneOf, settings_of
-from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
+from judgebench.runtime.fields import Annotated, Count, NotBlank, OneOf, settings_of
+from judgebench.types import Cell, Condition, Example, Prompt, Rubric
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -110,7 +110,7 @@ class Defense:
         example's own texts they are never read as a template, nor as control tokens."""
         return {}
 
-    def fitted(self, data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]]) -> Defense:
+    def fitted(self, data: JudgeDataModule, cells: Sequence[Cell]) -> Defense:
         """Gives the defense with all that it takes from labelled data, for some dimensions and
         ranges."""
         return self
@@ -127,7 +127,7 @@ class PromptSettings:
 
     rubrics: Any
     variants: Mapping[str, Annotated[str, NotBlank()]] | None
-    max_tokens: Annotated[int, Ge(1)] | None
+    max_tokens: Count | None
     truncate: Annotated[str, OneOf(("error", "source"))]
     template_options: Mapping[str, Any] | None
 
@@ -184,7 +184,7 @@ class PromptBuilder:
         self._truncate = truncate
         self._chat = ChatFormat(tokenizer, template_options, closed)
         self._defenses: dict[str, Defense] = {}
-        self._choices: dict[tuple[str, ScoreRange], Mapping[str, float]] = {}
+        self._choices: dict[Cell, Mapping[str, float]] = {}
         self._control = ControlTokens(tokenizer)
         self._frames: dict[str, int] = {}
 

@@ -31,6 +31,7 @@ DROPPED = {
     "hydra.sweeper.retry_failed": "take hydra.sweeper.retry=true",
     "judge.engine=vllm": f"take judge.engine=prefix or judge.engine=plain; or {_SERVE}",
     "judge.engine_options": f"they were vLLM's; {_SERVE}",
+    "data.path=URL": "copy the files to a folder of this machine, or mount theirs there",
     "pairwise.prior=0": "strengths may be infinite without a prior; take pairwise.prior=0.001 or "
     "more, 1 is usual",
     "pairwise.ties": "a tie is half a win for each, so leave it out",

@@ -67,10 +67,9 @@ def read_schema(path: Path) -> pa.Schema:
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of anybody's file; one that is not ours, and may be large, is read in pieces. Raises
     as `read_table`."""
-    here = isinstance(path, Path)
-    with pq.ParquetFile(path if here else path.open("rb"), page_checksum_verification=True) as file:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
         check_columns(file.schema_arrow.names, path.name)
-        ours = here and DIGESTS in (file.schema_arrow.metadata or {})
+        ours = DIGESTS in (file.schema_arrow.metadata or {})
         batches = file.iter_batches(batch_size=1024)
         if ours:
             batches = read_table(path).to_batches(1024)

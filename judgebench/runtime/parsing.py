@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, Union
 import yaml
 from typing_extensions import TypedDict
 
-from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.errors import UserError, reason, shown
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -153,26 +153,17 @@ def _one_sentence(fault: str, remedy: str) -> Iterator[None]:
     except RecursionError as error:
         raise UserError(f"{fault} (lists or objects are nested too deep){end}") from error
     except Exception as error:
-        reason = (
-            error.strerror
-            if isinstance(error, OSError) and error.strerror
-            else " ".join(str(error).split())
-        )
+        why = getattr(error, "strerror", None) or reason(error)
         if isinstance(error, UnicodeDecodeError):
-            reason = (
+            why = (
                 f"it is not UTF-8: byte 0x{error.object[error.start]:02x} at position "
                 f"{error.start + 1}"
             )
-        raise UserError(
-            f"{fault} ({(reason or type(error).__name__)[:200].rstrip('.')}){end}"
-        ) from error
+        raise UserError(f"{fault} ({why}){end}") from error
 
 
 def _contents(path: Path, size: int) -> bytes:
     # a pipe without a writer would wait for one
-    if not isinstance(path, str | Path):  # a file elsewhere
-        with path.open() as file:
-            return file.read(size)
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is no regular file")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from judgebench.data.dataset import Rivals, paired_systems, pairs
 from judgebench.data.pairs import JsonPairs
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import settings_of
 from judgebench.types import Example
 from tests.conftest import write_rows
 
@@ -53,7 +54,7 @@ def test_what_is_drawn_for_a_group_is_its_own_affair():
     few, many = pairs(group("a", 6), Rivals(2)), pairs([*group("b", 3), *group("a", 6)[::-1]], Rivals(2))
     drawn = [{(p.text_id, p.rival_id) for p in found if p.group_id == "a"} for found in (few, many)]
     assert drawn[0] == drawn[1]
-    assert drawn[0] != {(p.text_id, p.rival_id) for p in pairs(group("a", 6), Rivals(2, seed=1))}
+    assert drawn[0] != {(p.text_id, p.rival_id) for p in pairs(group("a", 6), Rivals(2, rivals_seed=1))}
 
 
 def test_a_text_that_is_alone_is_left_out_and_names_must_tell_pairs_apart():
@@ -62,17 +63,17 @@ def test_a_text_that_is_alone_is_left_out_and_names_must_tell_pairs_apart():
         pairs(group("alone", 1), Rivals())
     texts = [Example(name, "a", name, "Article.", "Text.", {}) for name in ("x", "y~z", "x~y", "z")]
     with pytest.raises(UserError, match="two pairs of texts would be called 'x~y~z'"):
-        pairs(texts, Rivals(None))
+        pairs(texts, Rivals("all"))
 
 
 def test_rivals_are_counted_or_all():
-    assert (Rivals.parse(1, 2), Rivals.parse("all", 2)) == (Rivals(1, 2), Rivals(None, 2))
+    assert settings_of(Rivals, {"rivals": "all", "rivals_seed": 2}, "prompt") == Rivals("all", 2)
     for rivals in (0, 1.5, "most", None, True):
-        with pytest.raises(UserError, match=r"prompt\.rivals: .* is neither a whole number of at least 1 nor all\."):
-            Rivals.parse(rivals, 0)
+        with pytest.raises(UserError, match=r"prompt\.rivals: .* should be"):
+            settings_of(Rivals, {"rivals": rivals}, "prompt")
     for seed in (-1, None, "a", False):
-        with pytest.raises(UserError, match=r"prompt\.rivals_seed: .* is not a whole number of at least 0\."):
-            Rivals.parse(3, seed)
+        with pytest.raises(UserError, match=r"prompt\.rivals_seed: .* should be"):
+            settings_of(Rivals, {"rivals": 3, "rivals_seed": seed}, "prompt")
 
 
 FIELDS = {
