@@ -8,9 +8,7 @@ tasks of which a folder holds the files.
 
 from __future__ import annotations
 
-import fnmatch
 import math
-import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -409,19 +407,11 @@ def there(folder: str | None) -> list[str]:
     root = None if folder is None else user_path(folder)
     if root is None or not root.is_dir():
         return []
-    # 1. the files, by their path in the folder
-    names: list[str] = []
-    for place, folders, files in os.walk(root):
-        within = Path(place).relative_to(root)
-        names += (f"/{(within / file).as_posix()}" for file in files)
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        if len(within.parts) >= _DEPTH:
-            folders.clear()
-    # 2. the tasks with one of them
     tasks = []
     for task in TASKS:
-        layouts = _declared(task).get("layouts") or ()
-        if any(fnmatch.filter(names, f"*/{layout.files}") for layout in layouts):
+        patterns = [layout.files for layout in _declared(task).get("layouts") or ()]
+        below = [f"{'*/' * depth}{pattern}" for pattern in patterns for depth in range(_DEPTH + 1)]
+        if any(next(root.glob(path), None) for path in below):
             tasks.append(task)
     return tasks
 

@@ -21,9 +21,10 @@ from judgebench.judges.spec import (
     REPLAYED,
     SERVED,
 )
+from judgebench.prompts.rubrics import names_numbers, names_range, names_tie
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import NO_STORE
-from judgebench.types import PLACES, PLACES_OR_TIE, TIE
+from judgebench.types import PLACES, PLACES_OR_TIE, TIE, Rubric
 
 if TYPE_CHECKING:
     from judgebench.config.parts import Parts
@@ -409,13 +410,13 @@ def range_mismatches(parts: Parts, builder: PromptBuilder) -> Broken:
             "place of the better one; give 'ranges=[[1,2]]', as prompt=comparative does by itself, "
             "or 'ranges=[[0,2]]' where 0 is a tie."
         )
-    if not compares and len(ranges) > 1 and (name := _first(builder.rangeless)):
+    if not compares and len(ranges) > 1 and (name := _first_dimension(builder, names_range, False)):
         yield (
             f"ranges: {shown} would all be asked for in the same words, for the rubric for "
             f"{name!r} does not name the range; write {{min_range}} and {{max_range}} in it, or "
             "give the one range that it speaks of."
         )
-    if not compares and worded and (name := _first(builder.numbered)):
+    if not compares and worded and (name := _first_dimension(builder, names_numbers)):
         yield (
             f"ranges: {shown} has no numbers, and the rubric for {name!r} speaks of scores between "
             "the ends (quarter_0 to quarter_4, low_score, high_score); give numbers, as in "
@@ -429,7 +430,11 @@ def range_mismatches(parts: Parts, builder: PromptBuilder) -> Broken:
             f"defenses: {numbered[0]} tells the judge the numbers of two references, and ranges "
             f"{shown} has none; leave it out, or give numbers, as in 'ranges=[[1,5]]'."
         )
-    if compares and PLACES_OR_TIE in ranges and (name := _first(builder.tieless)):
+    if (
+        compares
+        and PLACES_OR_TIE in ranges
+        and (name := _first_dimension(builder, names_tie, False))
+    ):
         yield (
             f"ranges: {PLACES_OR_TIE} lets the judge find a tie, and the rubric for {name!r} does "
             f"not say that this is answered with {TIE:g}; write so in it, as in {{{{ties:, or 0 if "
@@ -450,6 +455,13 @@ def _typed(keys: tuple[str, ...]) -> str:
         _first(override for override in typed_overrides() if override.lstrip("+").startswith(keys))
         or ""
     )
+
+
+def _first_dimension(
+    builder: PromptBuilder, names: Callable[[Rubric], bool], does: bool = True
+) -> str | None:
+    """The first dimension whose rubric names something, or does not."""
+    return _first(name for name, rubric in builder.rubrics.items() if names(rubric) == does)
 
 
 def _first(names: Iterable[str]) -> str | None:

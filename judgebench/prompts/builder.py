@@ -15,9 +15,6 @@ from judgebench.prompts.rubrics import (
     choices_of,
     fill,
     load_rubrics,
-    names_numbers,
-    names_range,
-    names_tie,
 )
 from judgebench.prompts.tokens import ChatFormat, ControlTokens, encode_texts, tokenized
 from judgebench.runtime.errors import UserError
@@ -149,10 +146,7 @@ class PromptBuilder:
 
     Attributes:
         comparative: see `are_comparative`.
-        tieless: the dimensions whose rubrics do not say how a tie is answered.
-        rangeless: those whose rubrics do not say which scores there are.
-        numbered: those whose rubrics speak of scores between the ends, which letters and words do
-            not have.
+        rubrics: dimension -> rubric.
     """
 
     def __init__(
@@ -172,14 +166,7 @@ class PromptBuilder:
             )
         self.tokenizer = tokenizer
         self.comparative = are_comparative(rubrics)
-        self.tieless = [dimension for dimension, rubric in rubrics.items() if not names_tie(rubric)]
-        self.rangeless = [
-            dimension for dimension, rubric in rubrics.items() if not names_range(rubric)
-        ]
-        self.numbered = [
-            dimension for dimension, rubric in rubrics.items() if names_numbers(rubric)
-        ]
-        self._rubrics = rubrics
+        self.rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate
         self._chat = ChatFormat(tokenizer, template_options, closed)
@@ -319,7 +306,7 @@ class PromptBuilder:
     ) -> Encoding[list[Prompt]]:
         """The prompts of a group under one condition, with its article shortened to `source` by
         `cut` tokens."""
-        rubric = self._rubrics[condition.dimension]
+        rubric = self.rubrics[condition.dimension]
         defense = None if condition.defense == NO_DEFENSE else self._defenses[condition.defense]
         # the rubric about each example, as the defense has it
         texts = [judged(example, condition) for example in group]
@@ -352,7 +339,7 @@ class PromptBuilder:
         shared = spelled[0][0].prefix
         cell = (condition.dimension, condition.range)
         if cell not in self._choices:
-            about_nothing = fill(self._rubrics[condition.dimension], condition.range, _NOTHING).text
+            about_nothing = fill(self.rubrics[condition.dimension], condition.range, _NOTHING).text
             self._choices[cell] = choices_of(about_nothing, condition.range)
         prompts = []
         for example, frame, (filled, names), whole in zip(

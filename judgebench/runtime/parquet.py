@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from judgebench.runtime.parsing import check_columns
@@ -147,11 +148,10 @@ def _digest(column: pa.ChunkedArray) -> str:
         elif (
             text := pa.types.is_string(kind) or pa.types.is_large_string(kind)
         ) or pa.types.is_binary(kind):
-            values = values.cast(pa.large_binary())
-            _, starts, data = values.buffers()
-            ends = np.frombuffer(starts, np.int64)[values.offset : values.offset + len(values) + 1]
-            digest.update((b"text" if text else b"bytes") + np.diff(ends).tobytes())
-            digest.update(memoryview(data or b"")[ends[0] : ends[-1]])
+            texts = values.cast(pa.large_binary())
+            lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+            digest.update((b"text" if text else b"bytes") + lengths.astype(np.int64).tobytes())
+            digest.update(b"".join(texts.to_pylist()))
         else:
             numbers = values.to_numpy(zero_copy_only=False)
             digest.update(str(kind).encode())
