@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,7 +62,9 @@ from judgebench.types import ORDERS, Cell, Condition, ScoreRange
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from judgebench.readings.reading import Recording
+
+_MOST_DEVICES = 64
+"""Processes on one machine, unless it has more cores."""
 
 _NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_dir", "store")
 """Keys without which there is no run."""
@@ -141,25 +144,6 @@ def cells_of(config: DictConfig) -> list[Cell]:
     return list(product(axes["dimensions"], axes["ranges"]))
 
 
-def check_recorded(config: DictConfig, recording: Recording, cells: Sequence[Cell]) -> None:
-    """Refuses a dimension or range under which a file of recorded readings has none."""
-    if recording.about["compares"] != (config.prompt.get("rivals") is not None):
-        return  # which is said where prompts meet readings
-    recorded: dict[str, list[str]] = {}
-    for condition in recording.about["conditions"]:
-        ranges = recorded.setdefault(condition["dimension"], [])
-        if condition["range"] not in ranges:
-            ranges.append(condition["range"])
-    for dimension, score_range in cells:
-        if str(score_range) not in recorded.get(dimension, ()):
-            file = recording.path.name
-            answers = "; ".join(f"{name}, {', '.join(recorded[name])}" for name in recorded)
-            raise UserError(
-                f"judge.path: no row of {file} answers under {dimension}, {score_range}, which is "
-                f"to be judged; {file} has answers under {answers}."
-            )
-
-
 def _check_packages(parts: Parts) -> None:
     """Refuses models where what reads them, or tokenizes for a server, is not installed."""
     needed: Sequence[str] = ()
@@ -188,6 +172,17 @@ def _check_machine(config: DictConfig) -> None:
         )
 
 
+def _check_devices(config: DictConfig) -> None:
+    """Refuses more processes than a machine can run, which Lightning would start."""
+    devices = config.trainer.get("devices")
+    most = max(os.cpu_count() or 1, _MOST_DEVICES)
+    if isinstance(devices, int) and devices > most:
+        raise UserError(
+            f"trainer.devices: {devices} processes on one machine of {os.cpu_count()} cores are "
+            f"more than it can run; give at most {most}."
+        )
+
+
 def _check_outputs(config: DictConfig) -> None:
     """Refuses a run folder, or a store, whose files are inputs or would become some."""
     from judgebench.results.schema import own_files  # it needs pyarrow
@@ -202,6 +197,7 @@ def _check_outputs(config: DictConfig) -> None:
 
 MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
     _check_machine,
+    _check_devices,
     _check_outputs,
     lambda config: check_store(path_of(config, "store")),
 )
@@ -426,10 +422,6 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
                 parts.assistant.served.spec(served)
         with caught():
             parts = parts.with_phrases([learned.load()] if isinstance(learned, PhraseFile) else [])
-        recording: Any = getattr(parts.judge, "recording", None)
-        if here and recording is not None:
-            with caught():
-                check_recorded(config, recording, parts.cells)
     for role in ("judge", "assistant") if here else ():
         with caught():  # a model that can only be on this machine
             source = getattr(made.get(role), "source", None)
