@@ -196,7 +196,6 @@ _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
     correlations.COMPARISONS,
     TUNING,
     bias.DIAGNOSTICS,
-    bias.SIMILARITY,
     flags,
     run.served,
 )
