@@ -17,7 +17,7 @@ import jinja2
 from judgebench.report import formats
 from judgebench.stats.agreement import FEWEST_RATERS
 from judgebench.stats.bradley_terry import ELO_MEAN
-from judgebench.stats.clusters import FEWEST, Estimate
+from judgebench.stats.clusters import FEWEST, SIGNIFICANCE, Estimate
 
 Format = Callable[[Any], str]
 """A value, None or NaN where it is unknown -> its text."""
@@ -223,6 +223,7 @@ _TEMPLATES.globals |= {
     "ELO_MEAN": ELO_MEAN,
     "FEWEST": FEWEST,
     "FEWEST_RATERS": FEWEST_RATERS,
+    "SIGNIFICANCE": SIGNIFICANCE,
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.formats import Format, interval, is_known, no_text, say, text
+from judgebench.results.results import labelled
 from judgebench.stats.clusters import FEWEST, Estimate
 
 Row = Mapping[str, Any]
@@ -42,10 +43,11 @@ class Col:
 
     Attributes:
         title: its head.
-        key: the row's key; or a text of several such as "{clusters:.0f} / {human_clusters:.0f}",
-            which is unknown where one of them is.
+        key: the row's key, of a record in the row behind a dot, as in "humans.mae"; or a text of
+            several keys such as "{clusters:.0f} / {human_clusters:.0f}", which is unknown where one
+            of them is; or a function of the row.
         form: the format of its values; ends: that of its interval, which is part of an `Estimate`,
-            or stands at `<key>_low` and `<key>_high`, or another's at `<interval>_low`.
+            or stands at `<key>_low` and `<key>_high`.
         marked: key of a bool, or a function of the row: whether the cell is emphasized.
         detail, flags, signs: keys of smaller words below, of a list of warnings, and of signs
             behind the number.
@@ -60,12 +62,11 @@ class Col:
     """
 
     title: str
-    key: str
+    key: str | Callable[[Row], Any]
     form: Format = text
     ends: Format | None = None
-    interval: str = ""
     marked: str | Callable[[Row], bool] = ""
-    detail: str = ""
+    detail: str | Callable[[Row], Any] = ""
     flags: str = ""
     signs: str = ""
     group: str = ""
@@ -82,18 +83,24 @@ class Col:
             text=self.form(value),
             interval=interval(low, high, self.ends) if self.ends else "",
             marked=bool(self.marked(row) if callable(self.marked) else row.get(self.marked)),
-            detail=text(row.get(self.detail)),
+            detail=text(self.detail(row) if callable(self.detail) else row.get(self.detail)),
             flags=tuple(row.get(self.flags) or ()),
             signs=text(row.get(self.signs)),
         )
 
     def estimate(self, row: Row) -> Estimate:
         """The value of a row and the ends of its interval, each None where it is unknown."""
-        value: Any = filled(self.key, row) if "{" in self.key else row.get(self.key)
-        if isinstance(value, Estimate):
-            return value
-        name = self.interval or self.key
-        return Estimate(value, row.get(f"{name}_low"), row.get(f"{name}_high"))
+        value: Any
+        if callable(self.key):
+            value = self.key(row)
+        elif "{" in self.key:
+            value = filled(self.key, row)
+        else:
+            record, name = _place_of(self.key, row)
+            value = record.get(name)
+            if not isinstance(value, Estimate):
+                return Estimate(value, record.get(f"{name}_low"), record.get(f"{name}_high"))
+        return value if isinstance(value, Estimate) else Estimate(value)
 
     def has_value(self, row: Row) -> bool:
         """True where a row has a number, or an interval, for this column."""
@@ -247,8 +254,7 @@ class View:
 
     def tables(self, results: Any) -> list[Table]:
         """The tables of some results; none where there are no rows."""
-        frame = self.frame(results)
-        rows = records(frame)
+        rows = records(self.frame(results))
         if not rows:
             return []
         words = {
@@ -261,7 +267,7 @@ class View:
         # once.
         notes = []
         if callable(self.note):
-            notes.append(self.note(results, frame))
+            notes.append(self.note(results, rows))
         elif self.note.endswith(".txt"):
             notes.append(say(self.note.removesuffix(".txt"), results=results, rows=rows))
         else:
@@ -276,9 +282,8 @@ class View:
                 notes.append(
                     f"Fewer than {FEWEST} {words['groups']}: the intervals are too narrow."
                 )
-        notes += dict.fromkeys(
-            str(row[key]) for key in self.reasons for row in rows if is_known(row.get(key))
-        )
+        reasons = [_value_of(row, key) for key in self.reasons for row in rows]
+        notes += filter(None, dict.fromkeys(reasons))
         marks = self.marks if any(table.is_marked for table in tables) else ""
         says = " ".join(f"{head}: {says}." for head, says in meanings(tables).items())
         return [
@@ -332,6 +337,21 @@ def filled(line: str, row: Row) -> str | None:
     return line.format_map(row) if all(is_known(row.get(name)) for name in names) else None
 
 
+def _place_of(key: str, row: Row) -> tuple[Row, str]:
+    """The record that a column's key leads to, the row itself or one in it, and the name there."""
+    part, _, name = key.rpartition(".")
+    return (row.get(part) or {} if part else row), name
+
+
+def _value_of(row: Row, key: str) -> Any:
+    """The value that a column's key leads to; None where there is none."""
+    record, name = _place_of(key, row)
+    return record.get(name)
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
 def records(rows: Any) -> Rows:
     """Rows, or those of a frame, with None for what is unknown."""
     rows = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
@@ -341,9 +361,50 @@ def records(rows: Any) -> Rows:
     ]
 
 
-def rows_by(rows: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[Rows]:
+def labelled_rows(given: Iterable[Row]) -> Rows:
+    """Records with labels as by `labelled`, with None for what is unknown."""
+    rows = list(given)
+    return records(labelled(rows)) if rows else []
+
+
+def rows_by(rows: Iterable[dict[str, Any]], keys: Sequence[str]) -> list[Rows]:
     """Rows by their values of `keys`, in order of appearance."""
     groups: dict[tuple[Any, ...], Rows] = {}
     for row in rows:
-        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+        groups.setdefault(values(row, keys), []).append(row)
     return list(groups.values())
+
+
+def values(row: Row, keys: Iterable[str]) -> tuple[Any, ...]:
+    """A row's values of `keys`, None where it lacks one."""
+    return tuple(map(row.get, keys))
+
+
+def joined(rows: Iterable[Row], keys: Sequence[str], **others: Iterable[Row]) -> Rows:
+    """The rows, each with the record of every other table that has the same values of `keys`, by
+    the table's name; an empty one where it has none.
+
+    Example:
+        >>> joined([{"range": "1-5"}], ["range"], raw=[{"range": "1-5", "mae": 0.5}], fitted=[])
+        [{'range': '1-5', 'raw': {'range': '1-5', 'mae': 0.5}, 'fitted': {}}]
+    """
+    found = {
+        name: {values(record, keys): record for record in table} for name, table in others.items()
+    }
+    return [
+        {**row, **{name: of.get(values(row, keys), {}) for name, of in found.items()}}
+        for row in rows
+    ]
+
+
+def mean_of(rows: Rows, name: str) -> float | None:
+    """The mean of a figure over rows; None where one of them does not know it."""
+    known = [row[name] for row in rows if is_known(row.get(name))]
+    return sum(known) / len(known) if len(known) == len(rows) else None
+
+
+def excludes_zero(row: Row, name: str = "change") -> bool:
+    """True where the interval of a number is known and leaves out 0."""
+    low = row.get(f"{name}_low")
+    high = row.get(f"{name}_high")
+    return low is not None and high is not None and (low > 0 or high < 0)

@@ -10,9 +10,9 @@ from typing import Any
 
 from judgebench.report import formats
 from judgebench.report.formats import is_known, percent, say, short, signed_three, three, two
-from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, records, rows_by
+from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, rows_by
 from judgebench.report.views.advice import choice_rows, recommendations
-from judgebench.report.views.correlations import comparison_note, comparison_rows, correlation_frame
+from judgebench.report.views.correlations import comparison_note, comparison_rows, correlation_rows
 from judgebench.report.views.humans import ENDS
 from judgebench.results.results import Results, range_of, ranges_of, unattacked
 from judgebench.stats.humans import CALIBRATED, RAW
@@ -89,7 +89,7 @@ def _figures(results: Results) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Numbers from files other than choice.json, by `_key`; none of a key that no file has."""
     figures: dict[tuple[Any, ...], dict[str, Any]] = defaultdict(dict)
     # 1. agreement, and its difference to the plain decoding
-    for row in records(correlation_frame(results, silent=True)):
+    for row in correlation_rows(results, silent=True):
         if row["range"] != "average":
             ends = {f"spearman{end}": row[f"spearman{end}"] for end in ENDS}
             figures[_key(row)] |= ends

@@ -18,7 +18,7 @@ from rich.text import Text
 from judgebench.report.formats import say, thousands
 from judgebench.report.render import to_html, to_terminal
 from judgebench.report.table import Block, Col, Details, Facts, Paragraph, View, records, rows_by
-from judgebench.report.views.correlations import correlation_frame
+from judgebench.report.views.correlations import correlation_rows
 from judgebench.results.results import Results, distinct, labelled, range_of, with_labels
 from judgebench.stats.clusters import FEWEST
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
@@ -26,13 +26,14 @@ from judgebench.stats.forecasts import NOT_ANSWERING
 from judgebench.tuning.tune import EDGE
 from judgebench.types import RANGE, Condition, Prompt
 
-_ROLES = ("main", "assistant")
+ROLES = ("main", "assistant")
+"""Of models behind a URL."""
 
 
 def headline(results: Results) -> dict[str, Any]:
     """The title of a run's page, the sentence below it, and date and command of the run where they
     are known."""
-    size = next((row["size"] for row in records(correlation_frame(results, silent=True))), "")
+    size = next((row["size"] for row in correlation_rows(results, silent=True)), "")
     ranges = [
         str(range_of(row)) for row in distinct(results.scores, with_labels(RANGE, results.scores))
     ]
@@ -106,7 +107,7 @@ def served_facts(served: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Name and fact, a few for each model, of `served` in environment.json; none where no model was
     served."""
     facts: list[tuple[str, str]] = []
-    for role in _ROLES:
+    for role in ROLES:
         if judge := (served or {}).get(role):
             # Scores that lists left open and answers did not name, over all conditions.
             listed = [part for part in judge["conditions"] if part["unlisted"] is not None]
@@ -125,7 +126,7 @@ def served_facts(served: Mapping[str, Any] | None) -> list[tuple[str, str]]:
                 facts.append((f"{role} {name}", say("served", part=name, judge=judge, sums=sums)))
             facts.append((f"{role} servers", by_server(judge)))
     if served is not None:
-        lost = sum((served.get(role) or {}).get("unconfirmed_cost") or 0.0 for role in _ROLES)
+        lost = sum((served.get(role) or {}).get("unconfirmed_cost") or 0.0 for role in ROLES)
         facts.append(("cost of this run", say("served", part="cost", served=served, lost=lost)))
     return [(name, fact) for name, fact in facts if fact]
 
@@ -155,7 +156,7 @@ def served_notes(served: Mapping[str, Any] | None) -> dict[str, str] | None:
         return None
     return {
         f"judgebench.{role}.scores_from": str(served[role]["scores_from"])
-        for role in _ROLES
+        for role in ROLES
         if role in served
     }
 
@@ -174,7 +175,7 @@ def served_scalars(served: Mapping[str, Any] | None) -> dict[str, float]:
     )
     values = {
         f"served/{role}/{name}": ((served or {}).get(role) or {}).get(name)
-        for role in _ROLES
+        for role in ROLES
         for name in counted
     }
     values["served/cost"] = (served or {}).get("cost")
