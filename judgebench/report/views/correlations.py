@@ -290,8 +290,8 @@ CORRELATION = View(
 def _level_rows(results: Results) -> Rows:
     """A row a range and series with its records at `document` and at `system` level."""
     document, system = (correlation_rows(results, level) for level in ("document", "system"))
-    single = bool(system) and max(row["n"] or 0 for row in system) < 2
-    if single and max((row["groups"] or 0 for row in document), default=0) < 2:
+    single = bool(system) and max(row.get("n") or 0 for row in system) < 2
+    if single and max((row.get("groups") or 0 for row in document), default=0) < 2:
         return []  # nothing but what is over all texts
     judged = [
         row

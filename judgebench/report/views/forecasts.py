@@ -40,9 +40,10 @@ def by_decoding(rows: Rows) -> Rows:
 
 
 def _known(results: Results) -> Rows:
-    """The rows that have figures."""
-    rows = forecast_rows(results)
-    return [row for row in rows if any(map(is_known, values(row, ("rps", "mass", "coverage"))))]
+    """The rows that have figures; runs of earlier versions have other ones."""
+    names = ("rps", "mass", "coverage")
+    rows = [row for row in forecast_rows(results) if set(names) <= set(row)]
+    return [row for row in rows if any(map(is_known, values(row, names)))]
 
 
 _WHO = (Col("range", "range", left=True), Col("judge", "who", detail="setting", left=True))
