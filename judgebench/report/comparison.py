@@ -301,7 +301,7 @@ RUNS = View(
     "Ranking",
     lambda compared: compared.ranking,
     (
-        Col("run", "run", detail="advised", left=True),
+        Col("run", detail="advised", left=True),
         Col(
             "Spearman",
             "spearman",

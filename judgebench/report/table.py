@@ -43,9 +43,9 @@ class Col:
 
     Attributes:
         title: its head.
-        key: the row's key, of a record in the row behind a dot, as in "humans.mae"; or a text of
-            several keys such as "{clusters:.0f} / {human_clusters:.0f}", which is unknown where one
-            of them is; or a function of the row.
+        key: the row's key, the title where it is left out; of a record in the row behind a dot, as
+            in "humans.mae"; or a text of several keys such as "{misses:.0f} of {counted:.0f}",
+            which is unknown where one of them is; or a function of the row.
         form: the format of its values; ends: that of its interval, which is part of an `Estimate`,
             or stands at `<key>_low` and `<key>_high`.
         marked: key of a bool, or a function of the row: whether the cell is emphasized.
@@ -62,7 +62,7 @@ class Col:
     """
 
     title: str
-    key: str | Callable[[Row], Any]
+    key: str | Callable[[Row], Any] = ""
     form: Format = text
     ends: Format | None = None
     marked: str | Callable[[Row], bool] = ""
@@ -75,6 +75,11 @@ class Col:
     optional: bool = False
     width: int = 0
     says: str = ""
+
+    @property
+    def source(self) -> str | Callable[[Row], Any]:
+        """Where its values come from: the key, or the title."""
+        return self.key or self.title
 
     def cell(self, row: Row) -> TableCell:
         """The cell of a row."""
@@ -91,12 +96,12 @@ class Col:
     def estimate(self, row: Row) -> Estimate:
         """The value of a row and the ends of its interval, each None where it is unknown."""
         value: Any
-        if callable(self.key):
-            value = self.key(row)
-        elif "{" in self.key:
-            value = filled(self.key, row)
+        if callable(self.source):
+            value = self.source(row)
+        elif "{" in self.source:
+            value = filled(self.source, row)
         else:
-            record, name = _place_of(self.key, row)
+            record, name = _place_of(self.source, row)
             value = record.get(name)
             if not isinstance(value, Estimate):
                 return Estimate(value, record.get(f"{name}_low"), record.get(f"{name}_high"))
@@ -262,67 +267,71 @@ class View:
             "examples": getattr(results, "examples_word", "texts"),
         }
         columns = [replace(column, says=column.says.format(**words)) for column in self.columns]
-        tables = [self._table(part, columns, words) for part in rows_by(rows, self.by)]
-        # The note: what the view says; intervals; reasons. Meanings of the columns shown, each
-        # once.
-        notes = []
+        *tables, last = (self._table(part, columns, words) for part in rows_by(rows, self.by))
+        every = [*tables, last]
+        marks = self.marks if any(table.is_marked for table in every) else ""
+        says = " ".join(f"{head}: {clause}." for head, clause in meanings(every).items())
+        bounded = any(cell.interval for table in every for cell in table.cells)
+        note = " ".join(filter(None, self._notes(results, rows, words, bounded)))
+        return [*tables, replace(last, note=note, marks=marks, meanings=says)]
+
+    def _notes(
+        self, results: Any, rows: Rows, words: Mapping[str, str], bounded: bool
+    ) -> Iterable[Any]:
+        """What the view says; intervals, where cells are `bounded`; reasons, each once."""
         if callable(self.note):
-            notes.append(self.note(results, rows))
+            yield self.note(results, rows)
         elif self.note.endswith(".txt"):
-            notes.append(say(self.note.removesuffix(".txt"), results=results, rows=rows))
+            yield say(self.note.removesuffix(".txt"), results=results, rows=rows)
         else:
-            notes.append(self.note.format(**words))
-        if self.brackets and any(cell.interval for table in tables for cell in table.cells):
-            notes.append(f"In brackets: 95 % interval, {self.brackets.format(**words)}.")
+            yield self.note.format(**words)
+        if self.brackets and bounded:
+            yield f"In brackets: 95 % interval, {self.brackets.format(**words)}."
             count = next((name for name in ("groups", "articles") if name in rows[0]), "")
             if (
                 min((row[count] for row in rows if is_known(row.get(count))), default=FEWEST)
                 < FEWEST
             ):
-                notes.append(
-                    f"Fewer than {FEWEST} {words['groups']}: the intervals are too narrow."
-                )
-        reasons = [_value_of(row, key) for key in self.reasons for row in rows]
-        notes += filter(None, dict.fromkeys(reasons))
-        marks = self.marks if any(table.is_marked for table in tables) else ""
-        says = " ".join(f"{head}: {says}." for head, says in meanings(tables).items())
-        return [
-            *tables[:-1],
-            replace(tables[-1], note=" ".join(filter(None, notes)), marks=marks, meanings=says),
-        ]
+                yield f"Fewer than {FEWEST} {words['groups']}: the intervals are too narrow."
+        yield from dict.fromkeys(_value_of(row, key) for key in self.reasons for row in rows)
 
-    def _table(self, rows: Rows, columns: Sequence[Col], words: dict[str, str]) -> Table:
-        columns = [
-            column for column in columns if not column.optional or any(map(column.has_value, rows))
-        ]
+    def _table(self, rows: Rows, columns: Sequence[Col], words: Mapping[str, str]) -> Table:
+        shown = [one for one in columns if not one.optional or any(map(one.has_value, rows))]
         sections = []
         for part in rows_by(rows, self.sections):
             cells = []
-            for above, row in zip([{}, *part[:-1]], part, strict=True):
+            above: Row = {}
+            for row in part:
                 same = {key for key in self.once if above and above[key] == row[key]}
                 cells.append(
-                    [
-                        TableCell("") if column.key in same else column.cell(row)
-                        for column in columns
-                    ]
+                    [TableCell("") if one.source in same else one.cell(row) for one in shown]
                 )
+                above = row
             notes = [text(row.get(self.below)) for row in part] if self.below else ()
             sections.append(TableSection(cells, self.section.format(**part[0]), notes))
-        lines = (self.title or "".join(f"{{{key}}}" for key in self.by[:1]), self.size, self.folded)
-        title, size, folded = (
-            line.format(**rows[0], **{f"{name}_word": word for name, word in words.items()})
-            for line in lines
+        facts = {f"{name}_word": word for name, word in words.items()} | rows[0]
+        title = self.title or "".join(f"{{{key}}}" for key in self.by[:1])
+        return Table(
+            self.name,
+            self.heading,
+            title.format(**facts),
+            shown,
+            sections,
+            self.size.format(**facts),
+            folded=self.folded.format(**facts),
         )
-        return Table(self.name, self.heading, title, columns, sections, size, folded=folded)
 
 
 def meanings(tables: Iterable[Table]) -> dict[str, str]:
     """Head of a column -> what its numbers are, of all tables; several where they differ."""
     said: dict[str, dict[str, None]] = {}
-    for column in (column for table in tables for column in table.columns if column.says):
-        title = column.title
-        head = title[:1].upper() + title[1:] if title[:2].isalpha() and title != "p" else title
-        said.setdefault(head, {})[column.says] = None
+    for table in tables:
+        for column in table.columns:
+            head = column.title
+            if head[:2].isalpha() and head != "p":
+                head = f"{head[:1].upper()}{head[1:]}"
+            if column.says:
+                said.setdefault(head, {})[column.says] = None
     return {head: "; or ".join(says) for head, says in said.items()}
 
 

@@ -135,7 +135,7 @@ DISTANCE = View(
     "Distance from the humans",
     distance_rows,
     (
-        Col("range", "range", left=True, flags="flags"),
+        Col("range", left=True, flags="flags"),
         Col("Spearman", "texts.spearman", three, short, says="with the mean of all raters"),
         Col(
             "with the others",
@@ -204,7 +204,7 @@ DISTANCE = View(
             says="mean distance of the means of systems, calibrated by other systems where there "
             "are several",
         ),
-        Col("largest", "largest", two, optional=True, says="the largest of these distances"),
+        Col("largest", form=two, optional=True, says="the largest of these distances"),
     ),
     sections=["head"],
     section="{head}",
@@ -235,7 +235,8 @@ def distance_lines(results: Results) -> list[Block]:
 
 def setting_lines(results: Results) -> list[Block]:
     """The setting to take, what it promises, and how many folds agreed."""
-    lines = {one.dimension: one.say("section", results.groups) for one in advices(results)}
+    every = advices(results).items()
+    lines = {name: advice.say("section", results.groups) for name, advice in every}
     return sentences(results, lines)
 
 
@@ -267,7 +268,7 @@ SHIFT = View(
     "Favorite scores",
     shift_rows,
     (
-        Col("range", "range", left=True, flags="flags"),
+        Col("range", left=True, flags="flags"),
         Col(
             "favorite score",
             favorite_text,

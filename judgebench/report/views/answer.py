@@ -173,19 +173,19 @@ def _verdict_grid(parts: Sequence[Rows]) -> Lines:
 def tasks_answer(runs: Sequence[Results]) -> Table:
     """A line a task and dimension: its verdicts, and what the advised setting promises."""
     judged = {row["use"] for run in runs for row in run.verdict} - {"resist_attacks"}
-    grid = Table.grid(padding=(0, 2))
     uses = [use for use in RULES if use in judged]
+    grid = Table.grid(padding=(0, 2))
     for head in ("task", *(RULES[use].title for use in uses), "Spearman"):
         grid.add_column(Text(head, style="dim"), no_wrap=True)
     grid.show_header = True
     for run in runs:
         advised = advices(run)
-        verdicts = {(row["dimension"], row["use"]): row["verdict"] for row in run.verdict}
-        for advice in advised:
-            words = [verdicts.get((advice.dimension, use), "") for use in uses]
+        verdicts = {values(row, ("dimension", "use")): row["verdict"] for row in run.verdict}
+        for dimension, advice in advised.items():
+            words = [verdicts.get((dimension, use), "") for use in uses]
             cells = [Text(word, style=COLORS.get(word, "")) for word in words]
-            name = run.dataset if len(advised) == 1 else advice.dimension
-            grid.add_row(str(name), *cells, estimated(advice.promised["spearman"], two))
+            name = run.dataset if len(advised) == 1 else str(dimension)
+            grid.add_row(name, *cells, estimated(advice.promised("spearman"), two))
     return grid
 
 

@@ -45,7 +45,7 @@ def rate(row: Row) -> str:
 
 
 CHANGE = Col(
-    "change", "change", change, change, marked=excludes_zero, says="mean attacked - mean clean"
+    "change", form=change, ends=change, marked=excludes_zero, says="mean attacked - mean clean"
 )
 RATE = Col(
     "rate",
@@ -102,7 +102,7 @@ ATTACKS = View(
     "Attacks",
     attack_rows,
     [
-        Col("attack", "attack", left=True, width=28),
+        Col("attack", left=True, width=28),
         Col("mean", "attacked_mean_score", two, says="of the scores"),
         CHANGE,
         RATE,
@@ -208,10 +208,10 @@ GAPS = View(
     "Which is easier to fool?",
     gap_rows,
     [
-        Col("attack", "attack", left=True, width=14),
-        Col("range", "range", left=True, width=9),
-        Col("first", "first", signed_two, says="change of its mean score under the attack"),
-        Col("second", "second", signed_two),
+        Col("attack", left=True, width=14),
+        Col("range", left=True, width=9),
+        Col("first", form=signed_two, says="change of its mean score under the attack"),
+        Col("second", form=signed_two),
         Col(
             "first - second",
             "difference",

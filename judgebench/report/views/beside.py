@@ -105,9 +105,8 @@ POINTS = View(
         Col("judge, decoding", _label, detail=_setting, left=True, width=23),
         Col(
             "bias",
-            "bias",
-            signed_two,
-            signed_two,
+            form=signed_two,
+            ends=signed_two,
             says="mean of judge less human; above 0 the judge is too lenient",
         ),
         Col("off their mean", "mae", two, two, says="mean distance from the mean of all raters"),

@@ -165,7 +165,7 @@ DIAGNOSTICS = View(
     _diagnosed,
     (
         Col("judge, decoding", "series", left=True, width=24),
-        Col("range", "range", left=True),
+        Col("range", left=True),
         Col(
             "Wasserstein",
             "bias_wasserstein",
@@ -263,8 +263,7 @@ RANGE_VARIANCE = View(
         Col("judge, decoding", "who", left=True),
         Col(
             "spread",
-            "spread",
-            two,
+            form=two,
             says="standard deviation of a score, as part of its range (calibrated: of the humans' "
             "scale)",
         ),

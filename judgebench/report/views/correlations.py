@@ -212,7 +212,10 @@ def _with_humans(results: Results) -> Rows:
     """The correlations, and below those of clean texts at dataset level the human ceiling."""
     humans = {} if results.compares else ceilings(results)
     table: Rows = []
-    for part in rows_by(correlation_rows(results), _CONDITION):
+    rows = correlation_rows(results)
+    if results.compares:  # whose scores are preferences
+        rows = [row | {"modal_score": None} for row in rows]
+    for part in rows_by(rows, _CONDITION):
         table += part
         first = part[0]
         if first["dimension"] in humans and (first["level"], first["attack"]) == ("dataset", CLEAN):
@@ -251,7 +254,7 @@ CORRELATION = View(
     "Agreement with the humans",
     _with_humans,
     (
-        Col("range", "range", left=True, width=9),
+        Col("range", left=True, width=9),
         Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=23),
         *(
             Col(name.capitalize(), name, three, short, marked=f"{name}_best")
@@ -321,7 +324,7 @@ LEVELS = View(
     "Within groups, and over systems",
     _level_rows,
     [
-        Col("range", "range", left=True),
+        Col("range", left=True),
         Col("judge, decoding", "series", left=True),
         Col(
             "within",
@@ -392,9 +395,9 @@ REPAIRS = View(
     repair_rows,
     (
         Col("repair", "name", left=True, width=30),
-        Col("before", "before", three),
-        Col("after", "after", three),
-        Col("difference", "difference", signed_three, signed_three, marked="significant"),
+        Col("before", form=three),
+        Col("after", form=three),
+        Col("difference", form=signed_three, ends=signed_three, marked="significant"),
         Col("p, Holm", "p_holm", p_value, says="paired permutation test over whole {groups}"),
     ),
     by=["dimension"],
@@ -515,8 +518,8 @@ COMPARISONS = View(
     _of_run,
     (
         Col("range", "place", left=True, width=11),
-        Col("first", "first", three),
-        Col("second", "second", three),
+        Col("first", form=three),
+        Col("second", form=three),
         Col(
             "first - second",
             "difference",
@@ -525,17 +528,16 @@ COMPARISONS = View(
             marked="significant",
             says=f"difference in {SHOWN.capitalize()}",
         ),
-        Col("p", "p", p_value, says="paired permutation test over whole {groups}"),
+        Col("p", form=p_value, says="paired permutation test over whole {groups}"),
         Col("p, Holm", "p_holm", p_value),
         Col(
             "needed",
-            "needed",
-            rounded_up,
+            form=rounded_up,
             optional=True,
             says="{groups} for 80 % power at this very difference, before Holm's correction",
         ),
         Col("for 0.05", "needed_for", rounded_up, optional=True, says="at a difference of 0.05"),
-        Col("verdict", "verdict", left=True),
+        Col("verdict", left=True),
     ),
     by=_BY,
     title="{condition}: {first_name} against {second_name}",

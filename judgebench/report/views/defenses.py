@@ -201,9 +201,9 @@ REFERENCES = View(
     "References by themselves",
     reference_rows,
     [
-        Col("defense", "defense", left=True),
-        Col("split", "split", left=True),
-        Col("n", "n", whole),
+        Col("defense", left=True),
+        Col("split", left=True),
+        Col("n", form=whole),
         Col(
             "good",
             "high",
@@ -218,7 +218,7 @@ REFERENCES = View(
             signed_two,
             marked=lambda row: excludes_zero(row, "difference"),
         ),
-        Col("cut", "cut", percent, says="share of the texts that would have gone on"),
+        Col("cut", form=percent, says="share of the texts that would have gone on"),
     ],
     by=["dimension"],
     note=lambda _, rows: (
@@ -249,7 +249,7 @@ DETECTORS = View(
     "Detectors of attacked texts",
     detector_rows,
     [
-        Col("defense", "defense", left=True),
+        Col("defense", left=True),
         Col(
             "F1",
             "f1",
@@ -259,11 +259,10 @@ DETECTORS = View(
         ),
         Col(
             "precision",
-            "precision",
-            percent,
+            form=percent,
             says="clean and attacked texts weigh the same, so that chance is 50 %",
         ),
-        Col("recall", "recall", percent, says="share of the attacked texts that are warned of"),
+        Col("recall", form=percent, says="share of the attacked texts that are warned of"),
         Col("clean", "false_positive_rate", percent, says="that of the clean ones"),
         Col("recall by attack", _recall_by_attack, left=True),
     ],
@@ -298,8 +297,8 @@ COSTS = View(
     "Seconds by defense",
     cost_rows,
     [
-        Col("defense", "defense", left=True),
-        Col("n", "n", whole),
+        Col("defense", left=True),
+        Col("n", form=whole),
         Col(
             "a sample",
             "seconds",

@@ -46,7 +46,7 @@ def _known(results: Results) -> Rows:
     return [row for row in rows if any(map(is_known, values(row, names)))]
 
 
-_WHO = (Col("range", "range", left=True), Col("judge", "who", detail="setting", left=True))
+_WHO = (Col("range", left=True), Col("judge", "who", detail="setting", left=True))
 
 FORECASTS = View(
     "forecasts",
@@ -86,29 +86,26 @@ FORECASTS = View(
             says="expected calibration error of the likeliest score; chance alone makes it larger "
             "than 0",
         ),
-        Col("confidence", "confidence", percent, says="the mean probability of that score"),
-        Col("confirmed", "confirmed", percent, points, says="how often raters gave it"),
+        Col("confidence", form=percent, says="the mean probability of that score"),
+        Col("confirmed", form=percent, ends=points, says="how often raters gave it"),
         Col(
             "mass",
-            "mass",
-            percent,
+            form=percent,
             optional=True,
             says="the probability that lies on scores at all",
         ),
         Col(
             "coverage",
-            "coverage",
-            percent,
-            points,
+            form=percent,
+            ends=points,
             optional=True,
             says="share of the intervals of single texts that hold the humans' mean, which should "
             "be 90 %; {groups} other than the text's own teach calibration and length",
         ),
         Col(
             "width",
-            "width",
-            two,
-            two,
+            form=two,
+            ends=two,
             optional=True,
             says="their mean length, in points of the humans' scale",
         ),
@@ -172,7 +169,7 @@ _LEAD = View(
             "squares; a judge that tells texts apart poorly shows, reversed, what the humans "
             "reward",
         ),
-        Col("p", "p", p_value),
+        Col("p", form=p_value),
         Col("Holm", "p_holm", p_value, says="p, corrected over the factors"),
     ),
     by=("condition",),
@@ -200,8 +197,7 @@ SLICES = View(
         ),
         Col(
             "p",
-            "p",
-            p_value,
+            form=p_value,
             says="unknown for a slice of one of the {groups}, or where errors do not vary",
         ),
         Col("Holm", "p_holm", p_value, says="p of that difference, corrected over the slices"),
@@ -277,7 +273,7 @@ LABELS_AND_JUDGES = View(
     _widths,
     (
         Col("judge, decoding", "who", detail="setting", left=True, width=23),
-        Col("range", "range", left=True),
+        Col("range", left=True),
         Col(
             "labels ±",
             "labels_within",
@@ -301,8 +297,7 @@ LABELS_AND_JUDGES = View(
         ),
         Col(
             "narrower",
-            "narrower",
-            percent,
+            form=percent,
             says="by how much; a judge that correlates .5 with humans within systems saves a "
             "seventh at most",
         ),
@@ -327,19 +322,18 @@ MEANS = View(
     "Means from few labels",
     _means,
     (
-        Col("system", "system", left=True),
+        Col("system", left=True),
         Col("rated", "{labelled_texts:,} of {texts:,}", left=True),
-        Col("labels", "labels", two, two, says="mean of the ratings alone, on the humans' scale"),
+        Col("labels", form=two, ends=two, says="mean of the ratings alone, on the humans' scale"),
         Col(
             "judge",
-            "judge",
-            two,
-            two,
+            form=two,
+            ends=two,
             says="of its scores mapped linearly to that scale; its interval says nothing of what "
             "humans would say, for its bias is in it",
         ),
         Col("both", "predicted", two, two, says="of ratings and scores"),
-        Col("narrower", "narrower", percent),
+        Col("narrower", form=percent),
         Col("judge holds both", _holds, left=True),
     ),
     by=["condition"],

@@ -74,7 +74,7 @@ AMONG_HUMANS = View(
     "Humans among themselves",
     _among_humans,
     (
-        Col("dimension", "dimension", detail="size", left=True, width=20),
+        Col("dimension", detail="size", left=True, width=20),
         Col(
             "Spearman",
             "ceiling",
@@ -117,9 +117,8 @@ AMONG_HUMANS = View(
         ),
         Col(
             "reliability",
-            "reliability",
-            three,
-            short,
+            form=three,
+            ends=short,
             optional=True,
             page=True,
             says="that of the mean ratings as they stand, which limits any correlation with them",

@@ -146,17 +146,15 @@ LEAGUE = View(
         Col("Spearman", "spearman", three, short),
         Col(
             "difference",
-            "difference",
-            signed_three,
-            lambda value: signed_three(value).replace("0.", ".", 1),
+            form=signed_three,
+            ends=lambda value: signed_three(value).replace("0.", ".", 1),
             marked="significant",
             optional=True,
         ),
         Col("p, Holm", "p_holm", formats.p_value, optional=True, page=True),
         Col(
             "error",
-            "error",
-            two,
+            form=two,
             optional=True,
             says="distance from the humans' mean, in points of their scale, of scores calibrated "
             "by other {groups}",

@@ -184,7 +184,7 @@ RANKING = View(
     "Systems ranked",
     _ranked,
     [
-        Col("system", "system", left=True),
+        Col("system", left=True),
         *_standing("", "rank"),
         *_standing("human_", "humans' rank"),
     ],
@@ -219,9 +219,8 @@ PREFERENCES = View(
         ),
         Col(
             "tau",
-            "tau",
-            short,
-            short,
+            form=short,
+            ends=short,
             optional=True,
             says="Kendall's tau-b of both sides' preferences",
         ),

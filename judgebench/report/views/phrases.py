@@ -146,7 +146,7 @@ SIDES = View(
     [
         Col("texts", "{panel} ({split})", left=True),
         Col("n", "texts", whole),
-        Col("clean", "clean", two),
+        Col("clean", form=two),
         Col("attacked", "mean_score", two),
         CHANGE,
     ],

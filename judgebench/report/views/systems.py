@@ -34,7 +34,7 @@ SYSTEMS = View(
     "Systems as humans rank them",
     system_rows,
     (
-        Col("range", "range", left=True),
+        Col("range", left=True),
         Col("judge, decoding", "series", left=True),
         Col(
             "soft pairs",

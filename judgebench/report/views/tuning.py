@@ -58,11 +58,11 @@ TUNING = View(
     "Tuning",
     _tuned,
     (
-        Col("range", "range", left=True),
+        Col("range", left=True),
         Col("selected", "λ {lambda:.4g}, t {temperature:.4g}", flags="flags", left=True),
         Col("κ = λ / t", "kappa", general, says="scores by argmax depend on it alone"),
-        Col("dev", "dev", three, says="Spearman on this split"),
-        Col("test", "test", three),
+        Col("dev", form=three, says="Spearman on this split"),
+        Col("test", form=three),
     ),
     by=["dimension", "decoding"],
     title="{dimension}: {decoding}",
@@ -171,7 +171,7 @@ TASKS_TABLE = View(
     "Tasks",
     _rows,
     (
-        Col("range", "range", left=True, width=20),
+        Col("range", left=True, width=20),
         Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=22),
         Col(
             "Spearman",
@@ -182,12 +182,11 @@ TASKS_TABLE = View(
             "there is none)",
         ),
         Col("beside humans", "spearman_others", three, short, page=True, optional=True),
-        Col("favorite", "favorite", left=True, says="the score given most often, and its share"),
+        Col("favorite", left=True, says="the score given most often, and its share"),
         Col("texts", "n", whole),
         Col(
             "seconds",
-            "seconds",
-            one,
+            form=one,
             optional=True,
             says="of reading the prompts of this range, when they were read",
         ),
