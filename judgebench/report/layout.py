@@ -11,7 +11,6 @@ from judgebench.report.views import (
     answer,
     attacks,
     beside,
-    bias,
     correlations,
     defenses,
     forecasts,
@@ -195,7 +194,6 @@ _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
     correlations.REPAIRS,
     correlations.COMPARISONS,
     TUNING,
-    bias.DIAGNOSTICS,
     flags,
     run.served,
 )

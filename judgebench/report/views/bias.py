@@ -1,6 +1,5 @@
-"""Range bias: favorite scores, the experts' scores on a judge's range, bias and stability, how
-alike two models are; and range bias as variance: the parts of a judge's scores that texts and
-ranges make, before and after each repair, and how many ranges or raters are enough.
+"""Range bias: favorite scores, and the experts' scores on a judge's range; and range bias as
+variance: the parts of a judge's scores that texts and ranges make, before and after each repair.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from judgebench.report.formats import is_known, percent, points, signed_two, three, two
-from judgebench.report.table import Col, Rows, View, labelled_rows
+from judgebench.report.formats import is_known, percent, points, two
+from judgebench.report.table import Col, Rows, View
 from judgebench.results.results import (
     NO_DEFENSE,
     Results,
     SeriesIndex,
     condition_text,
-    defenses_of,
     first_condition,
     range_of,
     ranges_of,
@@ -140,78 +138,6 @@ def favorite_text(row: Mapping[str, Any]) -> str | None:
     score_range = range_of(row)
     named = score_range.text(score) if score_range.labels else f"{score:g}"
     return f"{named} ({percent(row['modal_share'])})"
-
-
-# --- diagnostics --------------------------------------------------------------------------------
-
-
-def _diagnosed(results: Results) -> Rows:
-    """The metrics of clean texts that know of bias, without defense, else under the first one."""
-    if results.compares:
-        return []
-    place = {"split": results.split, "level": results.level}
-    reported = [record for record in results.clean if place.items() <= record.items()]
-    defense = next(iter(defenses_of(reported)), NO_DEFENSE)
-    return labelled_rows(
-        record
-        for record in reported
-        if record["defense"] == defense and is_known(record.get("modal_share"))
-    )
-
-
-DIAGNOSTICS = View(
-    "diagnostics",
-    "Bias and stability",
-    _diagnosed,
-    (
-        Col("judge, decoding", "series", left=True, width=24),
-        Col("range", left=True),
-        Col(
-            "Wasserstein",
-            "bias_wasserstein",
-            three,
-            says="how far, as a share of the range, the judge's scores must move on average to be "
-            "distributed as the humans' are; it says nothing of which texts get them",
-        ),
-        Col(
-            "shift",
-            "bias_shift",
-            signed_two,
-            says="the judge's mean less the humans', as a share of the range; above 0 the judge "
-            "scores higher",
-        ),
-        Col(
-            "KL",
-            "bias_kl",
-            two,
-            says="divergence of the judge's histogram from the humans', in nats",
-        ),
-        Col(
-            "modal score",
-            favorite_text,
-            left=True,
-            says="the score given most often, and its share",
-        ),
-        Col(
-            "SD",
-            "stability",
-            three,
-            optional=True,
-            says="standard deviation of Spearman over the ranges",
-        ),
-        Col(
-            "self",
-            "self_agreement",
-            three,
-            optional=True,
-            says="mean Spearman of the judge with itself in the other ranges",
-        ),
-    ),
-    by=["condition"],
-    sections=["series"],
-    once=["series", "stability", "self_agreement"],
-    note="diagnostics_note.txt",
-)
 
 
 # --- range bias as variance ---------------------------------------------------------------------
