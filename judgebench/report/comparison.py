@@ -16,7 +16,17 @@ from judgebench.report.figures.charts import ranking_chart
 from judgebench.report.formats import say, short, signed_two, three, two
 from judgebench.report.html import render_page, rendered
 from judgebench.report.layout import Fold, PageSection
-from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, joined, rows_by, values
+from judgebench.report.table import (
+    Block,
+    Col,
+    Paragraph,
+    Row,
+    Rows,
+    View,
+    rows_by,
+    values,
+    with_records,
+)
 from judgebench.report.views.beside import judge_rows
 from judgebench.report.views.correlations import (
     advised_rows,
@@ -85,7 +95,7 @@ class Compared:
         for name, run in self.runs.items():
             fitted = [row for row in judge_rows(run) if row["scores"] == CALIBRATED]
             advised = advised_rows(run)
-            for row in joined(advised, _PLACE, calibrated=of_advised(run, fitted)):
+            for row in with_records(advised, _PLACE, calibrated=of_advised(run, fitted)):
                 for verdict in run.verdict:
                     if verdict["dimension"] == row["dimension"]:
                         row[verdict["use"]] = verdict["verdict"]

@@ -389,12 +389,12 @@ def values(row: Row, keys: Iterable[str]) -> tuple[Any, ...]:
     return tuple(map(row.get, keys))
 
 
-def joined(rows: Iterable[Row], keys: Sequence[str], **others: Iterable[Row]) -> Rows:
+def with_records(rows: Iterable[Row], keys: Sequence[str], **others: Iterable[Row]) -> Rows:
     """The rows, each with the record of every other table that has the same values of `keys`, by
     the table's name; an empty one where it has none.
 
     Example:
-        >>> joined([{"range": "1-5"}], ["range"], raw=[{"range": "1-5", "mae": 0.5}], fitted=[])
+        >>> with_records([{"range": "1-5"}], ["range"], raw=[{"range": "1-5", "mae": 0.5}], fitted=[])
         [{'range': '1-5', 'raw': {'range': '1-5', 'mae': 0.5}, 'fitted': {}}]
     """
     found = {

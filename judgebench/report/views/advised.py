@@ -14,10 +14,10 @@ from judgebench.report.table import (
     Row,
     Rows,
     View,
-    joined,
     records,
     rows_by,
     values,
+    with_records,
 )
 from judgebench.report.views import attacks, defenses, pairwise
 from judgebench.report.views.advice import advices
@@ -92,7 +92,7 @@ def distance_rows(results: Results) -> Rows:
     """
     metrics = _metrics(results, results.level)
     places: Rows = [{name: row.get(name) for name in (*_PLACE, "flags")} for row in metrics]
-    rows = joined(
+    rows = with_records(
         places,
         _PLACE,
         texts=metrics,
@@ -217,7 +217,7 @@ def distance_lines(results: Results) -> list[Block]:
     none."""
     raw, calibrated = (_with_humans(results, scores) for scores in (RAW, CALIBRATED))
     facts: dict[str, dict[str, Any]] = {}
-    for lead in joined(advised_rows(results), _PLACE, raw=raw, calibrated=calibrated):
+    for lead in with_records(advised_rows(results), _PLACE, raw=raw, calibrated=calibrated):
         dimension = lead["dimension"]
         better = RAW if lead[CALIBRATED].get("better_scores") == RAW else CALIBRATED
         facts[dimension] = {
@@ -253,8 +253,8 @@ def shift_rows(results: Results) -> Rows:
     the record of its probabilities."""
     if results.compares:
         return []
-    rows = joined(_metrics(results, results.level), _PLACE, favorite=favorites(results))
-    rows = joined(rows, _FORECAST, forecast=by_decoding(forecast_rows(results)))
+    rows = with_records(_metrics(results, results.level), _PLACE, favorite=favorites(results))
+    rows = with_records(rows, _FORECAST, forecast=by_decoding(forecast_rows(results)))
     return headed(results, rows)
 
 

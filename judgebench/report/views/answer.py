@@ -253,8 +253,10 @@ def _repairs(results: Results) -> Lines:
         return []
     gains = [row for row in rows if row["kind"] == AGREEMENT]
     gains.sort(key=lambda row: -row["difference"])
-    lines = [say("answer", part="gain", row=row) for row in gains[:_GAINS]]
-    lines += _calibration(results, rows)
+    lines = [
+        *(say("answer", part="gain", row=row) for row in gains[:_GAINS]),
+        *_calibration(results, rows),
+    ]
     return [("" if number else "repairs", line) for number, line in enumerate(lines)]
 
 
@@ -262,17 +264,13 @@ def _calibration(results: Results, rows: Rows) -> list[str]:
     """Figures that calibration of the advised setting makes better, and those that it makes
     worse."""
     judged = {values(row, ("judge", "decoding")) for row in results.verdict}
-    advised = {row["kind"]: row for row in rows if values(row, ("judge", "decoding")) in judged}
-    sides: dict[str, list[str]] = {"calibration": [], "calibration does not help": []}
-    for kind, (name, form, unit) in _CALIBRATED.items():
-        if row := advised.get(kind):
-            side = "calibration" if row["difference"] < 0 else "calibration does not help"
-            sides[side].append(f"{name} {form(row['before'])} to {form(row['after'])}{unit}")
-    return [f"{side}: {', '.join(words)}" for side, words in sides.items() if words]
-
-
-_CALIBRATED = {POINTS: ("error", two, " points"), RANGE_SHARE: ("range bias", percent, "")}
-"""Kinds of repairs.json that calibration is judged by -> name, format and unit."""
+    rows = [row for row in rows if row["kind"] in (POINTS, RANGE_SHARE)]
+    rows = [row for row in rows if values(row, ("judge", "decoding")) in judged]
+    rows.sort(key=lambda row: row["kind"])
+    better = [row for row in rows if row["difference"] < 0]
+    worse = [row for row in rows if row["difference"] >= 0]
+    sides = {"calibration": better, "calibration does not help": worse}
+    return [say("answer", part=name, rows=of) for name, of in sides.items() if of]
 
 
 def correlation_table(results: Results, most: int = 6) -> Table | None:

@@ -23,12 +23,12 @@ from judgebench.report.table import (
     Rows,
     View,
     excludes_zero,
-    joined,
     labelled_rows,
     rows_by,
+    with_records,
 )
-from judgebench.report.views.correlations import level_note, undefended
-from judgebench.results.results import Results, condition_text, defenses_of, range_of, setting
+from judgebench.report.views.correlations import level_note, pair_text, place_text, undefended
+from judgebench.results.results import Results, condition_text, defenses_of, setting
 from judgebench.stats.paired import LESS, MORE, NOT_SIGNIFICANT
 from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.types import LABELS, RANGE
@@ -164,22 +164,17 @@ def gap_rows(results: Results) -> Rows:
         [record for record in known if record["statistic"] == statistic]
         for statistic in ("change", "standardized")
     )
-    rows = joined(changes, (*_PAIR, "attack", *RANGE, LABELS, *_KNOBS), standardized=spreads)
+    rows = with_records(changes, (*_PAIR, "attack", *RANGE, LABELS, *_KNOBS), standardized=spreads)
     for row in rows:
-        mean = row["range_min"] is None
-        row["range"] = f"mean of {row['ranges']} ranges" if mean else str(range_of(row))
-        row["condition"] = _condition(row)
+        row |= {"range": place_text(row), "condition": _condition(row), "pair": pair_text(row)}
         knobs = []
         for side in ("first", "second"):
-            row[f"{side}_who"] = f"{row[f'{side}_judge']}, {row[f'{side}_decoding']}"
-            knobs.append(
-                setting({name: row[f"{side}_{name}"] for name in ("lambda", "temperature")})
-            )
+            names = ("lambda", "temperature")
+            knobs.append(setting({name: row[f"{side}_{name}"] for name in names}))
         row["settings"] = "".join(f", {text}" for text in knobs if text)
-        row["second_who"] += ", no defense" if row.get("second_defense") else ""
-        row["fold"] = ""
-        if results.config.get("compare_with"):  # the league has a line for each of these tables
-            row["fold"] = "{condition}: {first_who} against {second_who}".format(**row)
+        # the league has a line for each of these tables
+        plain = results.config.get("compare_with")
+        row["fold"] = "{condition}: {pair}".format(**row) if plain else ""
     table: Rows = []
     for part in rows_by(rows, _PAIR):
         if any(row["first"] or row["second"] for row in part):
@@ -232,7 +227,7 @@ GAPS = View(
         Col("the attack gains", _gap_verdict, left=True, width=17),
     ],
     by=_PAIR,
-    title="{condition}: {first_who} against {second_who}",
+    title="{condition}: {pair}",
     once=["attack"],
     note="gaps_note.txt",
     brackets="{groups} resampled, both sides together",

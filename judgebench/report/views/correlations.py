@@ -27,12 +27,12 @@ from judgebench.report.table import (
     Rows,
     View,
     excludes_zero,
-    joined,
     labelled_rows,
     mean_of,
     records,
     rows_by,
     values,
+    with_records,
 )
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, RATERS, ceiling_row, ceilings
@@ -302,7 +302,7 @@ def _level_rows(results: Results) -> Rows:
         if row["judge"] != "assistant" and row["range"] != "average"
     ]
     keys = (*_CONDITION, "range", "series")
-    rows = joined(judged, keys, document=document, system=system)
+    rows = with_records(judged, keys, document=document, system=system)
     for row in rows:
         row["condition"] = condition_text(row)
         if row["system"] and not single:
@@ -414,47 +414,52 @@ REPAIRS = View(
 
 
 SHOWN = "spearman"
-_SIDES = ("first_judge", "first_decoding", "second_judge", "second_decoding")
-_BY = ["dimension", "attack", "defense", "first_name", "second_name"]
+_BY = ["dimension", "attack", "defense", "pair"]
+
+
+def pair_text(row: Row) -> str:
+    """Both sides of a comparison, such as "main, expectation against main, greedy"."""
+    sides = "{first_judge}, {first_decoding} against {second_judge}, {second_decoding}"
+    return sides.format(**row) + (", no defense" if row.get("second_defense") else "")
+
+
+def place_text(row: Row) -> str:
+    """The range of a comparison, or what its mean is over."""
+    return f"mean of {row['ranges']} ranges" if row["range_min"] is None else str(range_of(row))
 
 
 def comparison_rows(comparisons: Records, groups: str) -> Rows:
     """The records of comparisons.json in Spearman, of the reported split and level, a row a range,
     means last.
 
-    Added are `condition`, `first_name` and `second_name` (judge and decoding), `place` (the range,
-    or what the mean is over), `mean`, `significant` (after Holm's correction), `verdict` with a
-    `remark`, and, where a difference is not significant, `needed` and `needed_for`: groups for 80 %
-    power, for this difference and for one of 0.05.
+    Added are `condition`, `pair` (judges and decodings), `place` (the range, or what the mean is
+    over), `mean`, `significant` (after Holm's correction), `verdict` with a `remark`, and, where a
+    difference is not significant, `needed` and `needed_for`: groups for 80 % power, for this
+    difference and for one of 0.05.
     """
     split = shown_split(row["split"] for row in comparisons)
     level = shown_level(row["level"] for row in comparisons)
-    place = {"split": split, "level": level, "statistic": SHOWN}
-    chosen = [dict(row) for row in comparisons if place.items() <= row.items()]
-    rows: Rows = []
-    for block in rows_by(chosen, ("dimension", "attack", "defense", *_SIDES)):
-        # 1. Ranges as in all tables, whatever their order in the configuration; means last.
-        for row in block:
-            row["mean"] = row["range_min"] is None
-            row["place"] = f"mean of {row['ranges']} ranges" if row["mean"] else str(range_of(row))
-        # lambdas tried side by side in one range
+    shown = {"split": split, "level": level, "statistic": SHOWN}
+    rows: Rows = [
+        {**row, "pair": pair_text(row), "place": place_text(row), "mean": row["range_min"] is None}
+        for row in comparisons
+        if shown.items() <= row.items()
+    ]
+    table: Rows = []
+    for block in rows_by(rows, _BY):
+        # Ranges as in all tables, whatever their order in the configuration; means last. Lambdas
+        # may be tried side by side in one range.
         several = len({row["place"] for row in block}) < len(block)
         block.sort(key=lambda row: (row["mean"], () if row["mean"] else range_of(row).order))
-        # 2. names and verdicts
         for row in block:
             side = {"lambda": row["first_lambda"], "temperature": row["first_temperature"]}
             row["place"] += f", {setting(side)}" if several else ""
             row["condition"] = at_level(condition_text(row), level)
-            for name in ("first", "second"):
-                row[f"{name}_name"] = f"{row[f'{name}_judge']}, {row[f'{name}_decoding']}"
-            row["second_name"] += ", no defense" if row.get("second_defense") else ""
-            row["fold"] = ""
-            if "first_low" in row:  # the league has the means where all are compared with one
-                row["fold"] = "{condition}: {first_name} against {second_name}".format(**row)
+            # the league has the means where all are compared with one decoding
+            row["fold"] = "{condition}: {pair}".format(**row) if "first_low" in row else ""
             row |= {"difference_low": row["low"], "difference_high": row["high"]}
-            row |= _tested(row, groups)
-        rows += block
-    return rows
+            table.append(row | _tested(row, groups))
+    return table
 
 
 def _tested(row: Row, groups: str) -> dict[str, Any]:
@@ -482,19 +487,16 @@ def _tested(row: Row, groups: str) -> dict[str, Any]:
 
 def _of_run(results: Results) -> Rows:
     """The comparisons, without means that `REPAIRS` has."""
-    planned = {
-        values(row, ("dimension", "defense", "decoding", "reference")) for row in results.repairs
-    }
+    names = ("dimension", "defense", "decoding", "reference")
+    planned = {values(row, names) for row in results.repairs}
     names = ("dimension", "defense", "first_decoding", "second_decoding")
     shown: Rows = []
     for row in comparison_rows(unattacked(results.comparisons), results.groups):
-        if row["level"] == "dataset" and values(row, names) in planned:
-            if row["mean"]:
-                continue
-            row["fold"] = "{condition}: {first_name} against {second_name}, in each range".format(
-                **row
-            )
-        shown.append(row)
+        if row["level"] != "dataset" or values(row, names) not in planned:
+            shown.append(row)
+        elif not row["mean"]:
+            fold = "{condition}: {pair}, in each range".format(**row)
+            shown.append(row | {"fold": fold})
     return shown
 
 
@@ -502,14 +504,8 @@ def comparison_note(rows: Rows, groups: str) -> str:
     """The number of tests that Holm's correction is over, of each dimension by itself."""
     if all(row["p"] is None for row in rows):
         return ""
-    return say(
-        "comparisons",
-        counts=sorted({int(row["comparisons"]) for row in rows if row["comparisons"] is not None})
-        or [len(rows)],
-        alone=len({row["condition"] for row in rows}) == 1,
-        numbers=[row["groups"] for row in rows if row["groups"] is not None],
-        groups=groups,
-    )
+    counts = {int(row["comparisons"]) for row in rows if row["comparisons"] is not None}
+    return say("comparisons", rows=rows, counts=sorted(counts) or [len(rows)], groups=groups)
 
 
 COMPARISONS = View(
@@ -540,7 +536,7 @@ COMPARISONS = View(
         Col("verdict", left=True),
     ),
     by=_BY,
-    title="{condition}: {first_name} against {second_name}",
+    title="{condition}: {pair}",
     sections=["mean"],
     below="remark",
     note=lambda results, rows: comparison_note(rows, results.groups),
