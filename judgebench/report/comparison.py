@@ -145,7 +145,7 @@ def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
     judges = list(map(_judge, runs))
     settings = _settings(runs)
     folders = [run.path.name if run.path else "" for run in runs]
-    in_folders = [f"{judge}, {folder}" for judge, folder in zip(judges, folders, strict=True)]
+    both = [f"{judge}, {folder}" for judge, folder in zip(judges, folders, strict=True)]
     tried = (
         [str(run.titles["main"]) for run in runs],
         judges,
@@ -153,12 +153,10 @@ def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
         settings,
         [f"{judge}, {setting}" for judge, setting in zip(judges, settings, strict=True)],
         folders,
-        in_folders,
+        both,
+        [f"{name} ({both[: place + 1].count(name)})" for place, name in enumerate(both)],
     )
-    numbered = [
-        f"{name} ({in_folders[:place].count(name) + 1})" for place, name in enumerate(in_folders)
-    ]
-    names = next((names for names in tried if len(set(names)) == len(runs)), numbered)
+    names = next(names for names in tried if len(set(names)) == len(runs))
     return dict(zip(names, runs, strict=True))
 
 
@@ -178,11 +176,11 @@ def _settings(runs: Sequence[Results]) -> list[str]:
     keys = sorted((key for key in settings if len(set(settings[key])) > 1), key=_telling)
     alone = [key for key in keys if len(set(settings[key])) == len(runs)][:1]
     # 3. the end of a path tells more than its beginning
-    names: list[list[str]] = [[] for _ in runs]
+    named = []
     for key in alone or keys[:_MOST_KEYS]:
-        for name, value in zip(names, settings[key], strict=True):
-            name.append(f"{key} {value if len(value) <= _WIDE else f'…{value[-_WIDE:]}'}")
-    return list(map(", ".join, names))
+        values = [value if len(value) <= _WIDE else f"…{value[-_WIDE:]}" for value in settings[key]]
+        named.append([f"{key} {value}" for value in values])
+    return list(map(", ".join, zip(*named, strict=True))) or [""] * len(runs)
 
 
 def _telling(key: str) -> int:

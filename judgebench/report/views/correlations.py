@@ -17,8 +17,6 @@ from judgebench.report.formats import (
     say,
     short,
     signed_three,
-    singular,
-    span,
     three,
 )
 from judgebench.report.table import (
@@ -46,7 +44,7 @@ from judgebench.results.results import (
     setting,
     unattacked,
 )
-from judgebench.stats.clusters import FEWEST, SIGNIFICANCE
+from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.stats.correlation import CORRELATIONS, shown_level
 from judgebench.stats.evaluate import CONSTANT
 from judgebench.stats.paired import BETTER, NOT_SIGNIFICANT, WORSE
@@ -94,10 +92,11 @@ def correlation_rows(results: Results, level: str | None = None, silent: bool = 
             blocks.append(list(map(_average, whole)))
         # 3. The best of several is marked; a judge that always says the same has 0 and would win
         # against inverted ones.
-        first = condition[0]
+        level = condition[0]["level"]
+        words = {"groups": results.groups, "examples": results.examples_word}
         same = {
-            "size": size_of(condition, results.groups, results.examples_word),
-            "condition": at_level(first["condition"], first["level"]),
+            "size": say("size", rows=condition, level=level, **words),
+            "condition": at_level(condition[0]["condition"], level),
         }
         for block in blocks:
             best = {name: max(row[name] or 0.0 for row in block) for name in CORRELATIONS}
@@ -127,21 +126,6 @@ def level_note(level: str, groups: str) -> str:
         "document": f"within each of the {groups}, mean over them",
         "system": "over the systems' mean scores",
     }.get(level, f"at level {level}")
-
-
-def size_of(rows: Rows, groups: str, examples: str) -> str:
-    """On how many examples, groups or systems the rows rest, such as "1440 texts of 90
-    articles"."""
-    level = rows[0]["level"]
-    counts = [row["groups"] for row in rows]
-    many = f"{span(counts)} {singular(groups) if max(counts) == 1 else groups}"
-    if level == "document":
-        return many
-    texts = [row["n"] for row in rows]
-    word = "systems over"
-    if level != "system":
-        word = f"{singular(examples) if max(texts) == 1 else examples} of"
-    return f"{span(texts)} {word} {many}"
 
 
 def at_level(condition: str, level: str) -> str:
@@ -469,17 +453,12 @@ def _tested(row: Row, groups: str) -> dict[str, Any]:
     undecided = bounded and row["says"] == NOT_SIGNIFICANT
     outside = undecided and excludes_zero(row, "difference")
     undecided = undecided and not outside
-    # why a difference is not significant although its interval leaves out 0
-    holm = " after Holm" if row["p"] is not None and row["p"] <= SIGNIFICANCE else ""
-    remark = f"the interval leaves out 0, but p{holm} is above {SIGNIFICANCE}"
-    if row["groups"] < FEWEST:
-        remark = f"a test needs at least {FEWEST} {groups}; here {row['groups']}"
     needed = row["groups_needed"] if undecided else None
     verdict = row["says"] or "not tested: selected on these texts"
     return {
         "significant": row["says"] in (BETTER, WORSE),
         "verdict": verdict if bounded else "no interval",
-        "remark": remark if outside else "",
+        "remark": say("remark", row=row, groups=groups) if outside else "",
         "needed": needed,
         "needed_for": row["groups_needed_for_0.05"] if needed else None,
     }
