@@ -103,9 +103,8 @@ class Compared:
                 rows.append(row | {"run": name, "advised": setting})
         several = len({row["dimension"] for row in rows}) > 1
         rows = [row | {"head": row["dimension"] if several else ""} for row in rows]
-        rows.sort(key=spearman_of, reverse=True)
-        dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
-        return [[row for row in rows if row["dimension"] == dimension] for dimension in dimensions]
+        parts = rows_by(rows, ["dimension"])
+        return [sorted(part, key=spearman_of, reverse=True) for part in parts]
 
     @property
     def ranking(self) -> Rows:
@@ -173,14 +172,16 @@ def _settings(runs: Sequence[Results]) -> list[str]:
         if UNSET not in known:
             settings[key] = known
     # 2. those that say most first, one where it is enough
-    keys = sorted((key for key in settings if len(set(settings[key])) > 1), key=_telling)
-    alone = [key for key in keys if len(set(settings[key])) == len(runs)][:1]
+    settings = {key: known for key, known in settings.items() if len(set(known)) > 1}
+    keys = sorted(settings, key=_telling)
+    alone = [key for key in keys if len(set(settings[key])) == len(runs)]
     # 3. the end of a path tells more than its beginning
-    named = []
-    for key in alone or keys[:_MOST_KEYS]:
-        values = [value if len(value) <= _WIDE else f"…{value[-_WIDE:]}" for value in settings[key]]
-        named.append([f"{key} {value}" for value in values])
-    return list(map(", ".join, zip(*named, strict=True))) or [""] * len(runs)
+    named: list[list[str]] = [[] for _ in runs]
+    for key in alone[:1] or keys[:_MOST_KEYS]:
+        for names, value in zip(named, settings[key], strict=True):
+            end = value if len(value) <= _WIDE else f"…{value[-_WIDE:]}"
+            names.append(f"{key} {end}")
+    return list(map(", ".join, named))
 
 
 def _telling(key: str) -> int:

@@ -58,9 +58,13 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     room = MOST - 1 - _height(*head, *tail)
     # 1. parts in a grid: runs about attacks and pairs lead with what was tried
     advice: Lines = [("take", line) for line in advice_lines(results, "terminal")]
-    every = (_tried(results), verdict_lines(results), advice + _repairs(results))
-    parts = [lines for lines in every if lines]
-    shown = [len(lines) for lines in parts]
+    every = (
+        _tried(results),
+        verdict_lines(results),
+        advice + _repairs(results),
+    )
+    parts = list(filter(None, every))
+    shown = list(map(len, parts))
     # 2. the longest part is cut, a line at a time
     while _height(_grid(parts, shown)) > room and max(shown, default=0) > 2:
         shown[shown.index(max(shown))] -= 1
@@ -161,12 +165,13 @@ def _verdict_grid(parts: Sequence[Rows]) -> Lines:
     head = "".join(title.ljust(widths[use]) for use, title in titles.items())
     lines: Lines = [("", Text(head))]
     for part in parts:
+        dimension = str(part[0]["dimension"])
         verdicts = {row["use"]: row["verdict"] for row in part}
         words = Text()
         for use, width in widths.items():
             verdict = verdicts.get(use, "")
             words.append(verdict.ljust(width), style=COLORS.get(verdict, ""))
-        lines.append((str(part[0]["dimension"]), words))
+        lines.append((dimension, words))
     return lines
 
 
@@ -263,14 +268,15 @@ def _repairs(results: Results) -> Lines:
 def _calibration(results: Results, rows: Rows) -> list[str]:
     """Figures that calibration of the advised setting makes better, and those that it makes
     worse."""
-    judged = {values(row, ("judge", "decoding")) for row in results.verdict}
-    rows = [row for row in rows if row["kind"] in (POINTS, RANGE_SHARE)]
-    rows = [row for row in rows if values(row, ("judge", "decoding")) in judged]
-    rows.sort(key=lambda row: row["kind"])
-    better = [row for row in rows if row["difference"] < 0]
-    worse = [row for row in rows if row["difference"] >= 0]
-    sides = {"calibration": better, "calibration does not help": worse}
-    return [say("answer", part=name, rows=of) for name, of in sides.items() if of]
+    series = ("judge", "decoding")
+    judged = {values(row, series) for row in results.verdict}
+    sides: dict[str, Rows] = {"calibration": [], "calibration does not help": []}
+    for row in sorted(rows, key=lambda row: row["kind"]):
+        if row["kind"] in (POINTS, RANGE_SHARE) and values(row, series) in judged:
+            better = row["difference"] < 0
+            side = "calibration" if better else "calibration does not help"
+            sides[side].append(row)
+    return [say("answer", part=side, rows=of) for side, of in sides.items() if of]
 
 
 def correlation_table(results: Results, most: int = 6) -> Table | None:

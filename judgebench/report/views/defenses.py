@@ -46,29 +46,29 @@ def with_stand_ins(metrics: Sequence[Mapping[str, Any]]) -> Rows:
     that their judge has under the others, and so marked."""
     given = list(map(dict, metrics))
     # 1. of each cell, the decodings with lambda and t that every defense has
-    settings: dict[tuple[Any, ...], dict[str, list[tuple[Any, ...]]]] = {}
-    for part in rows_by(given, (*_CELL, "defense")):
-        of_cell = settings.setdefault(values(part[0], _CELL), {})
-        of_cell[part[0]["defense"]] = [values(row, _SETTING) for row in part]
+    settings: dict[tuple[Any, ...], Rows] = {}
+    for row in given:
+        settings.setdefault(values(row, _CELL), []).append(row)
     # 2. answers in free text stand for each decoding; for their own, where others have it, too
     rows: Rows = []
-    in_words = set()
     for row in given:
         of_cell = settings[values(row, _CELL)]
+        own = [other for other in of_cell if other["defense"] == row["defense"]]
         others = [
-            setting for name, of in of_cell.items() if name != row["defense"] for setting in of
+            values(other, _SETTING) for other in of_cell if other["defense"] != row["defense"]
         ]
         stand_ins = dict.fromkeys(setting for setting in others if setting[0] != _FREE_TEXT)
-        free = {setting[0] for setting in of_cell[row["defense"]]} == {_FREE_TEXT}
-        if not free or not stand_ins:
-            rows.append(row)
-            continue
-        in_words.add(row["defense"])
-        if any(setting[0] == _FREE_TEXT for setting in others):
-            rows.append(row)
-        rows += [row | dict(zip(_SETTING, setting, strict=True)) for setting in stand_ins]
-    marks = {name: f"{name} (its number)" for name in in_words}
-    return [row | {"shown_defense": marks.get(row["defense"], row["defense"])} for row in rows]
+        in_words = {other["decoding"] for other in own} == {_FREE_TEXT} and bool(stand_ins)
+        if not in_words or any(setting[0] == _FREE_TEXT for setting in others):
+            rows.append(row | {"in_words": in_words})
+        if in_words:
+            for setting in stand_ins:
+                rows.append(row | dict(zip(_SETTING, setting, strict=True)) | {"in_words": True})
+    marked = {row["defense"] for row in rows if row.pop("in_words")}
+    for row in rows:
+        name = row["defense"]
+        row["shown_defense"] = f"{name} (its number)" if name in marked else name
+    return rows
 
 
 def defense_rows(results: Results) -> Rows:

@@ -52,8 +52,12 @@ def calibrated_scores(results: Results) -> pd.DataFrame:
     for row in of_advised(results, clean):
         if spans(results.scale.get(row["dimension"])):
             part = cell_scores(results, row)
-            columns = (part[name].to_numpy() for name in ("score", "human", "group_id"))
-            fitted[part.index] = cross_fitted(*columns, seed=results.config.get("seed") or 0)
+            fitted[part.index] = cross_fitted(
+                part["score"].to_numpy(),
+                part["human"].to_numpy(),
+                part["group_id"].to_numpy(),
+                seed=results.config.get("seed") or 0,
+            )
     return results.scores.assign(**{CALIBRATED: fitted})
 
 

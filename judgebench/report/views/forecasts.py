@@ -9,6 +9,7 @@ the latter alone, and show them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from judgebench.report.formats import (
@@ -215,14 +216,16 @@ def error_tables(results: Results) -> list[Block]:
     conditions: dict[tuple[str, str], list[str]] = {}
     for row in error_rows(results):
         names = "; ".join(f"{name} ({why})" for name, why in row["left_out"].items())
-        for line in (("", row["reason"]), ("Left out", f"{names}." if names else "")):
-            if line[1]:
-                conditions.setdefault(line, []).append(row["condition"])
-    several = len({name for where in conditions.values() for name in where}) > 1
+        for start, line in (("", row["reason"]), ("Left out", f"{names}." if names else "")):
+            if line:
+                conditions.setdefault((start, line), []).append(row["condition"])
+    several = len(set(chain.from_iterable(conditions.values()))) > 1
     blocks: list[Block] = [*_LEAD.tables(results)]
     for (start, line), where in conditions.items():
-        head = " of ".join(filter(None, [start, ", ".join(where) if several else ""]))
-        blocks.append(Paragraph(f"{head}: {line}" if head else line, note=True))
+        place = ", ".join(where) if several else ""
+        head = " of ".join(filter(None, [start, place]))
+        text = f"{head}: {line}" if head else line
+        blocks.append(Paragraph(text, note=True))
     return blocks
 
 

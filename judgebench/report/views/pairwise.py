@@ -264,7 +264,9 @@ def ranking_blocks(results: Results) -> list[Block]:
     tables = {table.title: table for table in RANKING.tables(results)}
     blocks: list[Block] = [Heading(RANKING.heading)] if tables else []
     for record in _leads(results):
-        blocks += filter(None, [tables.get(f"{record['condition']}: {record['name']}")])
+        title = f"{record['condition']}: {record['name']}"
+        if title in tables:
+            blocks.append(tables[title])
         more = len(record["ranking"]) - _SYSTEMS_SHOWN
         if more > 0:
             blocks.append(Paragraph(f"{more} more systems are in pairwise.json.", note=True))

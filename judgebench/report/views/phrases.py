@@ -46,18 +46,25 @@ def phrase_frame(results: Results) -> pd.DataFrame:
         return pd.DataFrame()
     rows = labelled(standing).rename(columns={"series": "base"})
     # 1. names
-    defenses = ", defense " + rows["shown_defense"]
-    defenses = defenses.where(rows["shown_defense"] != NO_DEFENSE, ", no defense")
-    rows["series"] = rows["base"] + (defenses if rows["defense"].nunique() > 1 else "")
+    rows["series"] = rows["base"]
+    if rows["defense"].nunique() > 1:
+        defenses = ", defense " + rows["shown_defense"]
+        undefended = rows["shown_defense"] == NO_DEFENSE
+        rows["series"] += defenses.mask(undefended, ", no defense")
+    place = rows["dimension"] + ", range " + rows["range"]
     learned = rows["objective"].map(lambda name: f" (learned for: {name})" if name else "")
-    rows["title"] = rows["dimension"] + ", range " + rows["range"] + ": " + rows["suffix"] + learned
+    rows["title"] = place + ": " + rows["suffix"] + learned
     rows["panel"] = rows["contexts"] + f" {results.groups}, " + rows["systems"] + " systems"
     # 2. judges that say the same of every text; all systems, where some were seen and some not
-    still = rows["standardized"].isna() & (rows["change"] == 0) & (rows["raised_share"] == 0)
-    rows["silent"] = still.groupby([rows[name] for name in (*PHRASE, "series")]).transform("all")
-    kinds = drawn_rows(rows).groupby(PANEL[:-1])["systems"].nunique()
-    mixed = pd.MultiIndex.from_frame(rows[PANEL[:-1]]).isin(kinds[kinds > 1].index)
-    rows = rows[(rows["systems"] != ALL) | mixed]
+    unmoved = (rows["change"] == 0) & (rows["raised_share"] == 0)
+    still = rows["standardized"].isna() & unmoved
+    curves = [rows[name] for name in (*PHRASE, "series")]
+    rows["silent"] = still.groupby(curves).transform("all")
+    texts = PANEL[:-1]
+    kinds = drawn_rows(rows).groupby(texts)["systems"].nunique()
+    mixed = kinds[kinds > 1].index
+    several = pd.MultiIndex.from_frame(rows[texts]).isin(mixed)
+    rows = rows[(rows["systems"] != ALL) | several]
     # 3. Unseen texts first; phrases in order of appearance, judges and defenses as in all tables.
     split = shown_split(rows["split"])
     orders: dict[Any, Any] = {name: list(dict.fromkeys(rows[name])).index for name in PHRASE}

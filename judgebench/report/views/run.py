@@ -118,7 +118,8 @@ def served_facts(served: Mapping[str, Any] | None) -> list[tuple[str, str]]:
                 facts.append((f"{role} {name}", say("served", part=name, judge=judge)))
             facts.append((f"{role} servers", by_server(judge)))
     if served is not None:
-        lost = sum((served.get(role) or {}).get("unconfirmed_cost") or 0.0 for role in ROLES)
+        bills = [served.get(role) or {} for role in ROLES]
+        lost = sum(bill.get("unconfirmed_cost") or 0.0 for bill in bills)
         facts.append(("cost of this run", say("served", part="cost", served=served, lost=lost)))
     return [(name, fact) for name, fact in facts if fact]
 
