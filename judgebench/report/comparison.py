@@ -155,7 +155,7 @@ def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
         both,
         [f"{name} ({both[: place + 1].count(name)})" for place, name in enumerate(both)],
     )
-    names = next(names for names in tried if len(set(names)) == len(runs))
+    names = next((names for names in tried if len(set(names)) == len(runs)), tried[-1])
     return dict(zip(names, runs, strict=True))
 
 
@@ -295,8 +295,7 @@ def _answers(compared: Compared) -> list[Block]:
     blocks: list[Block] = []
     for first, second in (part[:2] for part in compared.judged if len(part) > 1):
         record = compared.pairs.get((first["run"], second["run"], first["dimension"]))
-        facts = {"first": first, "second": second, "BETTER": BETTER, "WORSE": WORSE}
-        blocks.append(Paragraph(say("compared", record=record, **facts)))
+        blocks.append(Paragraph(say("compared", record=record, first=first, second=second)))
     return blocks
 
 

@@ -18,6 +18,7 @@ from judgebench.report import formats
 from judgebench.stats.agreement import FEWEST_RATERS, PASSED
 from judgebench.stats.bradley_terry import ELO_MEAN
 from judgebench.stats.clusters import FEWEST, SIGNIFICANCE, Estimate
+from judgebench.stats.paired import BETTER, WORSE
 
 Format = Callable[[Any], str]
 """A value, None or NaN where it is unknown -> its text."""
@@ -222,6 +223,8 @@ _TEMPLATES.tests["known"] = formats.is_known
 _NUMBERS = (*_FORMATS, "bounded", "estimated", "spaced", "span")
 _TEMPLATES.globals |= {name: getattr(formats, name) for name in _NUMBERS}
 _TEMPLATES.globals |= {
+    "BETTER": BETTER,
+    "WORSE": WORSE,
     "ELO_MEAN": ELO_MEAN,
     "FEWEST": FEWEST,
     "FEWEST_RATERS": FEWEST_RATERS,

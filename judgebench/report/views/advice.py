@@ -57,12 +57,6 @@ class Advice:
         return min(self.tried, key=lambda row: abs(row["gain"]) + (row["gain_se"] or 0.0))
 
     @property
-    def others(self) -> Rows:
-        """The records of other settings that some folds take, the most often taken first."""
-        rows = [row for row in self.tried if row["share"] and not row["taken"]]
-        return sorted(rows, key=lambda row: -row["share"])
-
-    @property
     def kappas(self) -> str:
         """The least and the largest kappa of the folds; empty where the setting has none."""
         kappas = sorted(self.advised["kappas"] or ())

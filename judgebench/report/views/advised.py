@@ -124,9 +124,9 @@ def distance_rows(results: Results) -> Rows:
         ceiling = Estimate.of(human, "ceiling")
         single = Estimate.of(human, "single_mae")
         if any(map(is_known, (*figures.values(), ceiling, single))):
-            head = {"dimension": dimension, "range": "one rater"}
-            records = {"texts": {"spearman_others": ceiling}, "raw": {"single_mae": single}}
-            table.append(head | figures | records)
+            rater = {"dimension": dimension, "range": "one rater"} | figures
+            texts = {"texts": {"spearman_others": ceiling}, "raw": {"single_mae": single}}
+            table.append(rater | texts)
     return headed(results, table)
 
 

@@ -127,20 +127,8 @@ ATTACKS = View(
 def attack_sentences(results: Results) -> list[str]:
     """The attack of each condition that raises a mean score most, of those that clearly do where
     that is known."""
-    sentences = []
     rows = undefended([row for row in attack_rows(results) if row["attack"] != "clean"])
-    for part in rows_by(rows, ["condition"]):
-        bounded = any(row["change_low"] is not None for row in part)
-        raising = [row for row in part if (row["change_low"] or 0) > 0] if bounded else part
-        line = say(
-            "attacks",
-            condition=part[0]["condition"],
-            attacks=len({row["attack"] for row in part}),
-            top=max(raising, key=lambda row: row["change"], default=None),
-            has_interval=bounded,
-        )
-        sentences.append(line)
-    return sentences
+    return [say("attacks", rows=part) for part in rows_by(rows, ["condition"])]
 
 
 _PAIR = ["dimension", "defense", "first_judge", "first_decoding", "second_judge", "second_decoding"]

@@ -16,7 +16,7 @@ from judgebench.report.views.correlations import comparison_note, comparison_row
 from judgebench.results.results import Results, range_of, ranges_of, unattacked
 from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.stats.humans import CALIBRATED, RAW
-from judgebench.stats.paired import BETTER, LESS, MORE, WORSE
+from judgebench.stats.paired import LESS, MORE
 from judgebench.stats.scores import CLEAN
 from judgebench.stats.variance import RANGES
 from judgebench.types import LABELS, RANGE
@@ -221,10 +221,6 @@ def league_of_tasks(runs: Mapping[str, Results]) -> list[Block]:
 def repair_sentences(results: Results) -> list[str]:
     """A sentence a dimension: the repairs better, or worse, than the plain decoding in the mean
     over ranges."""
-    sentences = []
-    for part in rows_by([row for row in league_rows(results) if row.get("says")], ["dimension"]):
-        better = [row for row in part if row["says"] == BETTER]
-        worse = [row for row in part if row["says"] == WORSE]
-        plain = f"main, {results.config['compare_with']}"
-        sentences.append(say("repairs", rows=part, plain=plain, better=better, worse=worse))
-    return sentences
+    rows = [row for row in league_rows(results) if row.get("says")]
+    plain = f"main, {results.config.get('compare_with')}"
+    return [say("repairs", rows=part, plain=plain) for part in rows_by(rows, ["dimension"])]
