@@ -61,10 +61,9 @@ from judgebench.stats.correlation import (
     DistinctPairs,
     correlate,
     mean_pairwise_spearman,
-    pearson,
 )
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared, stand_ins
-from judgebench.types import CLAMPED, FAILED, LABELS, RANGE, ScoreRange
+from judgebench.types import CLAMPED, FAILED, ScoreRange
 
 CHANGES = (
     "change",
@@ -675,53 +674,3 @@ def stability(correlations: Sequence[np.ndarray]) -> tuple[float | None, bool]:
     moved = resampled - resampled.mean(axis=1, keepdims=True)
     noise = moved.std(axis=0, ddof=1)
     return spread, bool(spread > np.quantile(noise, _NOISE))
-
-
-def family_records(readings: pd.DataFrame) -> list[dict[str, Any]]:
-    """Likeness of main model and assistant under each condition: what contrasting them can take
-    away.
-
-    Args:
-        readings: readings.parquet, one row per example and condition.
-
-    Returns:
-        A record per split, dimension, range, attack and defense, in order of appearance, with these
-            keys and: n
-        (examples); logprob_correlation, Pearson's r over candidates of the two models' mean
-        log-probabilities (None with fewer than two candidates that both find possible);
-        mode_agreement, the share of examples with the same most likely candidate, the first of
-        equals; main_mode and assistant_mode, the candidate that is most often the most likely one,
-        the lowest of equals; main_mode_share, assistant_mode_share. JSON's own types, never NaN.
-        Readings without log-probabilities of both models give none.
-    """
-    columns = ["main_logprobs", "assistant_logprobs"]
-    keys = ["split", "dimension", *RANGE, "attack", "defense"]
-    if LABELS in readings:
-        keys.append(LABELS)
-    records = []
-    for key, part in readings.dropna(subset=columns).groupby(keys, sort=False, dropna=False):
-        record: dict[str, Any] = dict(zip(keys, key, strict=True))
-        labels = record.pop(LABELS, None)
-        if labels and isinstance(labels, str):
-            record[LABELS] = labels
-        # 1. which candidates each finds likely, on the whole and text by text
-        means = []
-        modes = []
-        for name in columns:
-            logprobs = np.array(part[name].tolist(), dtype=np.float64)  # [n, candidates]
-            means.append(logprobs.mean(axis=0))
-            modes.append(logprobs.argmax(axis=1))
-        main, assistant = means
-        possible = np.isfinite(main) & np.isfinite(assistant)
-        # 2. their likeness, and the favorite of each
-        record |= {"n": len(part), "logprob_correlation": None}
-        if possible.sum() > 1:
-            record["logprob_correlation"] = pearson(main[possible], assistant[possible])
-        record["mode_agreement"] = float((modes[0] == modes[1]).mean())
-        candidates = part["candidates"].iloc[0]
-        for name, mode in zip(("main", "assistant"), modes, strict=True):
-            counts = np.bincount(mode)
-            record[f"{name}_mode"] = str(candidates[int(counts.argmax())])
-            record[f"{name}_mode_share"] = float(counts.max() / len(part))
-        records.append(record)
-    return records

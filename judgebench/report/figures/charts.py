@@ -26,7 +26,7 @@ from judgebench.report.views.bias import (
 from judgebench.report.views.correlations import (
     advised_rows,
     cell_scores,
-    correlation_frame,
+    correlation_rows,
     of_advised,
     undefended,
 )
@@ -206,7 +206,7 @@ def first_charts(results: Results, dimension: str) -> list[Chart]:
 
 def agreement_chart(results: Results, dimension: str) -> Chart | None:
     """Spearman by range: the setting taken first, and the other decodings, with one rater's."""
-    rows = [] if results.compares else records(correlation_frame(results, silent=True))
+    rows = [] if results.compares else correlation_rows(results, silent=True)
     rows = [row for row in rows if row["dimension"] == dimension and row["range"] != "average"]
     taken = of_advised(results, rows)
     rows = [row for row in undefended(rows) if row["judge"] != "assistant"]
