@@ -70,15 +70,18 @@ Named = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 """A name, the record whose lambda and t tell equal names apart, and the numbers by key."""
 
 
-def headlines(results: Results) -> dict[str, float | str]:
-    """The numbers of a run under readable names, and the verdict on each use."""
-    shown: dict[str, float | str] = {}
-    shown |= scalars(results.metrics)
-    shown |= differences(results.comparisons)
-    for row in results.verdict:
-        shown[f"verdict/{row['dimension']}/{row['use']}"] = row["verdict"]
+def headlines(results: Results) -> dict[str, float]:
+    """The numbers of a run under readable names."""
+    shown = scalars(results.metrics) | differences(results.comparisons)
     shown |= rankings(results.pairwise)
     return shown | served_scalars(results.environment.get("served"))
+
+
+def verdicts(results: Results) -> dict[str, str]:
+    """The verdict on each use, as `verdict/coherence/order`."""
+    return {
+        f"verdict/{row['dimension']}/{row['use']}": str(row["verdict"]) for row in results.verdict
+    }
 
 
 def scalars(records: Records) -> dict[str, float]:
@@ -146,16 +149,28 @@ def rankings(records: Records) -> dict[str, float]:
     return _named(named)
 
 
-def best_scalars(cells: Records) -> dict[str, float]:
-    """The best setting's figure of each cell of a sweep, as `best/test/coherence/1-5/spearman`;
-    without nulls."""
+def best_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The best setting of each cell of a sweep, see `judgebench.study.summary.summarize`: what it is
+    best at, its settings, dev, test and trial."""
+    rows = []
+    for cell in summary["cells"]:
+        best = cell["best"]
+        if best:
+            row = {name: cell[name] for name in ("metric", "dimension")}
+            row |= {"range": str(range_of(cell))}
+            row |= {name: best["params"].get(name) for name in summary["params"]}
+            rows.append(row | {name: best[name] for name in ("dev", "test", "trial")})
+    return rows
+
+
+def best_scalars(summary: Mapping[str, Any]) -> dict[str, float]:
+    """The figures of `best_rows`, as `best/test/coherence/1-5/spearman`; without nulls."""
     numbers = {}
-    for cell in cells:
+    for row in best_rows(summary):
+        place = f"{row['dimension']}/{row['range']}/{row['metric']}"
         for split in ("dev", "test"):
-            value = cell["best"][split]
-            if value is not None:
-                place = f"{cell['dimension']}/{range_of(cell)}"
-                numbers[f"best/{split}/{place}/{cell['metric']}"] = value
+            if row[split] is not None:
+                numbers[f"best/{split}/{place}"] = row[split]
     return numbers
 
 

@@ -2,13 +2,15 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from judgebench.tracking.content import artifact_kind, used_files
-from judgebench.tracking.wandb import QuietWandbLogger, log_run
+from judgebench.tracking.loggers import log_run
+from judgebench.tracking.wandb import QuietWandbLogger
 from tests.tracking.test_wandb_logger import results_of
 from tests.tracking.wandb_file import read_finished, records, the_file
 
@@ -16,7 +18,7 @@ from tests.tracking.wandb_file import read_finished, records, the_file
 def logged(folder: Path, config: dict, files: list[Path]) -> tuple[dict, dict]:
     """What an offline run says in its config, and its artifacts by kind: (name, metadata)."""
     results = results_of(config=config, environment={"model_fingerprints": {"main": "abc"}})
-    log_run(QuietWandbLogger(folder), results, {}, files)
+    log_run([partial(QuietWandbLogger, folder)], results, {}, files)
     file = the_file(folder)
     found = read_finished(file)
     made = [one.artifact for one in records(file) if one.WhichOneof("record_type") == "artifact"]

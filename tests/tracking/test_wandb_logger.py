@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hydra.utils import instantiate
+from hydra import compose, initialize_config_dir
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from PIL import Image
@@ -19,11 +19,12 @@ from PIL import Image
 from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results
 from judgebench.tracking.content import _PAIRWISE, differences, scalars
-from judgebench.tracking.wandb import log_run
+from judgebench.tracking.loggers import check_loggers, log_run
+from judgebench.tracking.wandb import example_rows
 from tests.report.defended_records import defense_records
 from tests.tracking.wandb_file import read_finished, the_file
 
-CONF = Path(__file__).parents[2] / "conf" / "logger"
+CONF = Path(__file__).parents[2] / "conf"
 SECRET = "sk-0123456789abcdefghijklmnop"
 KEY = "0123456789abcdef0123456789abcdef01234567"
 
@@ -109,11 +110,11 @@ def figure():
     return drawn
 
 
-def logger_for(run_dir, **more):
-    config = OmegaConf.merge(
-        {"run_dir": str(run_dir)}, {"logger": OmegaConf.load(CONF / "wandb.yaml")}, {"logger": more}
-    )
-    return instantiate(config.logger)
+def logger_for(run_dir, *names, **more):
+    """What makes the loggers of some choices of conf/logger, W&B's unless others are named."""
+    with initialize_config_dir(str(CONF), version_base=None):
+        config = compose("config", [f"logger=[{','.join(names or ('wandb',))}]", f"run_dir={run_dir}"])
+    return check_loggers(OmegaConf.merge(config, {"logger": more}).logger)
 
 
 def logged_files(run_dir):
@@ -258,10 +259,9 @@ def test_failed_logging_still_ends_the_run(tmp_path):
     assert wandb.run is None
 
 
-def test_examples_are_spread_over_the_test_split_and_limited(tmp_path):
+def test_examples_are_spread_over_the_test_split_and_limited():
     many = pd.concat([SCORES.assign(example_id=f"e{i:03}", split="test" if i else "dev") for i in range(101)])
-    log_run(logger_for(tmp_path), results_of(scores=many), {}, examples=3)
-    rows = table(tmp_path, logged_files(tmp_path)[1], "examples")
+    rows = example_rows(many, READINGS, 3)
     assert [row["example_id"] for row in rows] == ["e001", "e051", "e100"]
 
 
@@ -281,10 +281,15 @@ def test_scalar_names_tell_settings_and_attacks_apart():
 
 def test_mode_comes_from_the_environment_and_config_wins(monkeypatch, tmp_path):
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    assert logger_for(tmp_path)._init["mode"] == "offline"
+
+    def mode(**more):
+        (make,) = logger_for(tmp_path, **more)
+        return make()._init["mode"]
+
+    assert mode() == "offline"
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    assert logger_for(tmp_path)._init["mode"] == "disabled"
-    assert logger_for(tmp_path, mode="online")._init["mode"] == "online"
+    assert mode() == "disabled"
+    assert mode(mode="online") == "online"
 
 
 SCRIPT = """
