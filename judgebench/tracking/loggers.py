@@ -153,9 +153,8 @@ def _log_files(logger: Any, figures: Mapping[str, Figure], files: Sequence[Path]
     figures."""
     tracker = logger.experiment
     if hasattr(tracker, "log_artifact"):
-        for kind, paths in tracked_files(files).items():
-            for path in paths:
-                tracker.log_artifact(logger.run_id, str(path), kind)
+        for path in tracked_files(files):
+            tracker.log_artifact(logger.run_id, str(path), "results")
         for name, figure in figures.items():
             tracker.log_figure(logger.run_id, figure, f"figures/{name}.png")
     elif hasattr(tracker, "add_figure"):

@@ -4,7 +4,6 @@ more. Next to what any tracker is given: tables, images and artifacts.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import logging
 import math
@@ -22,16 +21,12 @@ from judgebench.report.table import records
 from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import LOGGER_MODES as MODES
-from judgebench.runtime.files import sha256_of
 from judgebench.runtime.secrets import environment_secrets, hider
 from judgebench.tracking.content import (
-    PHRASE,
-    artifact_kind,
     best_rows,
     range_name,
     setting_name,
     tracked_files,
-    used_files,
     verdicts,
 )
 from judgebench.types import LABELS, RANGE
@@ -132,7 +127,7 @@ class QuietWandbLogger:
         examples: int = 50,
     ) -> None:
         """Logs the verdicts, the tables of `tables_of`, and `attack/trace`, every word that was
-        scored; figures as images, files as artifacts.
+        scored; figures as images, files as an artifact.
 
         Args:
             files: of the run folder; readings, scores, metrics, phrases and findings of defenses
@@ -147,8 +142,13 @@ class QuietWandbLogger:
         if results.trace is not None:
             scored = results.trace[results.trace["score"].notna()]
             content["attack/trace"] = wandb.Table(dataframe=scored)
-        models = dict(results.environment.get("model_fingerprints") or {})
-        _log_artifacts(self.experiment, files, used_files(results.config), {"models": models})
+        if paths := tracked_files(files):
+            models = dict(results.environment.get("model_fingerprints") or {})
+            name = f"results-{self.experiment.id}"
+            artifact = wandb.Artifact(name, type="results", metadata={"models": models})
+            for path in paths:
+                artifact.add_file(str(path))
+            self.experiment.log_artifact(artifact)
         self.experiment.log(content | _images(figures))
         self.log_metrics(verdicts(results))
 
@@ -274,47 +274,3 @@ def _images(figures: Mapping[str, Figure]) -> dict[str, Any]:
             Image.open(buffer), caption=str(figure.get_label()) or None
         )
     return images
-
-
-# --- artifacts ----------------------------------------------------------------------------------
-
-
-def _log_artifacts(
-    run: wandb.Run, files: Sequence[Path], used: Sequence[Path], about: Mapping[str, Any]
-) -> None:
-    """Gives W&B a run's files as artifacts: those that other runs use one by one, the others
-    together as `results`.
-
-    An artifact is named by its kind and a digest of its content: the same files have the same name
-    in any folder. A run that uses another's phrase, vectors or detectors has their names in its
-    config (`uses`) and in the metadata of what it makes (`made_from`); online W&B also draws the
-    line itself.
-    """
-    # 1. the files that the run uses; a phrase's file has any name
-    sources = [_artifact(artifact_kind(path) or PHRASE, [path], {}) for path in used]
-    origin = [str(source.name) for source in sources]
-    if origin:
-        run.config.update({"uses": origin})
-    if not (run.offline or run.disabled):
-        for source in sources:
-            run.use_artifact(source)
-    # 2. the files that it makes
-    metadata = {**about, "made_from": origin}
-    for kind, paths in tracked_files(files).items():
-        if kind != "results":
-            for path in paths:
-                run.log_artifact(_artifact(kind, [path], metadata))
-        elif paths:
-            run.log_artifact(_artifact(kind, paths, metadata))
-
-
-def _artifact(kind: str, paths: Sequence[Path], metadata: Mapping[str, Any]) -> wandb.Artifact:
-    import wandb
-
-    hashes = {path.name: sha256_of(path) for path in paths}
-    digest = hashlib.sha256("".join(sorted(hashes.values())).encode()).hexdigest()[:12]
-    metadata = {**metadata, "sha256": hashes}
-    artifact = wandb.Artifact(f"{kind}-{digest}", type=kind, metadata=metadata)
-    for path in paths:
-        artifact.add_file(str(path))
-    return artifact
