@@ -320,7 +320,7 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
             axis.plot(*map(list, line), **dotted)
 
     # 3. the words around them
-    legend = [(style.point(_TRIED, "o", 5), "a trial")]
+    legend = [(style.Mark(_TRIED, "o"), "a trial")]
     legend.append(
         (Line2D([], [], color=_BEST, marker="o", linewidth=1.2, markersize=6), "on the front")
     )

@@ -347,7 +347,7 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
         "The humans' strengths follow from the same pairs.",
         *blocks[0]["notes"],
     ]
-    legend = [(style.point(look.color, look.marker, 6), name) for name, look, _, _ in lanes]
+    legend = [(Mark(look.color, look.marker), name) for name, look, _, _ in lanes]
     height = 0.7 + 0.2 * max(1.2, len(judges)) * len(order)
     title = f"Systems ranked: {blocks[0]['condition']}"
     return style.small_multiples(sides, draw, title, caption, legend, height=height, share_y=False)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
@@ -69,11 +69,11 @@ WIDTH = 8.0
 
 @dataclass(frozen=True)
 class Mark:
-    """Color, marker and dashes of a series."""
+    """Color, marker and dashes of a series: "" is no marker, "none" no line."""
 
     color: str
     marker: str
-    line: Literal["-", "--", "-.", ":"]
+    line: Any = "none"
 
 
 _CONTRASTIVE = ("pair", "contrastive")
@@ -195,14 +195,7 @@ def small_multiples(
             "handlelength": 2.6,
             "columnspacing": 1.6,
         }
-        handles = [
-            handle(look)
-            if isinstance(look, Mark)
-            else Patch(facecolor=look)
-            if isinstance(look, str)
-            else look
-            for look, _ in legend
-        ]
+        handles = [handle(look) for look, _ in legend]
         texts = [text for _, text in legend]
         figure.legend(handles, texts, **place).set_in_layout(False)
     text = figure.text(
@@ -242,18 +235,18 @@ def label(
         axis.set_title(note, loc="right", fontweight="normal", fontsize=8, **how)
 
 
-def handle(mark: Mark, size: float = 5) -> Line2D:
-    return Line2D(
-        [], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=size
-    )
-
-
-def point(color: str, marker: str, size: float = 6) -> Line2D:
-    return Line2D([], [], color=color, marker=marker, linestyle="none", markersize=size)
+def handle(look: Any) -> Any:
+    """What stands for a look in a legend: a `Mark`, the color of bars, or an artist."""
+    if isinstance(look, Mark):
+        how: dict[str, Any] = {"marker": look.marker, "linestyle": look.line, "markersize": 5.5}
+        return Line2D([], [], color=look.color, **how)
+    return Patch(facecolor=look) if isinstance(look, str) else look
 
 
 def ring(color: str, width: float) -> dict[str, Any]:
+    """The look of an empty circle."""
     return {
+        "linestyle": "none",
         "marker": "o",
         "markerfacecolor": "none",
         "markeredgecolor": color,
