@@ -587,7 +587,7 @@ def finish_sweep(
             whole.run_dir = str(folder)  # where loggers write
             if "group" in whole.logger:
                 group = whole.logger.group or group
-                whole.logger |= {"name": f"{group} summary", "group": group}
+                whole.logger.update({"name": f"{group} summary", "group": group})
             log_sweep(check_loggers(whole.logger), mask_secrets(plain(whole)), summary, figures)
     except (OSError, UserError) as error:
         print_safely(

@@ -126,8 +126,8 @@ class QuietWandbLogger:
         files: Sequence[Path] = (),
         examples: int = 50,
     ) -> None:
-        """Logs the verdicts, the tables of `tables_of`, and `attack/trace`, every word that was
-        scored; figures as images, files as an artifact.
+        """Logs the verdicts; as tables `metrics`, `comparisons`, `examples`, and `attack/trace`,
+        every word that was scored; figures as images, files as an artifact.
 
         Args:
             files: of the run folder; readings, scores, metrics, phrases and findings of defenses
@@ -137,7 +137,9 @@ class QuietWandbLogger:
         import wandb
 
         content: dict[str, Any] = {
-            name: _table(rows) for name, rows in tables_of(results, examples).items()
+            "metrics": _table(results.metrics),
+            "comparisons": _table(results.comparisons),
+            "examples": _table(example_rows(results.scores, results.readings, examples)),
         }
         if results.trace is not None:
             scored = results.trace[results.trace["score"].notna()]
@@ -164,41 +166,6 @@ _CONDITION = ("attack", "defense", "human")
 _KEY = ["example_id", "dimension", *RANGE, LABELS, "attack", "defense"]
 # places are read, and wins scored from them
 _PAIR_KEY = [name for name in _KEY if not name.startswith("range_")]
-_SYSTEM = (
-    "dataset",
-    "split",
-    "dimension",
-    "attack",
-    "defense",
-    "judge",
-    "decoding",
-    "lambda",
-    "temperature",
-)
-
-
-def tables_of(results: Results, examples: int) -> dict[str, list[dict[str, Any]]]:
-    """Name of a table -> its rows, of those that have some; `metrics` and `examples` always.
-    `examples` is how many of them, see `example_rows`."""
-    ranking = []
-    for record in results.pairwise:
-        system = {key: record[key] for key in _SYSTEM}
-        ranking += [system | dict(place) for place in record["ranking"]]
-    tables: dict[str, Any] = {
-        "comparisons": results.comparisons,
-        "tuning": map(flat, results.tuning or ()),
-        "pairwise": map(flat, results.pairwise),
-        "ranking": ranking,
-    }
-    for name in ("standards", "strengths", "costs", "detectors"):
-        tables[f"defense/{name}"] = map(flat, getattr(results, name))
-    tables["defense/references"] = records(results.references)
-    filled = {name: list(rows) for name, rows in tables.items()}
-    return {
-        "metrics": list(map(dict, results.metrics)),
-        "examples": example_rows(results.scores, results.readings, examples),
-        **{name: rows for name, rows in filled.items() if rows},
-    }
 
 
 def example_rows(
@@ -234,12 +201,6 @@ def example_rows(
             answer += f" of {reading['judge']} {reading['decoding']}"
         row |= {f"{answer}{order}": reading["text"], f"prompt{order}": reading["prompt"]}
     return list(rows.values())
-
-
-def flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of JSON without its lists, and with nested values as `exact_low`."""
-    (row,) = pd.json_normalize(dict(record), sep="_").to_dict("records")
-    return {str(name): value for name, value in row.items() if not isinstance(value, list)}
 
 
 def _value(value: Any) -> Any:

@@ -1,9 +1,9 @@
-"""Figures of defenses: their cost and gain, CAP's standards and strengths, detectors (after the CAP
+"""Figures of defenses: CAP's standards and strengths, detectors (after the CAP
 paper)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,7 @@ from matplotlib.lines import Line2D
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, INK, MUTED, STANDARDS, shorten
 from judgebench.report.formats import percent, say, three, two
-from judgebench.report.table import records
-from judgebench.report.views.defenses import FREE_TEXT_NOTE, with_stand_ins
-from judgebench.results.results import NO_DEFENSE, Results, Series, labelled, number
-from judgebench.stats.scores import CLEAN
+from judgebench.results.results import Results, number
 
 _MARKERS = {"high": "o", "low": "s"}
 
@@ -26,15 +23,10 @@ _MARKERS = {"high": "o", "low": "s"}
 def defense_figures(results: Results) -> dict[str, Figure | None]:
     """Name -> figure; None where there is nothing to draw.
 
-    `front_<dimension>`: what each defense costs and gains. Of CAP's standards `candidates_`,
-    `embeddings_` and `separability_<dimension>`, and `strengths_` where strengths were tried.
-    `detectors`: precision against recall.
+    Of CAP's standards `candidates_`, `embeddings_` and `separability_<dimension>`, and `strengths_`
+    where strengths were tried. `detectors`: precision against recall.
     """
     figures: dict[str, Figure | None] = {}
-    dimensions = dict.fromkeys(str(record["dimension"]) for record in results.metrics)
-    for dimension in dimensions:
-        name = style.file_name(dimension)
-        figures[f"front_{name}"] = defense_front_figure(results, dimension)
     standards: dict[str, Mapping[str, Any]] = {}
     for standard in results.standards:
         name = style.file_name(str(standard["dimension"]))
@@ -46,110 +38,6 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
         figures[f"strengths_{name}"] = strengths_figure(results, standard)
     figures["detectors"] = detector_figure(results)
     return figures
-
-
-# --- costs and gains ----------------------------------------------------------------------------
-
-_MOST_PANELS = 8
-_SPEARMAN = ["spearman", "spearman_low", "spearman_high"]
-_CROSS: dict[str, Any] = {
-    "markersize": 6,
-    "elinewidth": 0.9,
-    "capsize": 2.0,
-    "alpha": 0.9,
-    "zorder": 2,
-}
-
-
-@style.house_style()
-def defense_front_figure(results: Results, dimension: str) -> Figure | None:
-    """A point a defense, a panel an attack and range: |score change| to the right, Spearman of the
-    clean texts upwards.
-
-    The staircase joins the defenses that no other one beats in both; the best place is the upper
-    left. Of the main judge's decodings the first counts, by expectation where it has such scores.
-    None unless an attack was tried under two defenses.
-    """
-    # 1. the points of each attack and range that has several defenses
-    shown = [record for record in results.shown if record["dimension"] == dimension]
-    rows = labelled(with_stand_ins(shown))
-    scored = rows.reindex(columns=[*rows, *({"delta", "rule"} - set(rows))])
-    scored = scored[(scored["judge"] == "main") & scored["spearman"].notna()]
-    if not len(scored):
-        return None
-    preferred = scored[(scored["rule"] == "expectation") & (scored["defense"] == NO_DEFENSE)]
-    first = (preferred if len(preferred) else scored).iloc[0]
-    scored = scored[scored["series"] == first["series"]]
-    attacked = scored[(scored["attack"] != CLEAN) & scored["delta"].notna()].drop(columns=_SPEARMAN)
-    clean = scored.loc[scored["attack"] == CLEAN, ["range", "defense", *_SPEARMAN]]
-    every = attacked.merge(clean, on=["range", "defense"]).groupby(["attack", "range"], sort=False)
-    parts = [part for _, part in every if len(part) > 1]
-    if not parts:
-        return None
-    series = Series("main", str(first["decoding"]), first["series"][len(first["who"]) + 2 :])
-    # 2. panels
-    names = sorted(dict.fromkeys(rows["shown_defense"]), key=lambda name: name != NO_DEFENSE)
-    looks = style.defense_marks(names)
-    several = rows["range"].nunique() > 1
-
-    def draw(axis: Axes, points: pd.DataFrame) -> None:
-        changes = points["delta"].astype(float)
-        spearmans = points["spearman"].astype(float)
-        places = list(zip(changes, spearmans, strict=True))
-        front = [places[i] for i in unbeaten(places)]
-        axis.step(*zip(*front, strict=True), where="post", color=MUTED, linewidth=1.4, zorder=1)
-        for row in records(points):
-            if look := looks.get(row["shown_defense"]):
-                axis.errorbar(
-                    [row["delta"]],
-                    [row["spearman"]],
-                    xerr=style.record_bars(row, "delta"),
-                    yerr=style.record_bars(row, "spearman"),
-                    fmt=look.marker,
-                    color=look.color,
-                    **_CROSS,
-                )
-        # one wide interval must not crush all the rest
-        reach = 1.3 * max(change for change, _ in places) or 1.0
-        axis.set_xlim(-0.06 * reach, reach)
-        attack = points["attack"].iloc[0]
-        n = int(points["paired"].max())
-        title = f"{attack}, range {points['range'].iloc[0]}" if several else attack
-        x = "|score change| under attack"
-        style.label(axis, shorten(title, 40), f"n = {n}", x, "Spearman, clean", grid="both")
-
-    legend: list[Any] = []
-    for name, look in looks.items():
-        text = "no defense" if name == NO_DEFENSE else name
-        legend.append((style.Mark(look.color, look.marker), text))
-    legend.append((style.Mark(MUTED, "", "-"), "beaten by no other in both"))
-    in_words = (rows["shown_defense"] != rows["defense"]).any()
-    caption = say(
-        "caption_front",
-        who=style.series_label(series, results.titles),
-        split=results.split,
-        groups=results.groups,
-        bounded=any(points["delta_low"].notna().any() for points in parts),
-        note=FREE_TEXT_NOTE if in_words else "",
-        spare=len(parts) - _MOST_PANELS,
-    )
-    title = f"Agreement against robustness, by defense: {shorten(dimension, 24)}"
-    return style.small_multiples(parts[:_MOST_PANELS], draw, title, caption, legend, height=2.8)
-
-
-def unbeaten(points: Sequence[tuple[float, float]]) -> list[int]:
-    """The indices of those (change, Spearman) that no other one beats: none changes less and agrees
-    more, by ascending change.
-
-    Example:
-        >>> unbeaten([(0.5, 0.3), (0.1, 0.2), (0.4, 0.1), (0.5, 0.3)])
-        [1, 0]
-    """
-    best: list[int] = []
-    for i in sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1])):
-        if not best or points[i][1] > points[best[-1]][1]:
-            best.append(i)
-    return best
 
 
 # --- standards ----------------------------------------------------------------------------------

@@ -178,38 +178,3 @@ def heat_map_figure(
         height=height,
         share_y=False,
     )
-
-
-def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") -> Figure | None:
-    """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev
-    split."""
-    rows = [row for row in tuned if any(number(point["dev"]) is not None for point in row["grid"])]
-    if not rows:
-        return None
-    maps = []
-    for row in rows:
-        lambdas = sorted({point["lambda"] for point in row["grid"]})
-        temperatures = sorted({point["temperature"] for point in row["grid"]})
-        values = np.full((len(lambdas), len(temperatures)), np.nan)
-        for point in row["grid"]:
-            i = lambdas.index(point["lambda"])
-            j = temperatures.index(point["temperature"])
-            # the 0 that stands for the correlation of equal scores would outshine every negative
-            # one
-            values[i, j] = np.nan if point["constant"] else point["dev"]
-        chosen = []
-        if row["lambda"] in lambdas and row["temperature"] in temperatures:
-            chosen.append((lambdas.index(row["lambda"]), temperatures.index(row["temperature"])))
-        undefined = [(i, j) for i, j in np.argwhere(np.isnan(values)).tolist()]
-        title = f"range {range_of(row)}"
-        maps.append(HeatMap(title, lambdas, temperatures, values, chosen, undefined))
-    caption = (
-        "Spearman correlation with the humans on the dev split at each point of the grid; points "
-        "of one λ / t are one decoding. Colors compare within a range. Selected: "
-        f"{how_selected(tuned)}. n = {rows[0]['dev_examples']} texts of {rows[0]['dev_groups']} "
-        f"{groups}; no intervals: the highest of many points is optimistic by chance."
-    )
-    if any(heat.undefined for heat in maps):
-        caption += f" {DASH}: every dev text gets the same score, so the correlation is undefined."
-    title = f"The grid, {tuned[0]['dimension']}: {tuned[0]['decoding']}"
-    return heat_map_figure(maps, ("λ", "t"), title, caption)
