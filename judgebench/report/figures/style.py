@@ -18,12 +18,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from judgebench.report.formats import Format
 from judgebench.results.results import Series, number
 from judgebench.runtime.errors import escape_control
 from judgebench.runtime.files import atomic
@@ -288,35 +286,6 @@ def record_bars(record: Mapping[str, Any], name: str) -> np.ndarray | None:
     if value is None or low is None or high is None:
         return None
     return np.reshape(error_bars(value, low, high), (2, 1))
-
-
-def heat_map(
-    axis: Axes,
-    values: np.ndarray,
-    norm: Normalize,
-    colors: str,
-    form: Format | None,
-    size: float,
-    **how: Any,
-) -> None:
-    """Colored cells, each with its number (`form`), light on dark colors: not in the page's own
-    ink, which a dark page makes light, while cells keep their colors."""
-    axis.imshow(values, cmap=colors, norm=norm, aspect="auto", **how)
-    axis.tick_params(length=0)
-    if form is None:
-        return
-    for row, column in np.argwhere(np.isfinite(values)).tolist():
-        color = mpl.colormaps[colors](norm(values[row, column]))[:3]
-        ink = "#fefefe" if float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45 else "#212121"
-        axis.text(
-            column,
-            row,
-            form(values[row, column]),
-            ha="center",
-            va="center",
-            fontsize=size,
-            color=ink,
-        )
 
 
 def shorten(name: str, most: int = 44) -> str:

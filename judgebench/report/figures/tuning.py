@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
@@ -16,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import MUTED
-from judgebench.report.formats import three
+from judgebench.report.formats import say, three
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results, number, range_of
 
@@ -40,26 +41,17 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
     most = 3 * max([1.0, *(point["kappa"] for point in [*points, *rows])])
     legend: list[tuple[Any, str]] = []
     for split in splits:
-        line = Line2D([], [], color=COLORS[split], linewidth=1.2)
-        legend.append((line, f"Spearman, {split}"))
+        legend.append((style.Mark(COLORS[split], "", "-"), f"Spearman, {split}"))
     ring = Line2D([], [], color=_CHOSEN, marker="o", linestyle="none", **_RING)
     legend.append((ring, "selected"))
-    counts = []
-    for split in COLORS:
-        texts = first[f"{split}_examples"]
-        if texts:
-            counts.append(f"{split} {texts} texts of {first[f'{split}_groups']} {results.groups}")
-    sizes = ", ".join(counts)
-    caption = (
-        "Spearman correlation of the contrastive scores with the humans at each κ of the grid; κ = "
-        f"0 is the main model alone. Selected: {how_selected(rows)}. The axis is linear up to κ = "
-        f"{_LEAST:g} and logarithmic beyond. Sizes: {sizes}."
+    caption = say(
+        "caption_path",
+        selected=how_selected(rows),
+        least=_LEAST,
+        row=first,
+        groups=results.groups,
+        hollow=any(point["constant"] for point in points),
     )
-    if any(point["constant"] for point in points):
-        caption += (
-            " Hollow: every dev text gets the same score; the correlation is undefined, and lies "
-            "at 0."
-        )
 
     def draw(axis: Axes, part: tuple[int, Mapping[str, Any]]) -> None:
         place, row = part
@@ -138,19 +130,20 @@ def heat_map_figure(
             low = float(finite.min())
             high = float(finite.max())
         norm = Normalize(low, high if high > low else low + 1e-6)
-        style.heat_map(
-            axis,
-            heat.values,
-            norm,
-            _COLORS,
-            three,
-            7.5,
-            origin="lower",
-        )
+        axis.imshow(heat.values, cmap=_COLORS, norm=norm, aspect="auto", origin="lower")
+        axis.tick_params(length=0)
+        place: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5}
+        for row, column in np.argwhere(np.isfinite(heat.values)).tolist():
+            value = heat.values[row, column]
+            color = mpl.colormaps[_COLORS](norm(value))[:3]
+            # light on dark cells: not in the page's own ink, which a dark page makes light, while
+            # cells keep their colors
+            dark = float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45
+            ink = "#fefefe" if dark else "#212121"
+            axis.text(column, row, three(value), color=ink, **place)
         # 2. marks
-        dash: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "color": MUTED}
         for row, column in heat.undefined:
-            axis.text(column, row, DASH, **dash)
+            axis.text(column, row, DASH, color=MUTED, **place)
         frame: dict[str, Any] = {"fill": False, "edgecolor": _FRAMED, "linewidth": 2}
         for row, column in heat.chosen:
             corner = (column - 0.47, row - 0.45)
