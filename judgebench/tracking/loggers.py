@@ -36,7 +36,7 @@ _NAMES = ("name", "run_name", "experiment_name")
 
 
 def check_loggers(settings: Any) -> list[MakeLogger]:
-    """What makes the loggers that the key `logger` names, each with settings that its class takes.
+    """Makers of the loggers that the key `logger` names, each with settings that its class takes.
 
     W&B's settings lie in `logger` itself, those of every other under its name, as `logger.csv`.
     Nothing is written yet.

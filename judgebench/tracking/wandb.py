@@ -162,7 +162,6 @@ class QuietWandbLogger:
 # --- tables -------------------------------------------------------------------------------------
 
 _PLACE = ("example_id", "group_id", "system_id", "split", "dimension")
-_CONDITION = ("attack", "defense", "human")
 _KEY = ["example_id", "dimension", *RANGE, LABELS, "attack", "defense"]
 # places are read, and wins scored from them
 _PAIR_KEY = [name for name in _KEY if not name.startswith("range_")]
@@ -183,23 +182,29 @@ def example_rows(
     keys = _PAIR_KEY if "rival_id" in scores else _KEY
     # 2. their scores, a column each
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for score in records(scores[scores["example_id"].isin(selected)]):
+    scores = scores[scores["example_id"].isin(selected)]
+    for score in records(scores):
         key = tuple(score.get(name) for name in keys)
-        new = {name: score[name] for name in _PLACE} | {"range": range_name(score)}
-        new |= {name: score[name] for name in _CONDITION}
+        new = {name: score[name] for name in _PLACE}
+        new["range"] = range_name(score)
+        for name in ("attack", "defense", "human"):
+            new[name] = score[name]
         row = rows.setdefault(key, new)
         column = f"{score['judge']} {score['decoding']}{setting_name(score)}"
         row[column] = score["score"]
         if score["status"] != "parsed":
             row[f"{column} status"] = score["status"]
     # 3. their answers and prompts
-    for reading in records(readings[readings["example_id"].isin(selected)]):
-        row = rows.get(tuple(reading.get(name) for name in keys), {})
+    readings = readings[readings["example_id"].isin(selected)]
+    for reading in records(readings):
+        key = tuple(reading.get(name) for name in keys)
+        row = rows.get(key, {})
         order = f", judged text {reading['order']}" if "order" in reading else ""
         answer = "answer"
         if reading["judge"] is not None:  # sampled, a judge and decoding each
             answer += f" of {reading['judge']} {reading['decoding']}"
-        row |= {f"{answer}{order}": reading["text"], f"prompt{order}": reading["prompt"]}
+        row[f"{answer}{order}"] = reading["text"]
+        row[f"prompt{order}"] = reading["prompt"]
     return list(rows.values())
 
 

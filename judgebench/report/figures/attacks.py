@@ -82,9 +82,23 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
             x = means["length"]
             y = means["mean_score"]
             band = (means["mean_score_low"], means["mean_score_high"])
-            style.line(axis, x, y, look, *band, linewidth=1.3, zorder=3)
+            style.line(
+                axis,
+                x,
+                y,
+                look,
+                *band,
+                linewidth=1.3,
+                zorder=3,
+            )
             for clean in y[x == 0]:
-                axis.axhline(clean, color=look.color, linestyle=_FLAT, linewidth=1.2, zorder=2)
+                axis.axhline(
+                    clean,
+                    color=look.color,
+                    linestyle=_FLAT,
+                    linewidth=1.2,
+                    zorder=2,
+                )
         axis.set_xticks(range(most + 1))
         axis.set_xlim(-0.2, most + 0.2)
         head = part.iloc[0]

@@ -151,17 +151,28 @@ class Chart:
     def _thing(self, mark: ChartMark, y: float, height: float) -> dict[str, Any]:
         """The place of a mark whose lane has its middle at y."""
         end = self.at(mark.value)
-        thing: dict[str, Any] = {"look": mark.look, "x": end, "y": y, "says": mark.says}
-        if mark.start is None:
-            if mark.low is not None and mark.high is not None:
-                thing |= {"low": self.at(mark.low), "high": self.at(mark.high)}
-            return thing | {"kind": "dot"}
-        start = self.at(mark.start)
-        width = round(end - start, 1)
-        thing |= {"x": start, "y": round(y - height / 2, 1), "width": width, "height": height}
-        if self.stacked and width >= _WRITTEN:
-            thing["text"] = self.form(mark.value - mark.start)
-        return thing | {"kind": "bar"}
+        thing: dict[str, Any] = {
+            "kind": "dot",
+            "look": mark.look,
+            "x": end,
+            "y": y,
+            "says": mark.says,
+        }
+        if mark.start is not None:
+            start = self.at(mark.start)
+            width = round(end - start, 1)
+            thing |= {
+                "kind": "bar",
+                "x": start,
+                "y": round(y - height / 2, 1),
+                "width": width,
+                "height": height,
+            }
+            if self.stacked and width >= _WRITTEN:
+                thing["text"] = self.form(mark.value - mark.start)
+        elif mark.low is not None and mark.high is not None:
+            thing |= {"low": self.at(mark.low), "high": self.at(mark.high)}
+        return thing
 
 
 def _dot(
@@ -173,7 +184,13 @@ def _dot(
         return None
     low, high = (bound if is_known(bound) else None for bound in bounds)
     says = f"{name}: {form(value)} {interval(low, high, ends or form)}".rstrip()
-    return ChartMark(look, value, low, high, says=says)  # type: ignore[arg-type]
+    return ChartMark(
+        look,
+        value,
+        low,
+        high,
+        says=says,
+    )  # type: ignore[arg-type]
 
 
 def _lines(
@@ -307,7 +324,15 @@ def repairs_chart(results: Results, dimension: str) -> Chart:
         before, after = (two(calibrated[0][name]) for name in ("before", "after"))
         note += f" Calibration: error {before} → {after} points."
     height = _height(130, lines)
-    return Chart("What each repair buys", lines, {}, signed_two, note, rule=0.0, line_height=height)
+    return Chart(
+        "What each repair buys",
+        lines,
+        {},
+        signed_two,
+        note,
+        rule=0.0,
+        line_height=height,
+    )
 
 
 def scores_chart(results: Results, dimension: str) -> Chart:
@@ -378,7 +403,15 @@ def errors_chart(results: Results, dimension: str) -> Chart:
     if not 1 < len(lines) <= 2 * _MOST_LINES:
         lines = []
     note = "Mean of judge less humans in points, uncalibrated; above 0 the judge is too lenient."
-    return Chart("Mean error", lines, {}, signed_two, note, rule=0.0, line_height=20)
+    return Chart(
+        "Mean error",
+        lines,
+        {},
+        signed_two,
+        note,
+        rule=0.0,
+        line_height=20,
+    )
 
 
 def attacks_chart(results: Results, dimension: str) -> Chart:
@@ -418,11 +451,20 @@ def ranking_chart(rows: Sequence[Row]) -> Chart:
     key = "spearman_others" if others else "spearman"
     lines = []
     for row in rows:
-        name = row["run"] if len(row["run"]) <= _WIDE else f"{row['run'][: _WIDE - 1]}…"
+        name = row["run"]
         look = 0 if "spearman" in row else 3
-        lines.append((name, [_dot(look, row["run"], row, key, two, short)]))
+        dot = _dot(look, name, row, key, two, short)
+        if len(name) > _WIDE:
+            name = f"{name[: _WIDE - 1]}…"
+        lines.append((name, [dot]))
     note = "Spearman with the humans, with its 95 % interval, of the setting that each run takes."
-    return Chart("Agreement with the humans", _lines(lines), {}, two, note)
+    return Chart(
+        "Agreement with the humans",
+        _lines(lines),
+        {},
+        two,
+        note,
+    )
 
 
 _SECTIONS = {

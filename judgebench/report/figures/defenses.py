@@ -81,7 +81,13 @@ def candidates_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
             axis.annotate(f" {two(threshold)} ", (threshold, 1.0), **place)
         ends = f"{standard['range_min']:g} to {standard['range_max']:g}"
         judge = f"score by {shorten(str(standard['judge']), 30)}, range {ends}"
-        style.label(axis, note=f"n = {scores.size}", x=judge, y="candidates", pad=14)
+        style.label(
+            axis,
+            note=f"n = {scores.size}",
+            x=judge,
+            y="candidates",
+            pad=14,
+        )
 
     caption = _caption("candidates", results, standard, scored=scores.size)
     texts = [f"low set, {standard['low_count']}", "neither", f"high set, {standard['high_count']}"]
@@ -105,9 +111,22 @@ def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
     def draw(axis: Axes, _: None) -> None:
         for side, points in sides.items():
             how: dict[str, Any] = {"color": STANDARDS[side]}
-            axis.scatter(*points.T, s=26, marker=_MARKERS[side], alpha=0.65, linewidth=0, **how)
+            axis.scatter(
+                *points.T,
+                s=26,
+                marker=_MARKERS[side],
+                alpha=0.65,
+                linewidth=0,
+                **how,
+            )
             how |= {"edgecolor": "white", "linewidth": 1.2}
-            axis.scatter(*points.mean(axis=0), s=150, marker="X", zorder=3, **how)
+            axis.scatter(
+                *points.mean(axis=0),
+                s=150,
+                marker="X",
+                zorder=3,
+                **how,
+            )
         first = f"first principal component, {percent(shares[0])} of the variance"
         style.label(axis, x=first, y=f"second, {percent(shares[1])}", grid="both")
 
@@ -136,9 +155,28 @@ def separability_figure(results: Results, standard: Mapping[str, Any]) -> Figure
     color = STANDARDS["high"]
 
     def draw(axis: Axes, _: None) -> None:
-        axis.fill_between(layers, 0, chance, color="#e9e9e9", linewidth=0)
-        axis.plot(layers, chance, color=MUTED, linestyle="--", linewidth=1.2)
-        axis.plot(layers, values, "o-", color=color, linewidth=1.4, markersize=4)
+        axis.fill_between(
+            layers,
+            0,
+            chance,
+            color="#e9e9e9",
+            linewidth=0,
+        )
+        axis.plot(
+            layers,
+            chance,
+            color=MUTED,
+            linestyle="--",
+            linewidth=1.2,
+        )
+        axis.plot(
+            layers,
+            values,
+            "o-",
+            color=color,
+            linewidth=1.4,
+            markersize=4,
+        )
         axis.plot([layer], [steered], markersize=10, **style.ring(INK, 1.4))
         axis.set_xlim(0.4, values.size + 0.6)
         axis.set_ylim(0, 1.12 * float(np.nanmax([values, chance])))
@@ -183,12 +221,26 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
             alpha = part["alpha"] / scale
             mean = part["mean"]
             band = (part["low"], part["high"])
-            style.line(axis, alpha, mean, look, *band, linewidth=1.4, zorder=3)
+            style.line(
+                axis,
+                alpha,
+                mean,
+                look,
+                *band,
+                linewidth=1.4,
+                zorder=3,
+            )
             target = part["target"].iloc[0]
             axis.axhline(target, color=look.color, linestyle="--", linewidth=1.1)
             chosen = part["chosen"].astype(bool)
             ring = style.ring(look.color, 1.6)
-            axis.plot(alpha[chosen], mean[chosen], markersize=11, zorder=4, **ring)
+            axis.plot(
+                alpha[chosen],
+                mean[chosen],
+                markersize=11,
+                zorder=4,
+                **ring,
+            )
         # within the score range, which intervals of few texts leave
         bottom, top = axis.get_ylim()
         axis.set_ylim(max(bottom, low - margin), min(top, high + margin))
@@ -243,15 +295,34 @@ def detector_figure(results: Results) -> Figure | None:
         curve = detector["curve"]
         training = detector["training"]
         test = detector["test"]
-        axis.axhline(0.5, zorder=1, color=HUMANS, linestyle=_DOTTED, linewidth=1.2)
+        axis.axhline(
+            0.5,
+            zorder=1,
+            color=HUMANS,
+            linestyle=_DOTTED,
+            linewidth=1.2,
+        )
         # above the highest threshold nothing is claimed: precision is taken as 1 there, as in the
         # literature
         whole = ([*curve["recall"], 0.0], [*curve["precision"], 1.0])
         axis.plot(*whole, color=_CURVE, linewidth=1.4, zorder=2)
         chosen = (training["recall"], training["precision"])
-        axis.plot(*chosen, "o", color=_CHOSEN, markersize=6, zorder=4)
+        axis.plot(
+            *chosen,
+            "o",
+            color=_CHOSEN,
+            markersize=6,
+            zorder=4,
+        )
         if test["precision"] is not None and test["recall"] is not None:
-            axis.plot(test["recall"], test["precision"], "D", color=_TESTED, markersize=5, zorder=3)
+            axis.plot(
+                test["recall"],
+                test["precision"],
+                "D",
+                color=_TESTED,
+                markersize=5,
+                zorder=3,
+            )
         lines = [
             f"best F1 {training['f1']:.3f}",
             f"precision {training['precision']:.3f}, recall {training['recall']:.3f}",
@@ -262,11 +333,25 @@ def detector_figure(results: Results) -> Figure | None:
             share = percent(test["false_positive_rate"])
             lines.append(f"test, clean texts warned of: {share}")
         place: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "bbox": box}
-        axis.text(0.03, 0.04, "\n".join(lines), fontsize=8, color=INK, linespacing=1.35, **place)
+        axis.text(
+            0.03,
+            0.04,
+            "\n".join(lines),
+            fontsize=8,
+            color=INK,
+            linespacing=1.35,
+            **place,
+        )
         axis.set_xlim(-0.03, 1.03)
         axis.set_ylim(0, 1.05)
         size = f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts"
-        style.label(axis, shorten(str(detector["defense"]), 40), x=size, y="precision", grid="both")
+        style.label(
+            axis,
+            shorten(str(detector["defense"]), 40),
+            x=size,
+            y="precision",
+            grid="both",
+        )
         axis.tick_params(colors=MUTED, labelcolor=INK)
 
     legend = [

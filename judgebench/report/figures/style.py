@@ -234,7 +234,7 @@ def label(
 
 
 def handle(look: Any) -> Any:
-    """What stands for a look in a legend: a `Mark`, the color of bars, or an artist."""
+    """An entry of a legend for a look: a `Mark`, the color of bars, or an artist."""
     if isinstance(look, Mark):
         how: dict[str, Any] = {"marker": look.marker, "linestyle": look.line, "markersize": 5.5}
         return Line2D([], [], color=look.color, **how)

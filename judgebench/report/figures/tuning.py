@@ -74,11 +74,26 @@ def _path_panel(axis: Axes, row: Mapping[str, Any], splits: Sequence[str], most:
             color = COLORS["dev"]
             face = "white" if hollow else color
             x, y = zip(*known, strict=True)
-            axis.plot(x, y, "o", color=color, markerfacecolor=face, markersize=3.5, zorder=3)
+            axis.plot(
+                x,
+                y,
+                "o",
+                color=color,
+                markerfacecolor=face,
+                markersize=3.5,
+                zorder=3,
+            )
     for split in COLORS:
         value = number(row[split])
         if value is not None:
-            axis.plot([row["kappa"]], [value], "o", color=_CHOSEN, zorder=4, **_RING)
+            axis.plot(
+                [row["kappa"]],
+                [value],
+                "o",
+                color=_CHOSEN,
+                zorder=4,
+                **_RING,
+            )
     axis.set_xscale("symlog", linthresh=_LEAST, linscale=0.4)
     axis.set_xlim(0, most)
     powers = [10.0**power for power in range(-3, 6)]
@@ -130,7 +145,13 @@ def heat_map_figure(
             low = float(finite.min())
             high = float(finite.max())
         norm = Normalize(low, high if high > low else low + 1e-6)
-        axis.imshow(heat.values, cmap=_COLORS, norm=norm, aspect="auto", origin="lower")
+        axis.imshow(
+            heat.values,
+            cmap=_COLORS,
+            norm=norm,
+            aspect="auto",
+            origin="lower",
+        )
         axis.tick_params(length=0)
         place: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5}
         for row, column in np.argwhere(np.isfinite(heat.values)).tolist():
@@ -140,10 +161,22 @@ def heat_map_figure(
             # cells keep their colors
             dark = float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45
             ink = "#fefefe" if dark else "#212121"
-            axis.text(column, row, three(value), color=ink, **place)
+            axis.text(
+                column,
+                row,
+                three(value),
+                color=ink,
+                **place,
+            )
         # 2. marks
         for row, column in heat.undefined:
-            axis.text(column, row, DASH, color=MUTED, **place)
+            axis.text(
+                column,
+                row,
+                DASH,
+                color=MUTED,
+                **place,
+            )
         frame: dict[str, Any] = {"fill": False, "edgecolor": _FRAMED, "linewidth": 2}
         for row, column in heat.chosen:
             corner = (column - 0.47, row - 0.45)

@@ -582,8 +582,13 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
 
     def add(key: str, row: pd.Series, **columns: str) -> dict[str, Any]:
         """A line with some columns of a row under the names that the table has."""
-        line = {"dataset": row["dataset"], "judge_key": row["judge_key"], "key": key}
-        line |= {"judge": row["label"], "attack": row["attack"]}
+        line = {
+            "dataset": row["dataset"],
+            "judge_key": row["judge_key"],
+            "judge": row["label"],
+            "attack": row["attack"],
+            "key": key,
+        }
         for name, column in columns.items():
             line |= {f"{name}{end}": row.get(f"{column}{end}") for end in _ENDS}
         lines.append(line)
