@@ -27,7 +27,7 @@ from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import flags
 from judgebench.report.views.systems import SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
-from judgebench.results.results import NO_DEFENSE, Results
+from judgebench.results.results import Results
 from judgebench.tuning.tuners import PER_RANGE
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ PAGE = (
                 "Differences between judges and decodings, range by range",
                 (correlations.COMPARISONS,),
             ),
-            Fold("Tuning of lambda and t", (TUNING, "path_", "grid_")),
+            Fold("Tuning of lambda and t", (TUNING, "path_")),
         ),
     ),
     PageSection(
@@ -132,7 +132,7 @@ PAGE = (
             advised.SHIFT.tables,
             advised.ATTACKED.tables,
             Fold("Attacks on every judge and decoding", (attacks.ATTACKS,)),
-            Fold("Defenses side by side", (defenses.DEFENSES, "front_")),
+            Fold("Defenses side by side", (defenses.DEFENSES,)),
             Fold("Which judge or decoding is easier to fool", (attacks.GAPS,)),
             Fold("Learned phrases, word by word", (phrase_blocks, "suffix_")),
             Fold(
@@ -217,7 +217,7 @@ def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
 def draw_all(results: Results) -> dict[str, Figure]:
     """Every figure that this run's data can fill and its key `figures` asks for, by name:
     `range_variance`, `scores_<dimension>`, `logprobs_<dimension>`; of tuned decodings
-    `path_<dimension>_<decoding>` and `grid_...`; of learned phrases `suffix_<attack>_<dimension>`;
+    `path_<dimension>_<decoding>`; of learned phrases `suffix_<attack>_<dimension>`;
     of defenses those of `defense_figures`; of texts compared `ranking_<dimension>`.
     """
     figures: dict[str, Figure | None] = {}
@@ -235,20 +235,18 @@ def draw_all(results: Results) -> dict[str, Figure]:
             figures[f"logprobs_{name}"] = logprob_figure(results, dimension)
     for block in tuning_blocks(results.tuning):
         from judgebench.report.figures.style import file_name
-        from judgebench.report.figures.tuning import grid_figure, path_figure
+        from judgebench.report.figures.tuning import path_figure
 
         dimension, decoding = (str(block[0][name]) for name in ("dimension", "decoding"))
-        # it has the path and grid of the decoding from which it is made
+        # it has the path of the decoding from which it is made
         if not decoding.endswith(PER_RANGE):
-            name = f"{file_name(dimension)}_{file_name(decoding)}"
-            figures[f"path_{name}"] = path_figure(results, block)
-            figures[f"grid_{name}"] = grid_figure(block, results.groups)
+            name = f"path_{file_name(dimension)}_{file_name(decoding)}"
+            figures[name] = path_figure(results, block)
     if results.suffix:
         from judgebench.report.figures.attacks import phrase_figures
 
         figures |= phrase_figures(results)
-    defended = any(record["defense"] != NO_DEFENSE for record in results.metrics)
-    if results.standards or results.detectors or defended:
+    if results.standards or results.detectors:
         from judgebench.report.figures.defenses import defense_figures
 
         figures |= defense_figures(results)

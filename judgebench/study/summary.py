@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from hydra.utils import instantiate
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -41,7 +40,7 @@ from judgebench.runtime.secrets import mask_secrets
 from judgebench.runtime.terminal import print_safely
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.study.storage import pareto_front
-from judgebench.tracking.wandb import log_sweep
+from judgebench.tracking.loggers import check_loggers, log_sweep
 from judgebench.types import LABELS, RANGE, ScoreRange
 
 _MOST_VALUES = 12
@@ -321,7 +320,7 @@ def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure |
             axis.plot(*map(list, line), **dotted)
 
     # 3. the words around them
-    legend = [(style.point(_TRIED, "o", 5), "a trial")]
+    legend = [(style.Mark(_TRIED, "o"), "a trial")]
     legend.append(
         (Line2D([], [], color=_BEST, marker="o", linewidth=1.2, markersize=6), "on the front")
     )
@@ -580,14 +579,16 @@ def finish_sweep(
         if (front := front_figure(trials, directions)) is not None:
             figures["front"] = front
         save_figures(figures, folder / "figures")
-        if config.get("logger") is not None:
+        if config.get("logger"):
             names = [
                 key for key in config if key != "hydra" and not OmegaConf.is_missing(config, key)
             ]
-            whole: dict[str, Any] = plain(OmegaConf.create({key: config[key] for key in names}))
-            group = whole["logger"].get("group") or group
-            whole["logger"] |= {"name": f"{group} summary", "group": group, "save_dir": str(folder)}
-            log_sweep(instantiate(whole["logger"]), mask_secrets(whole), summary, figures)
+            whole = OmegaConf.create({key: config[key] for key in names})
+            whole.run_dir = str(folder)  # where loggers write
+            if "group" in whole.logger:
+                group = whole.logger.group or group
+                whole.logger.update({"name": f"{group} summary", "group": group})
+            log_sweep(check_loggers(whole.logger), mask_secrets(plain(whole)), summary, figures)
     except (OSError, UserError) as error:
         print_safely(
             f"judgebench: the summary of the sweep in {folder} is not whole: {error}", error=True
