@@ -289,12 +289,12 @@ class SweepSummary(Callback):
         from judgebench.study.storage import STUDY
         from judgebench.study.summary import finish_sweep, jobs_as_trials
 
-        study: dict[str, Any] = {"trials": [], "directions": []}
+        study: dict[str, Any] = {"trials": []}
         if not _is_study(config.hydra):
             study["trials"] = jobs_as_trials(jobs)
         elif (folder / STUDY).is_file():
             study = json.loads((folder / STUDY).read_text(encoding="utf-8"))
-        finish_sweep(config, folder, study["trials"], study["directions"], group_name(config.hydra))
+        finish_sweep(config, folder, study, group_name(config.hydra))
 
 
 class TaskSummary(SweepSummary):

@@ -188,7 +188,7 @@ class _Loop:
         point = queue.space.shown(trial.params)
         self.width = max(self.width, len(point))
         line = [f"trial {number:>{len(str(len(queue.tasks)))}}", f"{point:<{self.width}}"]
-        best = storage.best_trials(trials, queue.study.directions)
+        best = storage.best_trials(queue.study)
         if not ours:
             line = [line[0], point, "another worker has taken it over"]
         elif trial.state != TrialState.COMPLETE:
