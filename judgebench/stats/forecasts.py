@@ -32,8 +32,6 @@ import scipy  # its parts come when they are first used
 
 from judgebench.decoding.rules import (
     Contrastive,
-    Decoding,
-    Ranged,
     candidate_distribution,
     expected_value,
     has_answer,
@@ -287,31 +285,6 @@ def ranked_scores(forecast: np.ndarray, shares: np.ndarray, categories: np.ndarr
     judge = forecast.cumsum(axis=1)[:, :-1]  # [N, borders]
     human = shares.cumsum(axis=1)[:, :-1]
     return ((judge - human) ** 2 + human * (1 - human)) @ width
-
-
-def forecast_losses(
-    decoding: Decoding, readings: Sequence[Ranged], ratings: np.ndarray
-) -> np.ndarray:
-    """[N] the ranked probability scores of what a decoding gives, mean over the raters, as shares
-    of the scale: of its distribution over the candidates, or of its score with all the mass, which
-    is its distance from the rating. Ratings [N, R] on the scale of the first range, NaN where there
-    is none; one in each text.
-
-    Example:
-        >>> from judgebench.decoding import Expectation, Greedy
-        >>> text = Ranged(np.log([[1e-12, 0.6, 0.4]]), None, np.array([1.0, 2.0, 3.0]))
-        >>> forecast_losses(Expectation(), [text], np.array([[3.0]])).round(6).tolist()  # (0 + .6 ** 2) / 2
-        [0.18]
-        >>> forecast_losses(Greedy(), [text], np.array([[3.0]])).tolist()  # 2 instead of 3, of a scale of length 2
-        [0.5]
-    """
-    values = readings[0].values
-    shares = decoding.distribution(readings)
-    if shares is None:
-        distance = np.abs(decoding.scores_across(readings)[:, None] - ratings)
-        return np.asarray(np.nanmean(distance, axis=1) / np.ptp(values))
-    shares[~shares.any(axis=1), 0] = 1.0  # who says nothing scores the lowest
-    return ranked_scores(shares, rater_shares(ratings, values), values)
 
 
 def log_scores(forecast: np.ndarray, shares: np.ndarray) -> np.ndarray:
