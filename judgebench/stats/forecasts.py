@@ -61,9 +61,7 @@ FIGURES = (
     "rps_base",
     "rps_skill",
     "log_score",
-    "log_base",
     "ece",
-    "ece_categories",
     "confidence",
     "confirmed",
     "overconfidence",
@@ -72,7 +70,7 @@ FIGURES = (
 
 _BINS = 10  # of forecasts over [0, 1], in the calibration error
 _ROUNDING = 1e-9
-_MASS = ("mass", "mass_low", "mass_high", "mass_lowest", "below", "answers")
+_MASS = ("mass", "mass_low", "mass_high", "answers")
 
 
 def forecast_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
@@ -218,9 +216,7 @@ def forecast_record(
         # above 0 where the judge knows something of the texts
         "rps_skill": 1 - divided(rps, rps_base),
         "log_score": clusters.mean(log_scores(forecast, shares)),
-        "log_base": clusters.mean(log_scores(base, shares)),
         "ece": calibration_error(top, agreed, clusters),  # of the likeliest category alone
-        "ece_categories": calibration_error(forecast, shares, clusters),
         "confidence": confidence,
         "confirmed": confirmed,
         "overconfidence": confidence - confirmed,
@@ -230,13 +226,8 @@ def forecast_record(
         reason = "No baseline and no intervals: there is one group, and both take at least two."
         if not used.any():
             reason = "No forecast: no text has both probabilities and a rating."
-    # the share of texts in which a rater's category had less than FLOOR
-    floored = ((shares > 0) & (forecast < FLOOR)).any(axis=1)
     record: dict[str, Any] = {"texts": len(forecast), "groups": clusters.count}
-    record |= clusters.record(figures)
-    record["floored"] = float(floored.mean()) if used.any() else None
-    record["reason"] = reason
-    return record
+    return record | clusters.record(figures) | {"reason": reason}
 
 
 def category_shares(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
@@ -341,12 +332,11 @@ def calibration_error(forecast: np.ndarray, observed: np.ndarray, clusters: Clus
 
 def mass_record(logprobs: np.ndarray, clusters: Clusters) -> dict[str, Any]:
     """The probability that lies on candidate scores at all, from log-probabilities [N, K] over the
-    full vocabulary: its mean over texts with interval, the lowest, the share of texts below
-    `ANSWERS`, and if the mean reaches it (the judge answers); None without texts."""
+    full vocabulary: its mean over texts with interval, and if the mean reaches `ANSWERS` (the judge
+    answers); None without texts."""
     mass = np.minimum(np.exp(scipy.special.logsumexp(logprobs, axis=1)), 1.0)
     record: dict[str, Any] = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
     if len(mass):
-        record |= {"mass_lowest": float(mass.min()), "below": float((mass < ANSWERS).mean())}
         record["answers"] = bool(mass.mean() >= ANSWERS)
     return record
 

@@ -169,8 +169,8 @@ class Watched(Candidates):
 
     seen: dict = field(default_factory=dict)
 
-    def choose(self, rows, scores, extra=None):
-        choice = super().choose(rows, scores, extra)
+    def choose(self, rows, scores):
+        choice = super().choose(rows, scores)
         self.seen[rows.tobytes()] = choice.taken, scores[~rows]
         return choice
 
@@ -240,10 +240,7 @@ def test_a_defended_text_is_decoded_by_what_clean_texts_of_other_folds_taught():
     # learned once more for the choice they are the scores of the run
     (cell,) = (cell for cell in scores.cells if (cell.defense, cell.decoding) == ("cautious", "contrastive"))
     among = Candidates(np.zeros((10, 1)), {0: defended}, clean.human, clean.groups)
-    assert (among.taught(np.ones(10, dtype=bool), 3, 0)[0][:, 0] == scores.part(cell)["score"]).all()
-
-
-# Ranked probability scores
+    assert (among.taught(np.ones(10, dtype=bool), 3, 0)[:, 0] == scores.part(cell)["score"]).all()
 
 
 # What is left out
