@@ -150,6 +150,7 @@ def test_a_sweep_that_cannot_be_is_refused_before_it_begins(judgebench, tiny_pai
     assert code == 2
     (line,) = [line for line in err.splitlines() if line.startswith("judgebench: ")]
     assert sentence in line
+    assert "-m" in given or len(err.splitlines()) == 1
     assert list(Path().iterdir()) == []
 
 

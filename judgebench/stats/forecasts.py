@@ -37,7 +37,7 @@ from judgebench.decoding.rules import (
     has_answer,
 )
 from judgebench.stats.clusters import Clusters, divided, unknown
-from judgebench.stats.scores import JudgeScores, cross_fitted, on_scale
+from judgebench.stats.scores import JudgeScores, cross_fitted, on_scale, with_flag
 from judgebench.types import LABELS, RANGE
 
 PAIR = "pair"
@@ -346,18 +346,9 @@ def with_silent(
 ) -> list[Mapping[str, Any]]:
     """Metrics with the flag `NOT_ANSWERING` where forecasts say so of the judge; those of attacked
     texts as they were."""
+    silent = [record for record in forecasts if record.get("answers") is False]
     names = ("split", "dimension", *RANGE, LABELS, "attack", "defense", "judge")
-
-    def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(record.get(name) for name in names)
-
-    silent = {place(record) for record in forecasts if record.get("answers") is False}
-    flagged = []
-    for record in metrics:
-        if place(record) in silent:
-            record = {**record, "flags": [*record["flags"], NOT_ANSWERING]}
-        flagged.append(record)
-    return flagged
+    return with_flag(NOT_ANSWERING, metrics, silent, names)
 
 
 # --- 3. intervals of single texts ---------------------------------------------------------------

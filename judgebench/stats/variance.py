@@ -34,7 +34,9 @@ import pandas as pd
 
 from judgebench.stats.clusters import (
     Clusters,
+    Estimate,
     divided,
+    keys_of,
     resampled_and_left_out,
     unknown,
     with_agreement_interval,
@@ -199,11 +201,11 @@ def _bounded(name: str, values: np.ndarray, clusters: Clusters) -> dict[str, flo
         return record
     turned = rest[0] > 0.5
     interval = with_agreement_interval(name, 1 - rest if turned else rest)
-    low = interval[f"{name}_low"]
-    high = interval[f"{name}_high"]
-    if low is None or high is None:
+    estimate = Estimate.of(interval, name)
+    if estimate is None or estimate.low is None or estimate.high is None:
         return record
-    low = max(low, 0.0)
+    low = max(estimate.low, 0.0)
+    high = estimate.high
     if turned:
         low, high = 1 - high, 1 - low
     return record | {f"{name}_low": low, f"{name}_high": high}
@@ -399,8 +401,7 @@ def _study(scores: CrossedScores, has_unit: bool = True) -> dict[str, Any]:
     if reason is not None:
         return record
     record["spread"] = float(np.sqrt(total)) if has_unit else None
-    for end in ("", "_low", "_high"):
-        record[f"texts_share{end}"] = components[0][f"share{end}"]
+    record |= keys_of("texts_share", Estimate.of(components[0], "share"))
     for facet in facets:
         for name, value in facet_share(scores, facet).items():
             record[f"{facet}_{name}"] = value

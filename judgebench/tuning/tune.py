@@ -41,7 +41,7 @@ import numpy as np
 from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.runtime.errors import UserError
-from judgebench.stats.scores import CLEAN, shown_split
+from judgebench.stats.scores import CLEAN, shown_split, with_flag
 from judgebench.tuning.tuners import (
     PER_RANGE,
     Cell,
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 """One record of tuning.json."""
+
+_SPLITS = (DEV, TEST)
 
 EDGE = "edge"
 """The flag of a metric record whose lambda and t lie at an end of what was looked at."""
@@ -80,18 +82,9 @@ class Tuned:
         """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at
         an edge."""
         # by its setting too: an answer in words is written under the configured one
-        names = ("dimension", *RANGE, LABELS, "decoding", "lambda", "temperature")
-        at_edge = {
-            tuple(record.get(name) for name in names) for record in self.records if record["edge"]
-        }
-        edges = (
-            row["judge"] == "pair" and tuple(row.get(name) for name in names) in at_edge
-            for row in records
-        )
-        return [
-            {**row, "flags": [*row["flags"], EDGE]} if edge else row
-            for row, edge in zip(records, edges, strict=True)
-        ]
+        names = ("judge", "dimension", *RANGE, LABELS, "decoding", "lambda", "temperature")
+        at_edge = [{**record, "judge": "pair"} for record in self.records if record["edge"]]
+        return with_flag(EDGE, records, at_edge, names)
 
 
 def check_tuning(
@@ -158,15 +151,12 @@ def tune(
         for dimension in dict.fromkeys(dimension for dimension, _ in parts):
             ranges = [cell for cell in measured if cell.cell[0] == dimension]
             for suffix, settings in tuner.choose(ranges).items():
+                chosen = list(zip(ranges, settings, strict=True))
                 means = None
                 if isinstance(tuner, Shared) and not suffix:
-                    points = [
-                        cell.at(setting) for cell, setting in zip(ranges, settings, strict=True)
-                    ]
-                    means = {
-                        split: _mean([point[split] for point in points]) for split in (DEV, TEST)
-                    }
-                for cell, setting in zip(ranges, settings, strict=True):
+                    points = [cell.at(setting) for cell, setting in chosen]
+                    means = {split: _mean([point[split] for point in points]) for split in _SPLITS}
+                for cell, setting in chosen:
                     tuned = replace(
                         decoding, lambda_=setting.lambda_, temperature=setting.temperature
                     )
@@ -290,7 +280,7 @@ def _record(measured: MeasuredCell, setting: Setting) -> dict[str, Any]:
         "dimension": dimension,
     }
     record |= score_range.columns | measured.at(setting)
-    for split in (DEV, TEST):
+    for split in _SPLITS:
         rows = measured.readings.get(split, ())
         record |= {f"{split}_examples": len(rows)}
         record |= {f"{split}_groups": len({reading.prompt.example.group_id for reading in rows})}
