@@ -268,15 +268,14 @@ def write_study(
         if trial.state == TrialState.WAITING:
             continue
         attributes = trial.user_attrs
-        began = trial.datetime_start
-        ended = trial.datetime_complete
+        duration = trial.duration
         records[trial.number] = {
             "number": trial.number,
             "state": trial.state.name.lower(),
             "params": trial.params,
             "values": trial.values
             and [value if math.isfinite(value) else None for value in trial.values],
-            "seconds": round((ended - began).total_seconds(), 3) if began and ended else None,
+            "seconds": None if duration is None else round(duration.total_seconds(), 3),
             **{key: attributes[key] for key in shown if key in attributes},
             "attributes": {key: value for key, value in attributes.items() if key not in hidden},
         }
