@@ -80,6 +80,8 @@ DROPPED = {
     "as well",
     "judgebench.decoding.Plausible": "take judgebench.decoding.Expectation, which agrees with "
     "people as well",
+    "tune.metric=rps": "take tune.metric=error",
+    "calibrate.metric=rps": "take calibrate.metric=error",
     "tune.metric=stability": "take tune.metric=spearman",
     "calibrate.metric=stability": "take calibrate.metric=spearman",
     "dry_run=measure": (

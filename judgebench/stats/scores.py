@@ -91,6 +91,27 @@ def cell_record(records: Iterable[Mapping[str, Any]], cell: Cell, **keys: Any) -
     return first_record((record for record in records if Cell.of(record) == cell), keys)
 
 
+def with_flag(
+    flag: str,
+    records: Iterable[Mapping[str, Any]],
+    named: Iterable[Mapping[str, Any]],
+    names: Sequence[str],
+) -> list[Mapping[str, Any]]:
+    """Records with a flag more where one of those that are `named` has the same values of `names`;
+    the others as they were."""
+
+    def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(record.get(name) for name in names)
+
+    places = set(map(place, named))
+    flagged = []
+    for record in records:
+        if place(record) in places:
+            record = {**record, "flags": [*record["flags"], flag]}
+        flagged.append(record)
+    return flagged
+
+
 COLUMNS = (*CELL, "example_id", "group_id", "system_id", "score", "status", "human")
 """Of a table of scores."""
 
