@@ -338,8 +338,6 @@ _PROVIDERS = {"chat": OpenAIBatches, "anthropic": AnthropicBatches}
 class _Given:
     """Stands for a client, of whom one answer is known."""
 
-    stopped: ClassVar[bool] = False
-
     def __init__(self, answer: Answer):
         self._answer = answer
 
@@ -552,7 +550,7 @@ class BatchedPass:
         answer = answer_of(outcome.payload, numbered=False)
         request = self._pass.expected(prompt, outcome.key)[0]
         self._bill.settle(self._account, 0.0, request.estimate, answer.usage)
-        return await self._pass.taken(prompt, outcome.key, _Given(answer), {"batch": note.id})
+        return await self._pass.taken(prompt, outcome.key, _Given(answer), batch=note.id)
 
     async def _submit(self, keys: Sequence[str]) -> None:
         """Sends requests in as many batches as they need, when there is money for all of them."""
