@@ -31,6 +31,9 @@ DROPPED = {
     "hydra.sweeper.retry_failed": "take hydra.sweeper.retry=true",
     "judge.engine=vllm": f"take judge.engine=prefix or judge.engine=plain; or {_SERVE}",
     "judge.engine_options": f"they were vLLM's; {_SERVE}",
+    "judge.explicit=sglang": (
+        f"take judge.explicit=null, which says how far lists determine the scores; or {_SERVE}"
+    ),
     "pairwise.prior=0": "strengths may be infinite without a prior; take pairwise.prior=0.001 or "
     "more, 1 is usual",
     "pairwise.ties": "a tie is half a win for each, so leave it out",

@@ -36,7 +36,6 @@ from judgebench.judges.served.protocol import (
     Answer,
     BrokenAnswer,
     Request,
-    address_of,
     answer_of,
 )
 from judgebench.judges.served.settings import Account, ApiSpec, Bill, is_loopback
@@ -405,7 +404,7 @@ class Client:
 
     async def _post(self, request: Request, server: Server) -> object:
         """The JSON that the server answers; `_Failure` where it might answer another time."""
-        address = address_of(request.path, server.url)
+        address = f"{server.url.rstrip('/')}{request.path}"
         body = json.dumps(request.body)
         limit = request.max_bytes
         content = await self._exchange("POST", address, body.encode(), limit, server)

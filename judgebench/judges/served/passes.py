@@ -264,9 +264,7 @@ class ApiPass(Pass):
         is read."""
         sent = self.sent_prompt(prompt)
         first = request(self.spec, sent, 0, listed=more.get("listed"))
-        body = dict(first.body)
-        for name in ("prompt", "input_ids"):
-            body.pop(name, None)
+        body = {name: value for name, value in first.body.items() if name != "prompt"}
         place = {"url": self.spec.urls[0], "to": first.path}
         identity = {**place, "body": body, "explicit": self.spec.explicit, **more}
         return reading_key({"api": identity}, np.array(sent.tokens or (), np.int32))
@@ -390,7 +388,7 @@ class ListedPass(ApiPass):
         if lacking and spec.explicit != "llama_cpp":
             raise UserError(
                 f"judge.explicit: {spec.where} does not list the tokens that it was asked for "
-                f"({len(lacking)} of {len(named)} lack), so it is not a {spec.explicit} that can; "
+                f"({len(lacking)} of {len(named)} lack), so it is not a vLLM that can; "
                 "take judge.explicit=null."
             )
         # 3. a longer list, if candidates may stand behind its end

@@ -1,5 +1,5 @@
-"""Requests to a server and its answers, in the OpenAI protocol's two forms, SGLang's, Anthropic's
-and Gemini's own."""
+"""Requests to a server and its answers, in the OpenAI protocol's two forms, Anthropic's and Gemini's
+own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Any, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 from pydantic import (
@@ -36,7 +35,6 @@ _LISTED_BYTES = 256
 """Bytes of an answer without its tokens, of a token, and of a token in a list: name, bytes, number,
 probability."""
 _NUMBERED = "token_id:"
-_GENERATE = "/generate"
 _UNLIKE = "the answer is not what the protocol has"
 
 
@@ -86,8 +84,7 @@ class Request:
     """One request.
 
     Attributes:
-        path: its address, relative to the server's base; SGLang's own is the first server's, which
-            keys are made of.
+        path: its address, relative to the server's base.
         estimate: tokens of the prompt, estimated where the server counts them, and of the longest
             answer.
         listed: tokens of each list in the answer.
@@ -143,15 +140,6 @@ def request(
         body |= {"logprobs": wanted, "top_logprobs": listed}
         if spec.protocol == "anthropic":
             body["seed"] = None  # it takes none
-    elif wanted and spec.explicit == "sglang":
-        path = address_of(_GENERATE, spec.urls[0])
-        body = {
-            "input_ids": list(prompt.tokens or ()),
-            "sampling_params": {"temperature": temperature, "max_new_tokens": max_tokens},
-            "return_logprob": True,
-            "top_logprobs_num": listed,
-            "token_ids_logprob": list(tokens),
-        }
     else:
         body |= {"prompt": list(prompt.tokens or ()), "logprobs": listed}
         if wanted and spec.explicit == "vllm":
@@ -161,23 +149,13 @@ def request(
     if spec.explicit == "llama_cpp" and not spec.framed:
         body["cache_prompt"] = True
     count = prompt.count + (_FRAME if spec.framed else 0)
-    named = len(tokens) if spec.explicit == "sglang" else 0
     estimate = Usage(count, 0, max_tokens)
-    return Request(path, _set(body) | dict(spec.extra_body), estimate, (listed or 0) + named)
+    return Request(path, _set(body) | dict(spec.extra_body), estimate, listed or 0)
 
 
 def _set(body: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a request that have a value."""
     return {name: value for name, value in body.items() if value is not None}
-
-
-def address_of(path: str, url: str) -> str:
-    """The address of a request with this path, at a server with this base."""
-    if not path.endswith(_GENERATE):
-        return f"{url.rstrip('/')}{path}"
-    parts = urlsplit(url)  # SGLang's own, beside the base of the OpenAI protocol
-    root = parts.path.rstrip("/").removesuffix("/v1")
-    return urlunsplit((parts.scheme, parts.netloc, f"{root}{_GENERATE}", "", ""))
 
 
 @dataclass(frozen=True)
@@ -232,19 +210,16 @@ class _Entry(BaseModel):
 
 
 class _Place(_Entry):
-    """A token of the answer, with the list at its place: of the likeliest, and of those that were
-    asked for."""
+    """A token of the answer, with the list at its place."""
 
     top_logprobs: list[_Entry]
-    asked: list[_Entry] = []
 
     def listing(self, numbered: bool) -> Listing:
         logprobs: dict[Hashable, float] = {}
         for entry in self.top_logprobs:  # two tokens with one text count together
             name = entry.name(numbered)
             logprobs[name] = float(np.logaddexp(logprobs.get(name, -math.inf), entry.logprob))
-        for entry in (*self.asked, self):
-            logprobs.setdefault(entry.name(numbered), entry.logprob)
+        logprobs.setdefault(self.name(numbered), self.logprob)
         total = math.fsum(map(math.exp, logprobs.values()))
         if total > _LARGEST_SUM:
             raise BrokenAnswer(
@@ -259,21 +234,14 @@ class _Lists(BaseModel):
 
 
 def _in_places(lists: Any) -> Any:
-    """The lists of completions, of Gemini or of SGLang as those of chat and of llama.cpp are:
-    `content`, a place for each of the answer's tokens."""
+    """The lists of completions or of Gemini as those of chat and of llama.cpp are: `content`, a
+    place for each of the answer's tokens."""
     match lists:
         case {"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": [*listed]}:
             chosen = _entries(zip(tokens, logprobs, strict=True))
             likeliest = [_entries((tops or {}).items()) for tops in listed]
         case {"chosenCandidates": chosen, "topCandidates": listed}:
             likeliest = [tops["candidates"] for tops in listed]
-        case {"output_token_logprobs": rows, "output_token_ids_logprobs": [*asked]}:
-            tops = lists.get("output_top_logprobs") or [None] * len(rows)
-            likeliest = [_numbered_entries(listed or ()) for listed in tops]
-            chosen = [
-                {**entry, "asked": _numbered_entries(named)}
-                for entry, named in zip(_numbered_entries(rows), asked, strict=True)
-            ]
         case _:
             return lists
     pairs = zip(chosen, likeliest, strict=True)
@@ -282,10 +250,6 @@ def _in_places(lists: Any) -> Any:
 
 def _entries(pairs: Iterable[tuple[Any, Any]]) -> list[dict[str, Any]]:
     return [{"token": token, "logprob": logprob} for token, logprob in pairs]
-
-
-def _numbered_entries(rows: Iterable[tuple[Any, Any, Any]]) -> list[dict[str, Any]]:
-    return [{"token": "", "id": number, "logprob": logprob} for logprob, number, _ in rows]
 
 
 class _Part(BaseModel):
@@ -371,19 +335,17 @@ class _Answer(BaseModel):
     choices: Annotated[list[_Choice], Field(min_length=1)] = _named(
         "choices", "candidates", default=...
     )
-    usage: _Usage | None = _named("usage", "usageMetadata", "meta_info")
+    usage: _Usage | None = _named("usage", "usageMetadata")
     model: Any = _named("model", "modelVersion")
     system_fingerprint: Any = None
 
 
 def _with_choice(payload: Any) -> Any:
-    """An answer of Anthropic's or SGLang's, or one of Gemini's without a text, with a choice as
-    OpenAI's have it; any other as it is."""
+    """An answer of Anthropic's, or one of Gemini's without a text, with a choice as OpenAI's have
+    it; any other as it is."""
     match payload:
         case {"type": "message", "content": [*parts]}:
             choice = {"message": {"parts": parts}}
-        case {"meta_info": lists, "text": text}:
-            choice = {"text": text, "logprobs": lists}
         case {"candidates": [{"content": _}, *_]}:
             return payload
         case {"usageMetadata": _} | {"candidates": _}:

@@ -275,7 +275,7 @@ _NO_TOKENIZER = (
     "tokenizer, as {role}.tokenizer=owner/name or a folder; or take judge.protocol=chat."
 )
 _NO_NUMBERS = (
-    "{role}.explicit: {explicit} takes tokens by their numbers, so it needs "
+    "{role}.explicit: vllm takes tokens by their numbers, so it needs "
     "judge.protocol=completions and judge.tokenizer; or take judge.explicit=null."
 )
 _NO_LISTS = (
@@ -309,7 +309,7 @@ class ApiSpec(JudgeSettings):
     batch: Annotated[str, OneOf(("submit", "wait"))] | None = None
     retry_refused: bool = False
     scores_from: Annotated[str, OneOf(("logprobs", "samples", "text"))] = "logprobs"
-    explicit: Annotated[str, OneOf(("vllm", "sglang", "llama_cpp"))] | None = None
+    explicit: Annotated[str, OneOf(("vllm", "llama_cpp"))] | None = None
     top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
     follow_above: Annotated[float, Ge(0), Le(1)] = 0.001
     # whose share has a standard error of at most 0.016
@@ -367,7 +367,6 @@ class ApiSpec(JudgeSettings):
         url = self.url
         batch = self.batch
         gemini = self.protocol == "gemini"
-        numbers = self.explicit in ("vllm", "sglang")
         variable = self.key_variable
         one = self.framed and self.explicit is None and isinstance(url, str)
         # no sentence repeats an address: a key may stand in it by mistake
@@ -381,7 +380,7 @@ class ApiSpec(JudgeSettings):
             _TWICE: good and len({each.rstrip("/") for each in self.urls}) < len(parts),
             _AUTO: self.concurrency == "auto",
             _NO_TOKENIZER: not self.framed and self.tokenizer is None,
-            _NO_NUMBERS: numbers and self.framed,
+            _NO_NUMBERS: self.explicit == "vllm" and self.framed,
             _NO_LISTS: self.protocol == "anthropic" and self.scores_from == "logprobs",
             _NO_WAY: self.explicit and self.protocol in ("anthropic", "gemini"),
             _NO_BATCHES: batch and gemini,
