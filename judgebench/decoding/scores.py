@@ -126,7 +126,7 @@ def aligned(ranges: Sequence[Sequence[Reading]]) -> list[list[Reading]]:
 
 
 def _text_key(reading: Reading) -> tuple[str, ...]:
-    """What identifies a reading within a range."""
+    """Names that identify a reading within a range."""
     condition = reading.prompt.condition
     example = reading.prompt.example
     return example.example_id, condition.attack, condition.defense, condition.order

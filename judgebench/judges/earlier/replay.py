@@ -60,7 +60,7 @@ class AnswerFields:
             )
 
     def name(self, row: FileRow) -> tuple[str, ...]:
-        """What a row calls its example: its name, or its group and system; empty for neither."""
+        """The example of a row: its name, or its group and system; empty for neither."""
         for columns in ([self.example_id], [self.group_id, self.system_id]):
             if all(column is not None and row.has(column) for column in columns):
                 return tuple(row.identifier(str(column)) for column in columns)
@@ -333,13 +333,17 @@ def in_order(
     any and there are as many of both; else None."""
     names = list({prompt.example.example_id for prompt in prompts})
     field = fields.example_id
-    named = not all(map(_LINE.fullmatch, names)) or any(map(fields.name, rows))
-    answered = all(row.has(fields.text) for row in rows)
-    if field is None or named or not answered or len(names) != len(rows):
+    if field is None or len(names) != len(rows):
+        return None
+    if not all(map(_LINE.fullmatch, names)) or any(map(fields.name, rows)):
+        return None
+    if not all(row.has(fields.text) for row in rows):
         return None
     names.sort(key=lambda name: int(name.removeprefix("line-")))
-    pairs = zip(rows, names, strict=True)
-    return [replace(row, values={**row.values, field: name}) for row, name in pairs]
+    numbered = []
+    for row, name in zip(rows, names, strict=True):
+        numbered.append(replace(row, values={**row.values, field: name}))
+    return numbered
 
 
 def check_answers(rows: Sequence[FileRow], fields: AnswerFields) -> None:

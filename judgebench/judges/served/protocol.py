@@ -39,7 +39,7 @@ _UNLIKE = "the answer is not what the protocol has"
 
 
 class Provider(NamedTuple):
-    """What differs between protocols.
+    """A protocol, in all that others do otherwise.
 
     Attributes:
         path: of a request for an answer, relative to the server's base.

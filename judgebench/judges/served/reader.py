@@ -284,21 +284,28 @@ def _fact(prompt: Prompt, answers: Sequence[ModelReading], free: bool) -> dict[s
     first = records[0]
     fact: dict[str, Any] = dict.fromkeys(("lower", "upper", "texts", "failed"))
     fact |= {name: first.get(name) for name in ("unlisted", "bounded", "undecided")}
-    fact |= {"prompt": prompt, "seconds": sum(answer.seconds for answer in answers)}
+    fact["prompt"] = prompt
+    fact["seconds"] = sum(answer.seconds for answer in answers)
     fact["as"] = [(record["model"], record["fingerprint"]) for record in records]
     # 1. of a list
     if answers[0].logprobs is not None:
         value, lower, upper = unstacked(answers[0])
-        bounds = {"lower": lower.tolist(), "upper": upper.tolist()}
-        return fact | bounds | {"value": value, "thoughts": first.get("text", "")}
+        fact["value"] = value
+        fact["lower"] = lower.tolist()
+        fact["upper"] = upper.tolist()
+        fact["thoughts"] = first.get("text", "")
+        return fact
     # 2. of answers
     texts = [record["text"] for record in records]
     scores = [candidate_of(prompt, text) for text in texts]
     failed = 0 if free else scores.count(None)
     counts = [scores.count(value) for value in prompt.condition.range.values]
     with np.errstate(divide="ignore"):
-        value = np.log(np.array(counts) / len(answers))
-    return fact | {"value": value, "thoughts": "", "texts": texts, "failed": failed}
+        fact["value"] = np.log(np.array(counts) / len(answers))
+    fact["texts"] = texts
+    fact["failed"] = failed
+    fact["thoughts"] = ""
+    return fact
 
 
 def candidate_of(prompt: Prompt, answer: str) -> float | None:
