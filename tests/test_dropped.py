@@ -15,6 +15,7 @@ ASKED = [
     (["tune=crossfit", "tune.metric=stability"], "tune.metric=stability: is dropped; take tune.metric=spearman"),
     (["+decoding.mine={_target_: judgebench.decoding.Plausible}"], "judgebench.decoding.Plausible: is dropped; take"),
     (["tune=crossfit", "tune.metric=rps"], "tune.metric=rps: is dropped; take tune.metric=error"),
+    (["judge=vllm", "judge.explicit=sglang"], "judge.explicit=sglang: is dropped; take judge.explicit=null"),
     (["dry_run=measure"], "dry_run=measure: is dropped; take dry_run=true"),
     (["tune=exact"], "tune=exact: is dropped; take tune=dev"),
     (["tune=dev", "tune._target_=judgebench.tuning.Exact"], "judgebench.tuning.Exact: is dropped; take tune=dev"),

@@ -32,6 +32,9 @@ DROPPED = {
     "judge.engine=vllm": f"take judge.engine=prefix or judge.engine=plain; or {_SERVE}",
     "judge.engine_options": f"they were vLLM's; {_SERVE}",
     "data.path=URL": "copy the files to a folder of this machine, or mount theirs there",
+    "judge.explicit=sglang": (
+        f"take judge.explicit=null, which says how far lists determine the scores; or {_SERVE}"
+    ),
     "pairwise.prior=0": "strengths may be infinite without a prior; take pairwise.prior=0.001 or "
     "more, 1 is usual",
     "pairwise.ties": "a tie is half a win for each, so leave it out",
