@@ -15,6 +15,7 @@ ASKED = [
     (["tune=crossfit", "tune.metric=stability"], "tune.metric=stability: is dropped; take tune.metric=spearman"),
     (["+decoding.mine={_target_: judgebench.decoding.Plausible}"], "judgebench.decoding.Plausible: is dropped; take"),
     (["dry_run=measure"], "dry_run=measure: is dropped; take dry_run=true"),
+    (["trainer=tensor_parallel"], "trainer=tensor_parallel: is dropped; take trainer=fsdp"),
     (["tune=exact"], "tune=exact: is dropped; take tune=dev"),
     (["tune=dev", "tune._target_=judgebench.tuning.Exact"], "judgebench.tuning.Exact: is dropped; take tune=dev"),
     (["+sweeps=cd_lambda_t", "hydra.sweeper.heartbeat=1"], "hydra.sweeper.heartbeat: is dropped; after a kill"),
