@@ -40,7 +40,8 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
 
 def states_of(output: Any) -> torch.Tensor:
     """[batch, tokens, hidden] what a layer yields."""
-    return output[0] if isinstance(output, tuple) else output  # type: ignore[no-any-return]
+    states: torch.Tensor = output[0] if isinstance(output, tuple) else output
+    return states
 
 
 def current(states: torch.Tensor) -> tuple[Any, Any]:

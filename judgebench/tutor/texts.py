@@ -141,10 +141,11 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> np.ndarray:
     module.configure_model()
     module.to(tutor.runner.device).on_predict_start()
     # 2. its states, batch by batch
-    states = {}
+    states: dict[str, Any] = {}
     with torch.inference_mode():
         for batch in plan(prompts, tutor.spec.token_budget):
-            states.update({each.key: each.logprobs for each in module.predict_step(batch, 0)})
+            readings = module.predict_step(batch, 0)
+            states |= {reading.key: reading.logprobs for reading in readings}
     return np.stack([states[pass_.keys(prompt)[0]] for prompt in prompts])
 
 
@@ -335,13 +336,13 @@ def measure_strengths(
             own = [scores.get((sign * alpha, i), np.nan) for i in range(len(contexts))]
             empty = sum(not text.text for text in written[sign * alpha])
             tried.append(_strength(side, alpha, np.array(own), empty, target))
-        scored = [strength for strength in tried if strength.mean is not None]
-        if not scored:
+        distances = {s: (abs(s.mean - target), s.alpha) for s in tried if s.mean is not None}
+        if not distances:
             raise UserError(
                 f"tutor.strengths: the judge gave no {side} text a score; choose others, or "
                 "another judge."
             )
-        best = min(scored, key=lambda strength: (abs(strength.mean - target), strength.alpha))
+        best = min(distances, key=distances.__getitem__)
         strengths += [replace(strength, chosen=strength is best) for strength in tried]
     return strengths
 
@@ -350,12 +351,18 @@ def _strength(side: str, alpha: float, scores: np.ndarray, empty: int, target: f
     """The statistics of scores [contexts], NaN where there is none."""
     numbers = scores[~np.isnan(scores)]
     n = len(numbers)
-    mean = float(numbers.mean()) if n else None
-    if mean is None or n < 2:
-        return Strength(side, alpha, n, empty, mean, None, None, None, target)
-    variance = float(numbers.var(ddof=1))
-    half = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
-    return Strength(side, alpha, n, empty, mean, variance, mean - half, mean + half, target)
+    mean = None
+    variance = None
+    low = None
+    high = None
+    if n:
+        mean = float(numbers.mean())
+    if mean is not None and n > 1:
+        variance = float(numbers.var(ddof=1))
+        half = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
+        low = mean - half
+        high = mean + half
+    return Strength(side, alpha, n, empty, mean, variance, low, high, target)
 
 
 def selected_strength(strengths: Sequence[Strength], side: str) -> float:

@@ -17,9 +17,9 @@ from transformers import PreTrainedTokenizerBase
 
 from judgebench.decoding.rules import Greedy, checked_logits
 from judgebench.judges import PassRunner
-from judgebench.judges.engine.generate import Chooser, Held
+from judgebench.judges.engine.generate import Chooser, PerAnswer
 from judgebench.judges.local.batches import Batch, Groups
-from judgebench.judges.local.passes import AnswerPass, ModelView
+from judgebench.judges.local.passes import GenerationPass, ModelView
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
 from judgebench.readings.reading import reading_key
@@ -137,7 +137,7 @@ class Written:
 
 
 @dataclass
-class WritePass(AnswerPass):
+class WritePass(GenerationPass):
     """Texts of one tutor, each different one written once; see `judges.local.passes.Pass`.
 
     Args:
@@ -205,7 +205,7 @@ class WritePass(AnswerPass):
     ) -> list[list[int]]:
         texts = [self._text_of[id(prompt)] for prompt in prompts]
         engine = self.engines[0]
-        sides: list[Held] = []
+        sides: list[PerAnswer] = []
         steer = None
         if self.standard is not None and any(text.alpha for text in texts):
             alphas = torch.tensor([text.alpha for text in texts])

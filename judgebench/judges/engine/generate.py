@@ -10,14 +10,14 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-class Held(Protocol):
-    """Something of each answer under way: `keep` goes on with the answers at these ascending
+class PerAnswer(Protocol):
+    """Anything that there is one of for each answer under way: `keep` goes on with the answers at these ascending
     indices only."""
 
     def keep(self, which: Tensor) -> None: ...
 
 
-class Continuations(Held, Protocol):
+class Continuations(PerAnswer, Protocol):
     """Free answers of a model, one for each prompt; `logits`: for each exit [prompts, vocabulary]
     float32, of the next token; `step` goes on by one token each, [prompts] int64."""
 
@@ -45,7 +45,7 @@ def generate(
     stops: Collection[int],
     max_new_tokens: int,
     assistant: Continuations | None = None,
-    others: Sequence[Held] = (),
+    others: Sequence[PerAnswer] = (),
     check: Callable[[Tensor, Tensor | None], None] = lambda ours, theirs: None,
 ) -> list[list[int]]:
     """The tokens of each answer, without the one that ends it.
@@ -54,7 +54,7 @@ def generate(
         main: the main model's answers; where it has two exits, the second is the assistant's.
         stops: tokens that end an answer.
         assistant: the assistant's answers, where it reads for itself.
-        others: what else is held of each answer.
+        others: what else there is of each answer.
         check: sees the logits of both before each choice.
     """
     models = [main] if assistant is None else [main, assistant]
@@ -83,8 +83,8 @@ def generate(
             keep = torch.tensor(going)
             live = [live[place] for place in going]
             tokens = tokens[keep.to(tokens.device)]
-            for held in (*models, *others):
-                held.keep(keep)
+            for each in (*models, *others):
+                each.keep(keep)
         # 4. the models read the new tokens
         for model in models:
             model.step(tokens)

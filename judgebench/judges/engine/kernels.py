@@ -321,10 +321,15 @@ def attend_varlen(
     tokens_first = [x[0].transpose(0, 1) for x in (query, key, value)]  # [tokens, heads, dim]
     if dim % 8:
         tokens_first = [F.pad(x, (0, -dim % 8)) for x in tokens_first]
+    q, k, v = tokens_first
     out, lse = varlen_attn(
-        *tokens_first,
-        *ends,
-        *longest,
+        q,
+        k,
+        v,
+        ends[0],
+        ends[1],
+        longest[0],
+        longest[1],
         return_aux=AuxRequest(lse=True),
         scale=scale,
         window_size=(-1, 0) if causal else (-1, -1),
@@ -577,7 +582,7 @@ class Hardware:
         if dtype not in HALF:
             return None
         if self.elsewhere is not None:
-            return self.elsewhere("kernels", dtype, dim)  # type: ignore[no-any-return]
+            return self.elsewhere("kernels", dtype, dim)
         if kind == "cpu":
             return None
         if dim is None:

@@ -130,7 +130,12 @@ class Head:
             for exit_ in self.exits:
                 module = self.decoder if exit_ is None else self._layers[exit_ - 1]
                 hooks.callback(module.register_forward_hook(partial(keep, exit_)).remove)
-            yield lambda: [seen[e] if e is None else self._norm(seen[e]) for e in self.exits]
+
+            def captured() -> list[Tensor]:
+                # the decoder's own states are normed already
+                return [seen[e] if e is None else self._norm(seen[e]) for e in self.exits]
+
+            yield captured
 
     def logits(self, states: Tensor) -> Tensor:
         """[rows, hidden] -> [rows, vocabulary] float32."""
@@ -247,18 +252,20 @@ class PlainEngine:
         root: np.ndarray | None = None,
         following: object | None = None,
     ) -> list[Tensor]:
-        per_exit: list[list[Tensor]] = [[] for _ in self.head.exits]
-        for ids in chain.from_iterable(groups):
-            # of each exit and branch log-probabilities of the branch's children, [1, children]
-            columns: list[list[Tensor]] = [[] for _ in self.head.exits]
-            for prefix, children in zip(trie.prefixes, trie.children, strict=True):
-                exits, _ = self.forward([*ids.tolist(), *prefix])
-                tokens = torch.tensor(children, device=self.head.weight.device)
-                for of_exit, states in zip(columns, exits, strict=True):
-                    of_exit.append(self.head.logprobs(states[-1:], tokens).cpu())
-            for rows, of_exit in zip(per_exit, columns, strict=True):
-                rows.append(torch.cat(of_exit, dim=1))
-        return [trie.logprobs(torch.cat(rows)) for rows in per_exit]
+        rows = [self._children(ids.tolist(), trie) for ids in chain.from_iterable(groups)]
+        return [trie.logprobs(torch.cat(of_exit)) for of_exit in zip(*rows, strict=True)]
+
+    def _children(self, prompt: list[int], trie: CandidateTrie) -> list[Tensor]:
+        """Of each exit the log-probabilities of all branches' children, [1, children]."""
+        columns: list[list[Tensor]] = [[] for _ in self.head.exits]
+        for prefix, children in zip(trie.prefixes, trie.children, strict=True):
+            # 1. the prompt with one branch behind it: states [tokens, hidden] of each exit
+            exits, _ = self.forward([*prompt, *prefix])
+            tokens = torch.tensor(children, device=self.head.weight.device)
+            # 2. log-probabilities of the branch's children, [1, children]
+            for of_exit, states in zip(columns, exits, strict=True):
+                of_exit.append(self.head.logprobs(states[-1:], tokens).cpu())
+        return [torch.cat(of_exit, dim=1) for of_exit in columns]
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PlainAnswers:
         return PlainAnswers(self, list(chain.from_iterable(groups)))

@@ -294,7 +294,8 @@ def check_packing(engine: PrefixEngine) -> float:
     rubric = tokens(20)
     first = tokens(9)
     second = tokens(5)
-    articles = ((first, (3, 6)), (second, (4,)), ([], (2, 3)))
+    none: list[int] = []
+    articles = ((first, (3, 6)), (second, (4,)), (none, (2, 3)))
     groups = [
         [np.array(rubric + article + tokens(tail)) for tail in tails] for article, tails in articles
     ]

@@ -108,8 +108,8 @@ class LocalPass(Pass):
         """For each prompt of a batch and each of its keys what `reading` makes a reading of."""
         raise NotImplementedError
 
-    def reading(self, key: str, logprobs: np.ndarray, seconds: float) -> ModelReading:
-        return ModelReading(key, logprobs, None, seconds)
+    def reading(self, key: str, result: Any, seconds: float) -> ModelReading:
+        return ModelReading(key, result, None, seconds)
 
     def elsewhere(self) -> Self:
         """The same pass for another process, without prompts: they come batch by batch, each after
@@ -158,7 +158,7 @@ class ScorePass(LocalPass):
         return batch.token_ids, self.tries[first.condition.range], self.roots[first.alike]
 
 
-class AnswerPass(LocalPass):
+class GenerationPass(LocalPass):
     """Answers in words, which stored readings hold as text and, where `with_tokens`, as tokens."""
 
     tokenizer: PreTrainedTokenizerBase
@@ -182,14 +182,14 @@ class AnswerPass(LocalPass):
 
         return generate(main, chooser, self.stops(), self.max_new_tokens, check=check, **sides)
 
-    def reading(self, key: str, tokens: list[int], seconds: float) -> ModelReading:
-        text = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
-        ids = np.array(tokens, np.int32) if self.with_tokens else None
+    def reading(self, key: str, result: Any, seconds: float) -> ModelReading:
+        text = str(self.tokenizer.decode(result, skip_special_tokens=True))
+        ids = np.array(result, np.int32) if self.with_tokens else None
         return ModelReading(key, None, text, seconds, ids)
 
 
 @dataclass
-class GeneratePass(AnswerPass):
+class GeneratePass(GenerationPass):
     """Free answers of one model, or of one less `minus`, which may read `nulls` instead (condition
     -> the prompt about nothing). `chooser` is the decoding that picks each token; its `repr` is
     part of the key. `thoughts` end at a closing think tag too, and their tokens are kept."""
@@ -224,8 +224,10 @@ class GeneratePass(AnswerPass):
         return [reading_key(identity, prompt.token_ids)]
 
     def stops(self) -> set[int]:
-        end = self.tokenizer.get_vocab().get(END_OF_THINK) if self.thoughts else None
-        return super().stops() | ({end} - {None})
+        stops = super().stops()
+        if self.thoughts and (end := self.tokenizer.get_vocab().get(END_OF_THINK)) is not None:
+            stops.add(end)
+        return stops
 
     def results(self, batch: Batch) -> Sequence[Sequence[Any]]:
         prompts = batch.prompts

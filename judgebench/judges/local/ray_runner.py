@@ -110,8 +110,8 @@ class RayTrainers:
         return trainer
 
     def _ask(self, *question: Any) -> Any:
-        """What a method of `Hardware` gives in a task with the resources of an actor, by its name
-        and arguments."""
+        """The result of a method of `Hardware`, by its name and arguments, in a task with the
+        resources of an actor."""
         if question not in self._told:
             with _ray(self.settings) as (ray, _, needs, device):
                 task = ray.remote(**needs)(_answer).remote(device, *question)
