@@ -162,9 +162,9 @@ def lay_out(model: PreTrainedModel) -> None:
     # the innermost first: a gated block is one whose linear layers are laid out already
     for parent in reversed(list(decoder.modules())):
         for name, child in list(parent.named_children()):
-            if _is_linear(child) and uses[child.weight.data_ptr()] == 1:  # type: ignore[operator]
-                laid_out[child] = LaidOutLinear(child)  # type: ignore[arg-type]
-                child.weight = None  # type: ignore[assignment]  # two copies of a model may not fit
+            if _is_linear(child) and uses[child.weight.data_ptr()] == 1:
+                laid_out[child] = LaidOutLinear(child)
+                child.weight = None  # two copies of a model may not fit
             replacement = laid_out.get(child) or _fused(child)
             if replacement is not None:
                 setattr(parent, name, replacement)
