@@ -122,13 +122,14 @@ class Cache:
         """[prompts] position of each prompt's first own token."""
         return np.repeat(np.add(self.shared, self.root_length), self.counts)
 
-    def keep(self, live: list[int]) -> None:
-        """Goes on with the prompts at these ascending indices."""
+    def keep(self, which: Tensor) -> None:
+        """Goes on with the prompts at these ascending indices, on the host."""
+        live = which.tolist()
         groups = np.repeat(np.arange(len(self.counts)), self.counts)
         self.counts = np.bincount(groups[live], minlength=len(self.counts)).tolist()
         self.lengths = [self.lengths[i] for i in live]
         for layer, (keys, values) in self.tails.items():
-            which = torch.tensor(live, device=keys.device)
+            which = which.to(keys.device)  # once: all layers are on one device
             self.tails[layer] = (keys[which], values[which])
 
     def place(self, layer: int, tokens: Tensor, key: Tensor, value: Tensor) -> KeysValues:

@@ -269,7 +269,7 @@ class PackedAnswers:
         ]
 
     def keep(self, which: Tensor) -> None:
-        self._cache.keep(which.tolist())
+        self._cache.keep(which)
         which = which.to(self.logits[0].device)
         self.logits = [logits[which] for logits in self.logits]
 
