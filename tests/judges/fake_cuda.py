@@ -207,7 +207,7 @@ def fake_gpu(counting: bool = True) -> Iterator[tuple[FakeCuda, Counted]]:
     caches = (kernels.varlen_fits, layers.compiled)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
-        patch.setattr(kernels, "_runs", lambda *_: True)
+        patch.setattr(kernels, "_agrees", lambda *_: True)
         patch.setattr(layers, "compiles", lambda device: device.type == "cuda")
         patch.setattr(torch, "compile", lambda function, dynamic: function)
         patch.setattr(kernels, "_here", kernels.Hardware(torch.device("cuda")))

@@ -101,12 +101,12 @@ def test_float32_is_float32_where_tf32_is_forced(monkeypatch):
         torch.set_float32_matmul_precision(before)
 
 
-def test_a_kernel_that_does_not_run_is_not_used(monkeypatch):
+def test_a_kernel_that_is_wrong_is_not_used(monkeypatch):
     """Each kernel is tried before it is trusted."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _=None: (9, 0))
-    for runs, fits in ((lambda *_: True, True), (lambda *_: False, False), (_raises, False)):
+    for agrees, fits in ((lambda *_: True, True), (lambda *_: False, False), (_raises, False)):
         kernels.varlen_fits.cache_clear()
-        monkeypatch.setattr(kernels, "_runs", runs)
+        monkeypatch.setattr(kernels, "_agrees", agrees)
         assert kernels.varlen_fits(GPU, torch.bfloat16, 128) is fits
         assert not kernels.varlen_fits(GPU, torch.bfloat16, 512)
         assert not kernels.varlen_fits(GPU, torch.float32, 128)
@@ -116,6 +116,20 @@ def test_a_kernel_that_does_not_run_is_not_used(monkeypatch):
 
 def _raises(*_):
     raise RuntimeError("FlashAttention only supports Ampere GPUs or newer.")
+
+
+@pytest.mark.parametrize("dim", [64, 100])
+def test_the_trial_of_a_kernel_knows_right_from_wrong(monkeypatch, dim):
+    from tests.judges.test_engine import varlen
+
+    monkeypatch.setattr(kernels, "varlen_attn", varlen)
+    assert kernels._agrees(CPU, torch.bfloat16, dim)
+
+    def upper_left(*given, window_size, **options):  # aligns causal attention at the other end
+        return varlen(*given, window_size=(-1, -1), **options)
+
+    monkeypatch.setattr(kernels, "varlen_attn", upper_left)
+    assert not kernels._agrees(CPU, torch.bfloat16, dim)
 
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")

@@ -44,6 +44,10 @@ CHUNK_BYTES = 256 * 2**20
 _NOWHERE = 2**40
 """Position of padding among keys, which no query sees."""
 
+_CLOSE = {torch.bfloat16: 2e-2, torch.float16: 3e-3}
+"""Largest difference of a kernel's result from attention in float64, on values of standard
+deviation 1."""
+
 
 @dataclass(frozen=True)
 class AttentionOptions:
@@ -341,16 +345,15 @@ def attend_varlen(
 
 @lru_cache(maxsize=64)
 def varlen_fits(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    """True where PyTorch has variable-length attention for this device; whether it is right, the
-    check of each model shows (`check_packing`). It wants half precision, compute capability 8.0 and
-    at most 256 features a head."""
-    half = dtype in (torch.bfloat16, torch.float16)
-    if device.type != "cuda" or varlen_attn is None or not half or dim > 256:
+    """True where PyTorch has variable-length attention for this device, and it is right on a few
+    random stretches. It wants half precision, compute capability 8.0 and at most 256 features a
+    head."""
+    if device.type != "cuda" or varlen_attn is None or dtype not in _CLOSE or dim > 256:
         return False
     if torch.cuda.get_device_capability(device) < (8, 0):
         return False
     try:
-        return _runs(device, dtype, dim)
+        return _agrees(device, dtype, dim)
     except torch.OutOfMemoryError:  # which says nothing of the kernel
         raise
     # of kernels that are not there, or not so
@@ -359,14 +362,46 @@ def varlen_fits(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
 
 
 @torch.inference_mode()
-def _runs(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    """Tries the kernel on two stretches, one of them without keys."""
-    segments = Segments.of([3, 1], [5, 0])
-    query = torch.ones(1, 4, 4, dim, dtype=dtype, device=device)
-    keys = torch.ones(1, 2, 5, dim, dtype=dtype, device=device)
-    ends = segments.ends.to(device)
-    out, lse = attend_varlen(query, keys, keys, ends, segments.longest, False, dim**-0.5)
-    return out.shape == query.shape and lse.shape == query.shape[:-1]
+def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
+    """Compares the kernel with attention in float64: stretches without keys or queries, of one
+    query, half used."""
+    cases: tuple[tuple[list[int], list[int], bool, list[int] | None], ...] = (
+        ([3, 130, 1, 7], [9, 200, 0, 7], False, None),
+        ([3, 130, 1, 7], [9, 200, 0, 7], True, None),
+        ([1, 0, 1], [5, 60, 90], False, None),
+        ([1, 1, 1], [64, 64, 64], True, [3, 64, 17]),
+        ([4, 4], [64, 64], True, [9, 50]),
+    )
+    for queries, keys, causal, used in cases:
+        draw = torch.Generator().manual_seed(0)
+        segments = Segments.of(queries, keys, causal)
+        query = torch.randn(1, 4, sum(queries), dim, generator=draw).to(dtype)
+        key = torch.randn(1, 2, sum(keys), dim, generator=draw).to(dtype)
+        value = torch.randn(1, 2, sum(keys), dim, generator=draw).to(dtype)
+        # 1. by the kernel, on the device
+        out, lse = attend_varlen(
+            query.to(device),
+            key.to(device),
+            value.to(device),
+            segments.ends.to(device),
+            segments.longest,
+            causal,
+            dim**-0.5,
+            None if used is None else torch.tensor(used, dtype=torch.int32, device=device),
+        )
+        # 2. written out, stretch by stretch, where queries see keys
+        firsts = zip(segments.query_ends, segments.key_ends, strict=True)
+        for count, (q, k), seen in zip(queries, firsts, used or keys, strict=False):
+            if not count or not seen:
+                continue
+            rows = slice(q, q + count)
+            parts = (query[:, :, rows], key[:, :, k : k + seen], value[:, :, k : k + seen])
+            true, true_lse = attend_plain(*(part.double() for part in parts), dim**-0.5, causal)
+            gap = (out[:, :, rows].cpu().double() - true).abs().max()
+            lse_gap = (lse[:, :, rows].cpu().double() - true_lse).abs().max()
+            if not max(gap, lse_gap) <= _CLOSE[dtype]:
+                return False
+    return True
 
 
 def _looped(

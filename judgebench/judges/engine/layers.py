@@ -294,8 +294,7 @@ def in_half_on_gpu(tensor: Tensor) -> bool:
 @lru_cache(maxsize=8)
 def compiles(device: torch.device) -> bool:
     """True where this machine can compile for a device: it is tried once on a few numbers, with all
-    that regions do: a norm, a rotation, and a result written into a part of something. Whether the
-    result is right, the check of each model shows (`check_packing`)."""
+    that regions do: a norm, a rotation, and a result written into a part of something."""
     if device.type != "cuda":
         return False
 
@@ -307,8 +306,10 @@ def compiles(device: torch.device) -> bool:
     try:
         with torch.inference_mode():
             states = torch.arange(512, device=device, dtype=torch.bfloat16).view(1, 8, 64) / 64
-            out = torch.zeros(1, 9, 64, device=device)
-            torch.compile(trial, dynamic=True)(out[:, 1:], states)
-            return bool(out.isfinite().all())
+            ours = torch.zeros(1, 9, 64, device=device)
+            theirs = torch.zeros(1, 9, 64, device=device)
+            torch.compile(trial, dynamic=True)(ours[:, 1:], states)
+            trial(theirs[:, 1:], states)
+            return bool(torch.allclose(ours, theirs, atol=2e-2, rtol=2e-2))
     except Exception:  # of any kind: a compiler may not be there, or not for this device
         return False
