@@ -395,8 +395,14 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
             if not count or not seen:
                 continue
             rows = slice(q, q + count)
-            parts = (query[:, :, rows], key[:, :, k : k + seen], value[:, :, k : k + seen])
-            true, true_lse = attend_plain(*(part.double() for part in parts), dim**-0.5, causal)
+            own = slice(k, k + seen)
+            true, true_lse = attend_plain(
+                query[:, :, rows].double(),
+                key[:, :, own].double(),
+                value[:, :, own].double(),
+                dim**-0.5,
+                causal,
+            )
             gap = (out[:, :, rows].cpu().double() - true).abs().max()
             lse_gap = (lse[:, :, rows].cpu().double() - true_lse).abs().max()
             if not max(gap, lse_gap) <= _CLOSE[dtype]:
