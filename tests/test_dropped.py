@@ -17,6 +17,7 @@ ASKED = [
     (["tune=crossfit", "tune.metric=rps"], "tune.metric=rps: is dropped; take tune.metric=error"),
     (["judge=vllm", "judge.explicit=sglang"], "judge.explicit=sglang: is dropped; take judge.explicit=null"),
     (["dry_run=measure"], "dry_run=measure: is dropped; take dry_run=true"),
+    (["trainer=tensor_parallel"], "trainer=tensor_parallel: is dropped; take trainer=fsdp"),
     (["tune=exact"], "tune=exact: is dropped; take tune=dev"),
     (["tune=dev", "tune._target_=judgebench.tuning.Exact"], "judgebench.tuning.Exact: is dropped; take tune=dev"),
     (["+sweeps=cd_lambda_t", "hydra.sweeper.heartbeat=1"], "hydra.sweeper.heartbeat: is dropped; after a kill"),

@@ -91,6 +91,7 @@ DROPPED = {
         "take dry_run=true, which says how many tokens are computed; while a run reads, its bar "
         "says what is left"
     ),
+    "trainer=tensor_parallel": "take trainer=fsdp, which splits any number of heads",
     "tune=exact": "take tune=dev, which takes the best of the grid",
     "judgebench.tuning.Exact": "take tune=dev, which takes the best of the grid",
     "sweeps=cd_kappa_exact": "take tune=dev without a sweep, or +sweeps=cd_lambda_t",
