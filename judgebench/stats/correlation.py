@@ -429,7 +429,8 @@ class Correlated:
     """The correlations of judge and humans at one level: pearson, spearman, kendall (tau-b).
 
     Attributes:
-        values: [3, 1 + B] of the data, then of each resample of groups.
+        values: [3, 1 + B] of the data, then of each resample of groups; [3, 1] of NaN where there
+            are no correlations.
         n: what was correlated: pairs (dataset), groups (document), systems (system).
         groups: distinct groups, the unit of resampling.
         constant, constant_humans: True where the judge, or the humans, always say the same: over
@@ -446,7 +447,6 @@ class Correlated:
             fewer than three systems.
         jackknife: [3, J] with each group left out in turn, where that was asked for.
         missing: a sentence that says why there are no correlations, or no intervals; else None.
-        known: False where there are no correlations; then values are 0.0, and nothing is resampled.
     """
 
     values: np.ndarray
@@ -460,7 +460,11 @@ class Correlated:
     over_systems: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
     jackknife: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
     missing: str | None = None
-    known: bool = True
+
+    @property
+    def known(self) -> bool:
+        """False where there are no correlations."""
+        return not np.isnan(self.values[:, 0]).any()
 
 
 def correlate(
@@ -492,13 +496,7 @@ def correlate(
     # 1. why there is nothing to correlate, and why nothing is resampled
     n = {"dataset": len(judge), "document": count, "system": len(names)}[level]
     if missing := _no_correlation(level, group, system):
-        return Correlated(
-            np.zeros((3, 1)),
-            n,
-            count,
-            missing=missing,
-            known=False,
-        )
+        return Correlated(np.full((3, 1), np.nan), n, count, missing=missing)
     if count < 2 and clusters.resamples:
         missing = "No intervals: there is one group, and resampling takes at least two."
     elif level == "system" and len(names) > MOST_SYSTEMS and clusters.resamples:

@@ -174,6 +174,11 @@ class Scores:
         rows = self.cells[cell] if rows is None else rows
         return {name: column[rows] for name, column in self.columns.items()}
 
+    def rated(self, cell: Cell) -> dict[str, np.ndarray]:
+        """The columns of a cell's rows that humans rated."""
+        rows = self.cells[cell]
+        return self.part(cell, rows[np.isfinite(self.columns["human"][rows])])
+
     @property
     def compares(self) -> bool:
         """True where a row is of two texts."""
