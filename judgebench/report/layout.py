@@ -237,11 +237,15 @@ def draw_all(results: Results) -> dict[str, Figure]:
         from judgebench.report.figures.style import file_name
         from judgebench.report.figures.tuning import grid_figure, path_figure
 
-        dimension, decoding = (str(block[0][name]) for name in ("dimension", "decoding"))
+        dimension = str(block[0]["dimension"])
+        decoding = str(block[0]["decoding"])
         # it has the path and grid of the decoding from which it is made
         if not decoding.endswith(PER_RANGE):
             name = f"{file_name(dimension)}_{file_name(decoding)}"
-            figures[f"path_{name}"] = path_figure(results, block)
+            figures[f"path_{name}"] = path_figure(
+                results,
+                block,
+            )
             figures[f"grid_{name}"] = grid_figure(block, results.groups)
     if results.suffix:
         from judgebench.report.figures.attacks import phrase_figures
