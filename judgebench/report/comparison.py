@@ -156,7 +156,13 @@ def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
         [f"{name} ({both[: place + 1].count(name)})" for place, name in enumerate(both)],
     )
     names = next((names for names in tried if len(set(names)) == len(runs)), tried[-1])
-    return dict(zip(names, runs, strict=True))
+    return dict(
+        zip(
+            names,
+            runs,
+            strict=True,
+        )
+    )
 
 
 def _judge(run: Results) -> str:
@@ -350,7 +356,12 @@ def matrix_tables(compared: Compared) -> list[Block]:
     tables: list[Block] = []
     for part in compared.judged:
         if len(part) > 1:
-            rows = [{name: row[name] for name in ("run", "dimension", "head")} for row in part]
+            names = (
+                "run",
+                "dimension",
+                "head",
+            )
+            rows = [{name: row[name] for name in names} for row in part]
             columns = [_less(compared, row["run"]) for row in rows]
             view = replace(DIFFERENCES, columns=[*DIFFERENCES.columns, *columns])
             tables += replace(view, frame=partial(lambda rows, _: rows, rows)).tables(compared)
@@ -417,7 +428,13 @@ def config_tables(compared: Compared) -> list[Block]:
     names = ["key", *compared.runs]
     columns = [Col(name, itemgetter(name), left=True) for name in names]
     note = "Keys of the configuration in which the runs differ; where results go is left out."
-    view = View("configs", "What was different", lambda _: rows, columns, note=note)
+    view = View(
+        "configs",
+        "What was different",
+        lambda _: rows,
+        columns,
+        note=note,
+    )
     return [*view.tables(compared)] or [Paragraph("The configurations say the same.")]
 
 

@@ -237,7 +237,8 @@ def draw_all(results: Results) -> dict[str, Figure]:
         from judgebench.report.figures.style import file_name
         from judgebench.report.figures.tuning import path_figure
 
-        dimension, decoding = (str(block[0][name]) for name in ("dimension", "decoding"))
+        dimension = str(block[0]["dimension"])
+        decoding = str(block[0]["decoding"])
         # it has the path of the decoding from which it is made
         if not decoding.endswith(PER_RANGE):
             name = f"path_{file_name(dimension)}_{file_name(decoding)}"

@@ -113,7 +113,13 @@ def to_terminal(blocks: Iterable[Any]) -> RenderableType:
                 parts.append(Text(note, style="dim"))
         elif isinstance(block, Paragraph):
             line = Text(f"! {block.warning}: " if block.warning else "", style="yellow")
-            parts.append(line.append(block.text, style="dim" if block.note else "none"))
+            style = "dim" if block.note else "none"
+            parts.append(
+                line.append(
+                    block.text,
+                    style=style,
+                )
+            )
         elif isinstance(block, Facts):
             parts += [Text(f"{term}: {' '.join(sentences)}") for term, sentences in block.rows]
         elif not isinstance(block, Heading | Details):

@@ -278,7 +278,7 @@ class View:
     def _notes(
         self, results: Any, rows: Rows, words: Mapping[str, str], bounded: bool
     ) -> Iterable[Any]:
-        """What the view says; intervals, where cells are `bounded`; reasons, each once."""
+        """The view's note; intervals, where cells are `bounded`; reasons, each once."""
         if callable(self.note):
             yield self.note(results, rows)
         elif self.note.endswith(".txt"):

@@ -104,7 +104,15 @@ def _notes(results: Results) -> list[str]:
     for role in ROLES:
         if judge := bill.get(role):
             servers = by_server(judge)
-            lines.append(say("answer", part="requests", role=role, judge=judge, servers=servers))
+            lines.append(
+                say(
+                    "answer",
+                    part="requests",
+                    role=role,
+                    judge=judge,
+                    servers=servers,
+                )
+            )
     if bill.get("cost"):
         lines.append(f"cost: ${bill['cost']:.4g}")
     return list(filter(None, lines))
@@ -319,7 +327,10 @@ def _shares(results: Results) -> dict[tuple[str, str], str]:
     """Judge and decoding -> the range's share of the variance of its scores, raw and calibrated."""
     raw: dict[tuple[str, str], str] = {}
     calibrated: dict[tuple[str, str], str] = {}
-    place = {"study": RANGES, "defense": NO_DEFENSE}
+    place = {
+        "study": RANGES,
+        "defense": NO_DEFENSE,
+    }
     for row in results.variance:
         if place.items() <= row.items() and is_known(row["range_both"]):
             shares = calibrated if row["calibrated"] else raw

@@ -35,7 +35,12 @@ def _with_raters(results: Results, rows: Rows, who: str, human: Mapping[str, str
         record = human_figures(results).get(same["dimension"], {})
         figures = {name: Estimate.of(record, key) for name, key in human.items()}
         if any(figures.values()):
-            rater = {"range": RATERS, "who": f"one, with {who}", "setting": "", "scores": RAW}
+            rater = {
+                "range": RATERS,
+                "who": f"one, with {who}",
+                "setting": "",
+                "scores": RAW,
+            }
             table.append(same | figures | rater)
     return table
 

@@ -286,7 +286,12 @@ def _level_rows(results: Results) -> Rows:
         if row["judge"] != "assistant" and row["range"] != "average"
     ]
     keys = (*_CONDITION, "range", "series")
-    rows = with_records(judged, keys, document=document, system=system)
+    rows = with_records(
+        judged,
+        keys,
+        document=document,
+        system=system,
+    )
     for row in rows:
         row["condition"] = condition_text(row)
         if row["system"] and not single:
@@ -423,7 +428,11 @@ def comparison_rows(comparisons: Records, groups: str) -> Rows:
     """
     split = shown_split(row["split"] for row in comparisons)
     level = shown_level(row["level"] for row in comparisons)
-    shown = {"split": split, "level": level, "statistic": SHOWN}
+    shown = {
+        "split": split,
+        "level": level,
+        "statistic": SHOWN,
+    }
     rows: Rows = [
         {**row, "pair": pair_text(row), "place": place_text(row), "mean": row["range_min"] is None}
         for row in comparisons
@@ -447,7 +456,7 @@ def comparison_rows(comparisons: Records, groups: str) -> Rows:
 
 
 def _tested(row: Row, groups: str) -> dict[str, Any]:
-    """What the test of a comparison says: `significant`, `verdict`, `remark`, `needed` and
+    """The outcome of a comparison's test: `significant`, `verdict`, `remark`, `needed` and
     `needed_for`."""
     bounded = row["low"] is not None
     undecided = bounded and row["says"] == NOT_SIGNIFICANT

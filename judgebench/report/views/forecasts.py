@@ -266,7 +266,7 @@ def _means(results: Results) -> Rows:
 
 
 def _holds(row: Row) -> str | None:
-    """Whether the judge's interval holds the mean by both."""
+    """The words for whether the judge's interval holds the mean by both."""
     return {True: "no", False: "yes"}.get(row["judge_misses"])
 
 

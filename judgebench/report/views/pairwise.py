@@ -44,7 +44,11 @@ def pair_rows(results: Results) -> Rows:
     for row in rows:
         row["name"] = _with_setting(row)
         if row.setdefault("tied_share") is None:
-            row |= keys_of("decided_consistency", Estimate.of(row, "consistency"))
+            consistency = Estimate.of(row, "consistency")
+            row |= keys_of(
+                "decided_consistency",
+                consistency,
+            )
     for part in rows_by(rows, ["condition"]):
         pairs, preferred = (span(row[name] for row in part) for name in ("pairs", "preferred"))
         for row in part:
@@ -127,7 +131,11 @@ def ranking_records(results: Results) -> Rows:
     )
     index = SeriesIndex(rows)
     for row in rows:
-        row |= {"series_id": index.of(row), "name": _with_setting(row), "lead": False}
+        row |= {
+            "series_id": index.of(row),
+            "name": _with_setting(row),
+            "lead": False,
+        }
         row["size"] = f"{row['pairs']:g} pairs of {row['groups']:.0f} {results.groups}"
         row["notes"] = []
         for side, who in (("", "Judge"), ("human_", "Humans")):

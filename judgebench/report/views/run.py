@@ -289,7 +289,13 @@ def flags(results: Results) -> list[Block]:
         text = say("flag", meaning=FLAGS.get(flag), places=places)
         address = urlencode({"filter": 1, "flags": flag}, quote_via=quote)
         examples = f"#{address}" if len(results.readings) else ""
-        blocks.append(Paragraph(text, warning=flag, examples=examples))
+        blocks.append(
+            Paragraph(
+                text,
+                warning=flag,
+                examples=examples,
+            )
+        )
     level = {
         "document": f"Here “every text” means: all texts of each of the {results.groups}.",
         "system": "Here “every text” means: every system, in the mean of its texts.",

@@ -123,7 +123,11 @@ def tasks_frame(runs: Runs) -> pd.DataFrame:
                 continue
             human = human_figures(run).get(row["dimension"])
             human = human or {"reason": "Single ratings are not known."}
-            task = {"run": letter, "task": run.dataset, "main": run.titles.get("main")}
+            task = {
+                "run": letter,
+                "task": run.dataset,
+                "main": run.titles.get("main"),
+            }
             task |= {name: row.get(name) for name in _KEPT}
             task |= {name: human.get(name) for name in _HUMANS}
             task["no_ceiling"] = None if is_known(task["ceiling"]) else human["reason"]

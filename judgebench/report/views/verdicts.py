@@ -72,7 +72,11 @@ def rules(results: Results) -> list[Block]:
         return []
     rows = []
     for rule in rules_of(results.config).values():
-        earns = {"Yes": rule.yes, "With care": rule.with_care, "No": rule.no}
+        earns = {
+            "Yes": rule.yes,
+            "With care": rule.with_care,
+            "No": rule.no,
+        }
         lines = [f"{verdict}: {condition}." for verdict, condition in earns.items()]
         rows.append((rule.title, [f"{rule.measured_by}.", *lines]))
     return [Facts(rows)]
