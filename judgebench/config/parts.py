@@ -62,6 +62,8 @@ from judgebench.types import ORDERS, Cell, Condition, ScoreRange
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from judgebench.readings.reading import Recording
+
 
 _MOST_DEVICES = 64
 """Processes on one machine, unless it has more cores."""
@@ -142,6 +144,25 @@ def cells_of(config: DictConfig) -> list[Cell]:
                 raise UserError(f"{key}: {', '.join(names)} names one twice{alike}.")
     mistakes.tell()
     return list(product(axes["dimensions"], axes["ranges"]))
+
+
+def check_recorded(config: DictConfig, recording: Recording, cells: Sequence[Cell]) -> None:
+    """Refuses a dimension or range under which a file of recorded readings has none."""
+    if recording.about["compares"] != (config.prompt.get("rivals") is not None):
+        return  # which is said where prompts meet readings
+    recorded: dict[str, list[str]] = {}
+    for condition in recording.about["conditions"]:
+        ranges = recorded.setdefault(condition["dimension"], [])
+        if condition["range"] not in ranges:
+            ranges.append(condition["range"])
+    for dimension, score_range in cells:
+        if str(score_range) not in recorded.get(dimension, ()):
+            file = recording.path.name
+            answers = "; ".join(f"{name}, {', '.join(recorded[name])}" for name in recorded)
+            raise UserError(
+                f"judge.path: no row of {file} answers under {dimension}, {score_range}, which is "
+                f"to be judged; {file} has answers under {answers}."
+            )
 
 
 def _check_packages(parts: Parts) -> None:
@@ -422,6 +443,10 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
                 parts.assistant.served.spec(served)
         with caught():
             parts = parts.with_phrases([learned.load()] if isinstance(learned, PhraseFile) else [])
+        recording: Any = getattr(parts.judge, "recording", None)
+        if here and recording is not None:
+            with caught():
+                check_recorded(config, recording, parts.cells)
     for role in ("judge", "assistant") if here else ():
         with caught():  # a model that can only be on this machine
             source = getattr(made.get(role), "source", None)
