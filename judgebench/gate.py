@@ -217,18 +217,21 @@ def _measured(
 def _drift(card: JudgeCard, figures: Mapping[str, Any], drift: str) -> list[Outcome]:
     """An outcome for each figure that the card promised, compared with that of these texts."""
     from judgebench.cards.requirements import Outcome, changes_of
-    from judgebench.stats.clusters import ENDS
+    from judgebench.stats.clusters import Estimate, keys_of
 
     test = card.figures.get("test", {})
-    promised = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS}
+    promised = keys_of("error", Estimate.of(test, "mean_absolute_error"))
     promised |= {**test, **card.figures.get("promised", {})}
-    outcomes = []
-    for change in changes_of(promised, figures):
-        state = "passed"
-        if change.worse:
-            state = {"fail": "failed", "warn": "warning"}[drift]
-        outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
-    return outcomes
+    worse = {"fail": "failed", "warn": "warning"}[drift]
+    return [
+        Outcome(
+            f"drift_{change.name}",
+            "within chance",
+            worse if change.worse else "passed",
+            str(change),
+        )
+        for change in changes_of(promised, figures)
+    ]
 
 
 def _run_config(

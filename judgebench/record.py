@@ -6,12 +6,12 @@ sweeps and reports without a model. The file holds what models gave, by example_
 and no text that was judged, no prompt, no secret and no path; free answers stand in it as they were
 written.
 
+  RUN               the folder of a finished run; start this where it was
   out=FILE.parquet  the file that is written
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
 import sys
@@ -41,22 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _work(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m judgebench.record",
-        usage="%(prog)s [-h] RUN out=FILE.parquet",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="RUN",
-        help="the folder of a finished run; start this where it was",
-    )
-    parser.error = _refuse  # type: ignore[method-assign]
-    words = parser.parse_args(arguments).words
+    from judgebench.cli import words_of
+
+    words = words_of(arguments, "judgebench.record", "RUN out=FILE.parquet", __doc__, _refuse)
     names = [word.removeprefix("out=").strip() for word in words if word.startswith("out=")]
     runs = [user_path(word) for word in words if not word.startswith("out=")]
     if len(names) != 1 or len(runs) != 1 or not names[0]:

@@ -20,10 +20,9 @@ from judgebench.judges import PassRunner
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine.kernels import out_of_memory
 from judgebench.judges.engine.plain import Engine
+from judgebench.judges.judge import ReadingJudge
 from judgebench.judges.local.batches import Groups, plan
 from judgebench.judges.local.passes import engine_for
-from judgebench.judges.local.reader import Reader
-from judgebench.judges.reader import ReadingTask
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
@@ -85,20 +84,18 @@ class JudgeScorer:
         by_example = dict(zip(columns["example_id"], scores, strict=True))
         return np.array([by_example[example.example_id] for example in examples])
 
-    def readings(self, examples: Sequence[Example]) -> list[Reading]:
+    def readings(self, examples: Sequence[Example]) -> Sequence[Reading]:
         """Readings of the judge, group by group."""
-        task = ReadingTask(
+        judge = ReadingJudge(
+            settings=self.judge,
             assistant=Assistant(),
             decodings=self._decodings,
-            prompts=self.builder.build(examples, [self.condition]),
-            tokenizer=self.builder.tokenizer,
-            null=self.builder.null,
+            builder=self.builder,
             store=lambda: self.runner.store,
-            models=self.runner.models,
         )
-        reader = Reader(self.judge, task)
-        reader.read(self.runner.trainer)
-        return reader.readings({example.group_id: "" for example in examples})
+        split = dict.fromkeys((example.group_id for example in examples), "")
+        runner = self.runner
+        return judge.ask(examples, [self.condition], split, runner.trainer, runner.models).readings
 
     @property
     def fingerprint(self) -> str:

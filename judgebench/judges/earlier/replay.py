@@ -235,8 +235,26 @@ class ReplaySpec(NoModel):
         return frozenset({REPLAYED, GENERATION})
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        names = settings_of(AnswerFields, self.fields, "judge.fields")
-        path = self.source.path
+        whole = list(json_lines(self.source.path, "judge.path"))
+        numbered = in_order(whole, self._names, prompts)
+        if numbered is None:
+            check_answers(whole, self._names)
+        answers = self._matched(numbered or whole, prompts, split, dataset)
+        return replace(answers, in_order=numbered is not None)
+
+    def indexed(self) -> IndexedReplay:
+        """The same for texts that come shard by shard."""
+        return IndexedReplay(self.path, self.fields, self.title)
+
+    @cached_property
+    def _names(self) -> AnswerFields:
+        return settings_of(AnswerFields, self.fields, "judge.fields")
+
+    def _matched(
+        self, rows: Sequence[FileRow], prompts: Sequence[Prompt], *of_data: Any
+    ) -> Answers:
+        """The answers of rows to prompts; `of_data`: split and name, see `match`."""
+        names = self._names
         # prompts that differ in something need a field that says which of them a row answers
         for axis in _AXES:
             values = list(dict.fromkeys(str(getattr(prompt.condition, axis)) for prompt in prompts))
@@ -252,26 +270,23 @@ class ReplaySpec(NoModel):
             number = isinstance(value, int | float) and not isinstance(value, bool)
             return repr(value) if number else row.text(names.text)
 
-        if self._index is None:
-            whole = list(json_lines(path, "judge.path"))
-            numbered = in_order(whole, names, prompts)
-            if numbered is None:
-                check_answers(whole, names)
-            answers = match(path.name, numbered or whole, names, text, prompts, split, dataset)
-            return replace(answers, in_order=numbered is not None)
+        return match(self.source.path.name, rows, names, text, prompts, *of_data)
+
+
+@dataclass(frozen=True)
+class IndexedReplay(ReplaySpec):
+    """A judge whose answers to a few texts at a time are looked up in its file, of which only
+    places are kept."""
+
+    @cached_property
+    def _index(self) -> AnswerIndex:
+        return AnswerIndex(self.source.path, self._names)
+
+    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
         rows = self._index.rows([prompt.example for prompt in prompts])
         if not rows:  # none of this shard's
-            return Answers(path.name, 0, {}, (), (), prompts)
-        return match(path.name, rows, names, text, prompts, split, dataset)
-
-    def index(self) -> None:
-        """Has the answers to each shard's texts looked up in the file from now on, of which only
-        places are kept."""
-        self.__dict__["_index"] = AnswerIndex(
-            self.source.path, settings_of(AnswerFields, self.fields, "judge.fields")
-        )
-
-    _index: ClassVar[AnswerIndex | None] = None
+            return Answers(self.source.path.name, 0, {}, (), (), prompts)
+        return self._matched(rows, prompts, split, dataset)
 
 
 class AnswerIndex:

@@ -15,9 +15,10 @@ import numpy as np
 
 from judgebench.decoding.parser import parse_answer, parse_place, warn_of_cut
 from judgebench.decoding.scores import key_columns
+from judgebench.judges.judge import Questions, ReadingJudge
 from judgebench.judges.local.batches import Tokens, pending, token_counts
-from judgebench.judges.local.models import Trainers
-from judgebench.judges.reader import IN_STORE, BaseReader, ReadingTask
+from judgebench.judges.local.models import Models, Trainers
+from judgebench.judges.reader import IN_STORE, BaseReader
 from judgebench.judges.served.batch import read_in_batches
 from judgebench.judges.served.passes import (
     AnswerPass,
@@ -46,9 +47,9 @@ class ApiReader(BaseReader):
 
     judge: ApiSpec
 
-    def __init__(self, judge: ApiSpec, task: ReadingTask):
-        super().__init__(judge, task)
-        self._bill = Bill(judge.max_cost, self.models.spent)
+    def __init__(self, judge: ReadingJudge, questions: Questions, models: Models | None = None):
+        super().__init__(judge, questions, models)
+        self._bill = Bill(self.judge.max_cost, self.models.spent)
         self._facts: list[dict[str, Any]] = []  # the evidence behind each reading
 
     def tokens(self) -> Tokens:
@@ -132,7 +133,7 @@ class ApiReader(BaseReader):
 
         def noted(role: str, prompt: Prompt, pass_: ApiPass) -> dict[str, Any]:
             part = split[prompt.example.group_id]
-            fact = _fact(prompt, [stored[key] for key in pass_.keys(prompt)], self.task.free_text)
+            fact = _fact(prompt, [stored[key] for key in pass_.keys(prompt)], self.of.free_text)
             self._facts.append({"role": role, "split": part, **fact})
             return fact
 
@@ -249,7 +250,7 @@ class ApiReader(BaseReader):
             paths = endpoint_paths(
                 spec, dict.fromkeys(prompt.condition.range for prompt in prompts)
             )
-            thinking = self.task.thinking if spec.framed else {}
+            thinking = self.of.thinking if spec.framed else {}
             passes[role] = ListedPass(*parts, prompts, self.store, *paths, thinking)
         return passes
 
@@ -258,7 +259,7 @@ class ApiReader(BaseReader):
         """Generation, role and pass of free answers."""
         answers = []
         name = next(
-            (name for name, decoding in self.task.decodings.items() if decoding.kind == _GREEDY),
+            (name for name, decoding in self.of.decodings.items() if decoding.kind == _GREEDY),
             _GREEDY,
         )
         for role, spec in self.sides.items():
@@ -276,7 +277,7 @@ class ApiReader(BaseReader):
         """Requests, tokens and money that all prompts would take where nothing is stored: a line
         for each model, and one for their cost together where there are two."""
         store = ReadingStore(Path(":memory:"))
-        passes = ApiReader(self.judge, replace(self.task, store=lambda: store)).passes
+        passes = ApiReader(replace(self.of, store=lambda: store), Questions(self.prompts)).passes
         store.close()
         lines: list[str] = []
         costs: list[float | None] = []
