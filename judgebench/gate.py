@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -126,9 +126,7 @@ def _main(config: DictConfig) -> None:
     with as_sentence():
         # 1. the settings and the card
         check_one_run(HydraConfig.get())
-        settings = GateSettings(
-            **{str(name): config.get(name) for name in GateSettings.__dataclass_fields__}
-        )
+        settings = GateSettings(*(config.get(field.name) for field in fields(GateSettings)))
         if OmegaConf.is_missing(config, "card"):
             raise UserError(
                 "card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one."
@@ -192,12 +190,12 @@ def _measured(
     # decide
     clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}
     reason = None
+    figures = {}
     if metric is None or not clauses:
         reason = "too few rated articles"
     elif len(clauses) == 1:
         reason = clauses.pop()
-    figures = {}
-    if metric and reason is None:
+    else:
         figures = figures_of(card, results.verdict, metric, rows, **config.metrics)
     outcomes = list(outcomes_of(required, results.verdict, figures, reason))
     if settings.drift != "off":

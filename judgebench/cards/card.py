@@ -294,21 +294,17 @@ class JudgeCard:
     def check_task(self, dimension: Any, scale: Any) -> None:
         """Checks that the card was made for a dimension, and for a humans' scale [low, high], else
         `UserError`; None asks for neither."""
-        wanted = []
-        differs = False
-        if dimension is not None:
-            wanted.append(str(dimension))
-            differs = dimension != self.dimension
-        if scale is not None:
-            pair = tuple(scale) if isinstance(scale, list | tuple) else ()
-            if len(pair) != 2 or not all(type(end) in (int, float) for end in pair):
-                raise UserError(
-                    f"scale: {shown(scale)} is no scale; give its lowest and highest score, as "
-                    "'scale=[1,5]'."
-                )
+        pair = tuple(scale) if isinstance(scale, list | tuple) else ()
+        numbers = len(pair) == 2 and all(type(end) in (int, float) for end in pair)
+        if scale is not None and not numbers:
+            raise UserError(
+                f"scale: {shown(scale)} is no scale; give its lowest and highest score, as "
+                "'scale=[1,5]'."
+            )
+        wanted = [] if dimension is None else [str(dimension)]
+        if pair:
             wanted.append(_SCALE.format(*pair))
-            differs = differs or pair != self.scale
-        if differs:
+        if dimension not in (None, self.dimension) or pair not in ((), self.scale):
             here = "an unknown scale" if self.scale is None else _SCALE.format(*self.scale)
             raise UserError(
                 f"card: it was calibrated for {self.dimension} on {here} "

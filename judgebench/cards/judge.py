@@ -290,22 +290,12 @@ def scoring_config(
             "dimensions": [card.dimension],
             **data,
         },
-        "name": "score",
         "dimensions": [card.dimension],
         "ranges": [card.range.given],
-        "attacks": ["none"],
-        **dict.fromkeys(("attack", "search", "tune", "logger", "objective")),
         "store": str(store),
-        "run_dir": "outputs/score",
         "dry_run": dry_run,
-        "report": False,
-        "worth": False,
-        "examples": False,
-        "tables": [],
-        "metrics": {"levels": ["dataset"], "resamples": 0, "seed": 0},
     }
-    usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
-    config = OmegaConf.create({**usual, "defaults": None, "hydra": None, **literal(content)})
+    config = run_config(content, "config.yaml", "card.yaml")
     # the trainer is this program's own, or comes from its command line: it may refer to other keys
     if trainer is None:
         trainer = OmegaConf.load(FOLDER / "trainer" / "auto.yaml")
@@ -313,6 +303,15 @@ def scoring_config(
     config.trainer = trainer
     config.runner = runner
     return config
+
+
+def run_config(content: Mapping[str, Any], *usual: str) -> DictConfig:
+    """The configuration of a run with some content, which refers to nothing, over that of files of
+    conf/."""
+    base: Any = {}
+    for name in usual:
+        base |= OmegaConf.to_container(OmegaConf.load(FOLDER / name))
+    return OmegaConf.create({**base, "defaults": None, "hydra": None, **literal(content)})
 
 
 def literal(node: Any) -> Any:
