@@ -113,7 +113,7 @@ def words_of(
         exit_on_error=False,
     )
     parser.add_argument("words", nargs="*", metavar=usage.partition(" [")[0], help="see above")
-    parser.error = refuse  # type: ignore[method-assign]
+    parser.error = refuse  # type: ignore[method-assign, assignment]
     words: list[str] = parser.parse_args(arguments).words
     return words
 

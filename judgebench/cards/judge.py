@@ -199,7 +199,7 @@ class Judge:
         # 2. the readings, once the defense is prepared
         judge = self._judge
         split = _split(examples)
-        for stage in (SOURCES, TEXTS):
+        for stage in (SOURCES, TEXTS) if planned(judge) else ():
             judge = prepare(
                 judge,
                 stage,
@@ -211,14 +211,13 @@ class Judge:
                 models=self.models,
             )
         conditions = self._parts.all_conditions()
-        readings = judge.ask(examples, conditions, split, self.trainer, self.models)
+        readings, scores = judge.ask(examples, conditions, split, self.trainer, self.models)
         if self._check:
             check_models(self.card, readings.fingerprints)
             self._check = readings.served is not None
         # 3. what the card makes of their scores
-        if not readings.readings:  # an earlier judge has answered none of them
+        if not scores:
             return readings, pd.DataFrame(columns=COLUMNS)
-        scores = judge.scores(readings.readings)
         return readings, scored(self.card, scores, examples, self.intervals)
 
 

@@ -45,6 +45,7 @@ from judgebench.runtime.parquet import Damaged, join_tables, read_table, write_t
 from judgebench.runtime.parsing import read_json
 from judgebench.runtime.progress import Progressing
 from judgebench.runtime.secrets import mask_secrets
+from judgebench.runtime.terminal import print_safely
 from judgebench.types import FAILED
 
 _ENDINGS = (".jsonl", ".csv", ".parquet")
@@ -70,9 +71,9 @@ _SETTINGS = ("trainer", "runner", "dry_run", "check_models", "level", "wide")
 """Keys of conf/score.yaml that are arguments of `Judge`."""
 
 
-def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
+def score_file(config: DictConfig, card: JudgeCard) -> None:
     """Scores what conf/score.yaml describes, by the judge of a card; nothing is written after a
-    mistake, but shards that were scored before it stay. Gives the file or folder of scores; None
+    mistake, but shards that were scored before it stay. Prints the file or folder of scores last, but
     after a dry run, and in a process that only helped to read."""
     # 1. the settings, and the judge
     target = _target(config, card)
@@ -104,7 +105,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
                 "requests, dollars and time above.",
                 highlight=False,
             )
-        return None
+        return
     # 3. shard by shard what is missing
     processes = begin(judge.processes)
     with ExitStack() as stack:
@@ -128,7 +129,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
                 if processes.first:
                     parts.write(number, frame, readings.served)
         if not processes.first:
-            return None
+            return
         if away and len(texts.sizes) > 1:
             raise ComeBack(
                 f"{len(away):,} of {len(texts.sizes):,} shards are not answered yet; the last of "
@@ -141,7 +142,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     lines = _summary(card, texts, notes, judge.intervals)
     for line in [*lines, *card.verdict]:
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
-    return target
+    print_safely(target)
 
 
 def _summary(

@@ -31,6 +31,13 @@ if TYPE_CHECKING:
     from judgebench.readings.store import ReadingStore
 
 
+class Asked(NamedTuple):
+    """Readings, and the columns of their scores; none where nothing was read."""
+
+    readings: RunReadings
+    scores: Mapping[str, np.ndarray]
+
+
 class Questions(NamedTuple):
     """Prompts for a judge, and its earlier answers to them; None where it is asked now."""
 
@@ -78,8 +85,8 @@ class ReadingJudge:
         store: opens the store of readings.
 
     Example:
-        readings = judge.ask(examples, conditions, split, trainer, models).readings
-        judge.scores(readings)["score"]
+        readings, scores = judge.ask(examples, conditions, split, trainer, models)
+        scores["score"]
     """
 
     settings: JudgeSettings
@@ -187,9 +194,13 @@ class ReadingJudge:
         split: Mapping[str, str],
         trainer: Trainers,
         models: Models,
-    ) -> RunReadings:
-        """The readings of examples under conditions, see `questions` and `read`."""
-        return self.read(self.questions(examples, conditions, split), split, trainer, models)
+    ) -> Asked:
+        """The readings of examples under conditions, and their scores; see `questions`, `read` and
+        `scores`."""
+        questions = self.questions(examples, conditions, split)
+        readings = self.read(questions, split, trainer, models)
+        # an earlier judge may have answered none of them
+        return Asked(readings, self.scores(readings.readings) if readings.readings else {})
 
     def scores(self, readings: Sequence[Reading]) -> dict[str, np.ndarray]:
         """The scores of readings by every decoding, see `decode`."""

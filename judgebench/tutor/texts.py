@@ -15,7 +15,6 @@ from scipy import stats
 from transformers import PreTrainedModel
 
 from judgebench.decoding.rules import Expectation, Greedy
-from judgebench.decoding.scores import decode
 from judgebench.judges import PassRunner
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine.kernels import out_of_memory
@@ -37,7 +36,7 @@ from judgebench.tutor.writing import (
     Written,
     written_example,
 )
-from judgebench.types import FAILED, Condition, Example, Reading
+from judgebench.types import FAILED, Condition, Example
 
 TextScorer = Callable[[Sequence[Example]], np.ndarray]
 """[examples] the judge's score of each, NaN where it gave none (see `JudgeScorer`)."""
@@ -79,13 +78,6 @@ class JudgeScorer:
         unrated = [
             replace(example, human={self.condition.dimension: math.nan}) for example in examples
         ]
-        columns = decode(self.readings(unrated), self._decodings)
-        scores = np.where(columns["status"] == FAILED, np.nan, columns["score"].astype(np.float64))
-        by_example = dict(zip(columns["example_id"], scores, strict=True))
-        return np.array([by_example[example.example_id] for example in examples])
-
-    def readings(self, examples: Sequence[Example]) -> Sequence[Reading]:
-        """Readings of the judge, group by group."""
         judge = ReadingJudge(
             settings=self.judge,
             assistant=Assistant(),
@@ -95,7 +87,10 @@ class JudgeScorer:
         )
         split = dict.fromkeys((example.group_id for example in examples), "")
         runner = self.runner
-        return judge.ask(examples, [self.condition], split, runner.trainer, runner.models).readings
+        _, columns = judge.ask(unrated, [self.condition], split, runner.trainer, runner.models)
+        scores = np.where(columns["status"] == FAILED, np.nan, columns["score"].astype(np.float64))
+        by_example = dict(zip(columns["example_id"], scores, strict=True))
+        return np.array([by_example[example.example_id] for example in examples])
 
     @property
     def fingerprint(self) -> str:
