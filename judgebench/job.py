@@ -244,8 +244,8 @@ class Job:
         return trace
 
     def read(self) -> RunReadings | None:
-        """What judge and assistant answer, computed once and stored; None in a process that only
-        helped."""
+        """The readings of judge and assistant, computed once and stored; None in a process that
+        only helped."""
         with self._timed("read"):
             if self.last is not None:
                 return self.last.readings

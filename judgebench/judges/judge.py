@@ -152,7 +152,7 @@ class ReadingJudge:
         return Questions(prompts, answers)
 
     def reader(self, questions: Questions, models: Models | None = None) -> BaseReader:
-        """What reads the prompts; it is made here, for settings are checked before torch is
+        """The reader of the prompts; it is made here, for settings are checked before torch is
         imported. `models`: those that are in memory already."""
         from judgebench.judges import reader
 
