@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import os
 import shlex
@@ -10,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
@@ -95,6 +96,29 @@ def exit_code(module: str, arguments: Sequence[str] | None, work: Callable[[], i
             return work()
     except Refusal as refusal:
         return int(refusal.code or 0)
+
+
+def words_of(
+    arguments: Sequence[str] | None,
+    module: str,
+    usage: str,
+    about: str | None,
+    refuse: Callable[[str], NoReturn],
+) -> list[str]:
+    """The words of a command without Hydra; `about` is its help, and `refuse` says what is wrong
+    with a flag."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {module}",
+        usage=f"%(prog)s [-h] {usage}",
+        description=about,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    parser.add_argument("words", nargs="*", metavar=usage.partition(" [")[0], help="see above")
+    parser.error = refuse  # type: ignore[method-assign, assignment]
+    words: list[str] = parser.parse_args(arguments).words
+    return words
 
 
 @contextmanager

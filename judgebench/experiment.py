@@ -1,15 +1,15 @@
-"""From configuration to the parts of an experiment, everything checked before anything is computed
-or written."""
+"""An experiment: data, conditions and the judge that is asked, from the parts of a configuration,
+everything checked before anything is computed or written."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from judgebench.attacks import NONE, LearnedPhrase, attacked_text
 from judgebench.attacks.search import select_words
@@ -18,12 +18,11 @@ from judgebench.config.parts import Parts, check_config, data_of
 from judgebench.config.rules import check_rules, model_mismatches, range_mismatches, text_mismatches
 from judgebench.data.dataset import DEV, JudgeDataModule, paired_systems, pairs, rated
 from judgebench.defenses import Findings, Planned, Prepared, Resources
-from judgebench.judges import reader_for
-from judgebench.judges.earlier.replay import Answers
-from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.judge import Questions, ReadingJudge
 from judgebench.judges.spec import GENERATION, LOCAL
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
+from judgebench.report.formats import say
 from judgebench.runtime.errors import Mistakes
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
@@ -31,7 +30,6 @@ from judgebench.types import Condition, Example, Prompt
 if TYPE_CHECKING:
     from judgebench.attacks.adv_suffix import Lesson
     from judgebench.judges.local.models import Models, Trainers
-    from judgebench.judges.reader import BaseReader
 
 _CANDIDATE = 16
 """Tokens that a candidate score may have, at the most."""
@@ -42,24 +40,99 @@ _WON = (
 )
 
 
+def judge_of(parts: Parts) -> ReadingJudge:
+    """The judge of some parts; of its models only tokenizers and configurations are loaded.
+
+    Raises:
+        UserError: the parts do not go with the models, or the rubrics not with the tokenizer.
+    """
+    # 1. the models' configurations, of models on the hub the first thing to be missing
+    mistakes = Mistakes()
+    for source in (parts.judge.source, parts.assistant.source):
+        with mistakes.caught():
+            if source is not None:
+                source.config()
+    mistakes.tell()
+    check_rules(model_mismatches(parts))
+    # 2. tokens that a prompt leaves for what follows: a free answer, thoughts, or a candidate
+    room = parts.judge.max_new_tokens if GENERATION in parts.judge.capabilities else _CANDIDATE
+    for defense in parts.defenses:
+        room = max(room, defense.answer_tokens or 0)
+        if defense.thought_tokens:
+            room = max(room, defense.thought_tokens + 2 * _CANDIDATE)
+    # 3. how prompts are built
+    tokenizer, limit = parts.tokenizer()
+    builder = PromptBuilder.from_config(
+        tokenizer,
+        parts.prompt,
+        list(dict.fromkeys(dimension for dimension, _ in parts.cells)),
+        limit - room,
+        closed=parts.judge.source.encoder_decoder,
+    )
+    judge = ReadingJudge(
+        settings=parts.judge,
+        assistant=parts.assistant,
+        decodings=parts.decodings,
+        builder=builder.spelling(parts.judge.spelled_names(tokenizer)),
+        store=partial(open_store, path_of(parts.config, "store")),
+    )
+    return judge.under(parts.defenses)
+
+
+def check_texts(parts: Parts, judge: ReadingJudge, data: JudgeDataModule) -> None:
+    """Checks that rubrics, ranges and defenses go with the texts that are judged; else
+    `UserError`."""
+    builder = judge.builder
+    check_rules(text_mismatches(parts, data, builder), range_mismatches(parts, builder))
+
+
+def planned(judge: ReadingJudge) -> list[str]:
+    """Names of the defenses that are not ready."""
+    return [defense.name for defense in judge.defenses if isinstance(defense, Planned)]
+
+
+def prepare(judge: ReadingJudge, stage: str, parts: Parts, **run: Any) -> ReadingJudge:
+    """The judge with those defenses prepared that needed a stage (`defenses.STAGES`); `run`: what
+    else `Resources` hold."""
+    due = {
+        defense.name
+        for defense in judge.defenses
+        if isinstance(defense, Planned) and defense.stage == stage
+    }
+    if not due:
+        return judge
+    options = {name: parts.prompt.get(name) for name in ("truncate", "template_options")}
+    resources = Resources(
+        judge=judge.settings,
+        builder=judge.builder,
+        conditions=parts.all_conditions(),
+        judged=attacked_text(parts.attacks),
+        prompt=options,
+        store=judge.store(),
+        **run,
+    )
+    defenses = list(judge.defenses)
+    for i, defense in enumerate(defenses):
+        if isinstance(defense, Planned) and defense.name in due:
+            defenses[i] = defense.prepared(resources)
+    return judge.under(defenses)
+
+
 @dataclass(kw_only=True)
-class Experiment(Parts):
-    """The parts that a configuration describes, with their prompts.
+class Experiment:
+    """A judge that is asked about data under conditions.
 
     Attributes:
+        parts: as configured; their attacks grow as phrases are learned.
+        judge: under its defenses, which get ready one after the other.
         examples: the judged texts of the data, or pairs of them.
-        answers: earlier answers of the judge to all of `prompts`; None where it is asked now.
-        phrases: learned phrases whose words are attacks of this run one after the other; of them
-            curves are made.
     """
 
+    parts: Parts
     data: JudgeDataModule
-    builder: PromptBuilder
-    conditions: list[Condition] = field(default_factory=list)
-    prompts: list[Prompt] = field(default_factory=list)
-    examples: Sequence[Example] = ()
+    judge: ReadingJudge
+    examples: Sequence[Example]
     tuner: Tuner | None = None
-    answers: Answers | None = None
 
     @classmethod
     def parse(cls, config: DictConfig, parts: Parts | None = None) -> Experiment:
@@ -72,132 +145,100 @@ class Experiment(Parts):
             UserError: anything in the configuration or the data that cannot be.
         """
         parts = parts or check_config(config, here=False)
-        # 1. models and data; neither needs the other, so mistakes of both are named
+        # 1. judge and data; neither needs the other, so mistakes of both are named
         mistakes = Mistakes()
-        judge = parts.judge
-        search = parts.search
-        for source in (judge.source, parts.assistant.source):
-            with mistakes.caught():
-                if source is not None:
-                    source.config()  # of models on the hub the first thing to be missing
-        if not mistakes.found:
-            with mistakes.caught():
-                check_rules(model_mismatches(parts))
-                tokenizer, limit = parts.tokenizer()
-                if search is not None:
-                    search.objectives(parts.decodings, judge.mode)
+        with mistakes.caught():
+            judge = judge_of(parts)
         with mistakes.caught():
             data = data_of(parts)
         mistakes.tell()
-        # 2. how prompts are built; what follows them must fit too: a free answer, or the tokens of
-        # a candidate
-        dimensions = list(dict.fromkeys(dimension for dimension, _ in parts.cells))
-        room = judge.max_new_tokens if GENERATION in judge.capabilities else _CANDIDATE
-        for defense in parts.defenses:
-            room = max(room, defense.answer_tokens or 0)
-            if defense.thought_tokens:
-                room = max(room, defense.thought_tokens + 2 * _CANDIDATE)
-        closed = judge.source.encoder_decoder
-        builder = PromptBuilder.from_config(
-            tokenizer, parts.prompt, dimensions, limit - room, closed
-        )
-        builder = builder.spelling(judge.spelled_names(tokenizer))
-        check_rules(text_mismatches(parts, data, builder), range_mismatches(parts, builder))
-        defenses = [defense.fitted(data, parts.cells) for defense in parts.defenses]
-        builder = builder.under(defenses)
-        # 3. examples, or pairs of them
+        # 2. judge and data together
+        check_texts(parts, judge, data)
+        judge = judge.under([defense.fitted(data, parts.cells) for defense in parts.defenses])
+        # 3. examples, or pairs of them, and what is chosen or learned by them
         examples = data.examples
         if parts.rivals and not data.paired:
             examples = pairs(data.examples, parts.rivals)
+        tuner = None
         with mistakes.caught():
             tuner = parts.tuner_of(data)
         with mistakes.caught():
             if parts.rivals:
                 parts.ranking.check(paired_systems(examples))
-        if search is not None:
+        if parts.search is not None:
             with mistakes.caught():
-                search.examples(examples, data.split, DEV)
+                parts.search.objectives(parts.decodings, parts.judge.mode)
             with mistakes.caught():
-                select_words(tokenizer, search.vocabulary, search.words)
+                parts.search.examples(examples, data.split, DEV)
+            with mistakes.caught():
+                select_words(judge.tokenizer, parts.search.vocabulary, parts.search.words)
         mistakes.tell()
-        # 4. prompts, of which a judge may have answered some already
-        prepared = {
-            "data": data,
-            "builder": builder,
-            "examples": examples,
-            "tuner": tuner,
-            "defenses": defenses,
-        }
-        experiment = cls(**vars(parts) | prepared).built()
-        experiment.answers = judge.answers(experiment.prompts, data.split, data.name)
-        if experiment.answers is not None:
-            experiment.prompts = experiment.answers.answered(experiment.prompts)
+        # 4. its prompts, of which a mistake is named now
+        experiment = cls(parts=parts, data=data, judge=judge, examples=examples, tuner=tuner)
+        experiment.questions  # noqa: B018
         return experiment
 
-    def built(self) -> Self:
-        """The same with the prompts of its conditions that can be built already."""
-        planned = set(self.planned)
-        conditions = self.all_conditions()
-        ready = [condition for condition in conditions if condition.defense not in planned]
-        prompts = self.builder.build(self.examples, ready, attacked_text(self.attacks))
-        return replace(self, conditions=conditions, prompts=prompts)
+    @cached_property
+    def conditions(self) -> list[Condition]:
+        return self.parts.all_conditions()
+
+    @cached_property
+    def questions(self) -> Questions:
+        """The prompts that can be built already, and earlier answers to them."""
+        planned_ones = set(self.planned)
+        return self.judge.questions(
+            self.examples,
+            [condition for condition in self.conditions if condition.defense not in planned_ones],
+            self.data.split,
+            self.data.name,
+            attacked_text(self.parts.attacks),
+        )
+
+    @property
+    def prompts(self) -> list[Prompt]:
+        return self.questions.prompts
 
     def again(self, parts: Parts) -> Experiment:
         """The same data and prompts under parts that differ in how they decode, measure and
         show."""
         other = copy.copy(self)  # with those of its properties that are computed already
-        other.config = parts.config
-        other.decodings = parts.decodings
-        other.ranking = parts.ranking
+        other.parts = parts
+        other.judge = replace(self.judge, decodings=parts.decodings)
         if other.comparative:
-            other.ranking.check(paired_systems(other.examples))
-        other.tuner = other.tuner_of(self.data)
+            parts.ranking.check(paired_systems(other.examples))
+        other.tuner = parts.tuner_of(self.data)
         return other
 
     def attacked(self, phrases: Sequence[LearnedPhrase]) -> Experiment:
         """The same with phrases that were learned since, each of their lengths as one more
         attack."""
-        return self.with_phrases(phrases).built()
+        return replace(self, parts=self.parts.with_phrases(phrases))
 
     def prepared(self, stage: str, models: Models, trainer: Trainers) -> Experiment:
         """The same with those defenses prepared that needed a stage (`defenses.STAGES`)."""
-        planned = [defense for defense in self.defenses if isinstance(defense, Planned)]
-        due = [defense.name for defense in planned if defense.stage == stage]
-        if not due:
-            return self
-        resources = Resources(
-            judge=self.judge,
-            builder=self.builder,
-            conditions=self.conditions,
+        judge = prepare(
+            self.judge,
+            stage,
+            self.parts,
             examples=self.examples,
             split=self.data.split,
-            judged=attacked_text(self.attacks),
             dataset=self.data.name,
-            prompt={
-                name: OmegaConf.select(self.config, f"prompt.{name}")
-                for name in ("truncate", "template_options")
-            },
-            store=open_store(path_of(self.config, "store")),
             trainer=trainer,
             models=models,
         )
-        defenses = list(self.defenses)
-        for i, defense in enumerate(defenses):
-            if isinstance(defense, Planned) and defense.name in due:
-                defenses[i] = defense.prepared(resources)
-        return replace(self, defenses=defenses, builder=self.builder.under(defenses)).built()
+        return self if judge is self.judge else replace(self, judge=judge)
 
     @property
     def findings(self) -> Findings:
         """Findings of defenses while they got ready."""
         return Findings.together(
-            defense.findings for defense in self.defenses if isinstance(defense, Prepared)
+            defense.findings for defense in self.judge.defenses if isinstance(defense, Prepared)
         )
 
     def changed_texts(self) -> Iterator[tuple[Prompt, str]]:
         """The prompts whose judged text an attack or a defense has changed, each with that text."""
-        attacked = attacked_text(self.attacks)
-        defenses = {defense.name: defense for defense in self.defenses}
+        attacked = attacked_text(self.parts.attacks)
+        defenses = {defense.name: defense for defense in self.judge.defenses}
         for prompt in self.prompts:
             example = prompt.example
             condition = prompt.condition
@@ -210,54 +251,53 @@ class Experiment(Parts):
     @property
     def planned(self) -> list[str]:
         """Names of the defenses that are not ready."""
-        return [defense.name for defense in self.defenses if isinstance(defense, Planned)]
+        return planned(self.judge)
 
     def lesson(self) -> Lesson:
         """Lesson for a phrase: clean conditions under the first defense, and texts of the
         development split."""
         from judgebench.attacks.adv_suffix import Lesson  # it needs torch
 
-        assert self.search is not None
-        defense = self.defenses[0].name
+        assert self.parts.search is not None
+        defense = self.parts.defenses[0].name
         clean = [
             condition
             for condition in self.conditions
             if condition.attack == NONE.name and condition.defense == defense
         ]
-        examples = self.search.examples(self.examples, self.data.split, DEV)
+        examples = self.parts.search.examples(self.examples, self.data.split, DEV)
         known = {
             "dataset": self.data.name,
             "dimensions": list(dict.fromkeys(condition.dimension for condition in clean)),
             "ranges": list(dict.fromkeys(str(condition.range) for condition in clean)),
-            "rubrics": OmegaConf.select(self.config, "prompt.rubrics"),
+            "rubrics": self.parts.prompt["rubrics"],
             "assessment": "comparative" if self.comparative else "absolute",
             "defense": defense,
         }
-        return Lesson(examples, clean, self.builder, known)
+        return Lesson(examples, clean, self.judge.builder, known)
 
     @property
     def comparative(self) -> bool:
         """True if it asks which of two texts is better."""
-        return self.builder.comparative
+        return self.judge.builder.comparative
 
     @cached_property
     def titles(self) -> dict[str, str | None]:
         """Short names of main model and assistant, names of groups and examples, a `note` on the
         scores and the data, and of it the part on what is `left_out`."""
-        answers = self.answers
+        answers = self.questions.answers
         of_data = [self.data.note, self._unrated, self._foreign]
         left_out = [answers.left_out if answers else None, *of_data]
         notes = [
             answers.note if answers else None,
-            self.judge.note,
+            self.judge.settings.note,
             _WON if self.comparative else None,
             *of_data,
             self._fewer_resamples,
-            *(defense.note for defense in self.defenses),
+            *(defense.note for defense in self.judge.defenses),
         ]
         return {
-            "main": self.judge.source.title,
-            "assistant": self.assistant.title,
+            **self.judge.titles,
             "groups": self.data.groups_are,
             "examples": "pairs" if self.comparative else "examples",
             "note": " ".join(filter(None, notes)) or None,
@@ -267,7 +307,7 @@ class Experiment(Parts):
     @cached_property
     def tokens(self) -> dict[Condition, tuple[int, int]]:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
-        return self.reader().tokens()
+        return self.judge.reader(self.questions).tokens()
 
     @property
     def all_tokens(self) -> dict[str, int]:
@@ -280,93 +320,37 @@ class Experiment(Parts):
         }
 
     @property
-    def _unrated(self) -> str | None:
-        """A sentence on how many texts, or pairs, humans rated; None where they rated all."""
+    def _unrated(self) -> str:
+        """A sentence on how many texts, or pairs, humans rated; empty where they rated all."""
         dimensions = dict.fromkeys(condition.dimension for condition in self.conditions)
         counts = {name: len(rated(self.examples, name)) for name in dimensions}
-        least = min(counts.values())
-        if not self.data.rated or least == len(self.examples):
-            return None
-        numbers = "; ".join(f"{count:,} on {name}" for name, count in counts.items())
-        if least == max(counts.values()):
-            numbers = f"{least:,}"
-        word = "pairs" if self.comparative else "texts"
-        return (
-            f"Humans rated {numbers} of {len(self.examples):,} {word}; agreement with them is of "
-            "those."
-        )
+        if not self.data.rated:
+            return ""
+        all_of = len(self.examples)
+        return say("data_note", part="rated", counts=counts, all=all_of, pairs=self.comparative)
 
     @property
-    def _fewer_resamples(self) -> str | None:
-        """A sentence on intervals of fewer resamples than were asked for; None where there are as
+    def _fewer_resamples(self) -> str:
+        """A sentence on intervals of fewer resamples than were asked for; empty where there are as
         many."""
         from judgebench.stats.clusters import affordable  # scipy with it
 
         groups = len(self.data.split)
-        asked = int(OmegaConf.select(self.config, "metrics.resamples") or 0)
-        drawn = affordable(groups, asked)
-        if drawn == asked:
-            return None
-        return (
-            f"Intervals over all {groups:,} {self.data.groups_are} are of {drawn} resamples, not "
-            f"{asked:,}."
-        )
+        asked = int(self.parts.config.metrics.resamples)
+        counts = {"groups": groups, "asked": asked, "drawn": affordable(groups, asked)}
+        return say("data_note", part="resamples", data=self.data, **counts)
 
-    @cached_property
+    @property
     def _foreign(self) -> str | None:
         """A sentence on phrases that were learned with another tokenizer."""
-        if LOCAL not in self.judge.capabilities:  # whose tokenizer is not known
-            return None
-        theirs = [phrase.learned for phrase in self.phrases if phrase.learned.get("tokenizer")]
-        if not theirs:
+        theirs = [
+            phrase.learned for phrase in self.parts.phrases if phrase.learned.get("tokenizer")
+        ]
+        # a tokenizer that is not here is not known
+        if not theirs or LOCAL not in self.judge.settings.capabilities:
             return None
         from judgebench.attacks.adv_suffix import tokenizer_digest  # it needs torch
 
-        digest = tokenizer_digest(self.builder.tokenizer)
-        for learned in theirs:
-            if learned["tokenizer"] != digest:
-                judge = learned.get("judge", "another judge")
-                return (
-                    f"The phrase was learned on {judge} with another tokenizer; a phrase is text, "
-                    "and is read as such."
-                )
-        return None
-
-    @property
-    def sources(self) -> list[ModelSource]:
-        """The models here that judge."""
-        sources: list[Any] = []
-        if LOCAL in self.judge.capabilities:
-            sources.append(self.judge.source)
-        if self.assistant.source is not None:
-            sources.append(self.assistant.source)
-        return sources
-
-    def served_estimate(self) -> str | None:
-        """Estimate, for people to read, of what asking served models would take; None where none is
-        served."""
-        return self.reader().estimate()
-
-    def reader(self, models: Models | None = None) -> BaseReader:
-        """The reader of the prompts, with the configured store behind it; see `reader_for`.
-
-        Args:
-            models: those that are in memory already.
-        """
-        from judgebench.judges.reader import ReadingTask  # torch with it
-
-        answers = {defense.name: defense.answer_tokens for defense in self.defenses}
-        thoughts = {defense.name: defense.thought_tokens for defense in self.defenses}
-        task = ReadingTask(
-            assistant=self.assistant,
-            decodings=self.decodings,
-            prompts=self.prompts,
-            tokenizer=self.builder.tokenizer,
-            null=self.builder.null,
-            store=lambda: open_store(path_of(self.config, "store")),
-            models=models,
-            free_text={name: most for name, most in answers.items() if most},
-            thinking={name: most for name, most in thoughts.items() if most},
-            answers=self.answers,
-        )
-        return reader_for(self.judge, task)
+        digest = tokenizer_digest(self.judge.tokenizer)
+        foreign = [learned for learned in theirs if learned["tokenizer"] != digest]
+        return say("data_note", part="phrase", phrase=foreign[0]) if foreign else None

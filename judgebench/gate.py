@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -126,9 +126,7 @@ def _main(config: DictConfig) -> None:
     with as_sentence():
         # 1. the settings and the card
         check_one_run(HydraConfig.get())
-        settings = GateSettings(
-            **{str(name): config.get(name) for name in GateSettings.__dataclass_fields__}
-        )
+        settings = GateSettings(*(config.get(field.name) for field in fields(GateSettings)))
         if OmegaConf.is_missing(config, "card"):
             raise UserError(
                 "card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one."
@@ -192,12 +190,12 @@ def _measured(
     # decide
     clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}
     reason = None
+    figures = {}
     if metric is None or not clauses:
         reason = "too few rated articles"
     elif len(clauses) == 1:
         reason = clauses.pop()
-    figures = {}
-    if metric and reason is None:
+    else:
         figures = figures_of(card, results.verdict, metric, rows, **config.metrics)
     outcomes = list(outcomes_of(required, results.verdict, figures, reason))
     if settings.drift != "off":
@@ -217,18 +215,21 @@ def _measured(
 def _drift(card: JudgeCard, figures: Mapping[str, Any], drift: str) -> list[Outcome]:
     """An outcome for each figure that the card promised, compared with that of these texts."""
     from judgebench.cards.requirements import Outcome, changes_of
-    from judgebench.stats.clusters import ENDS
+    from judgebench.stats.clusters import Estimate, keys_of
 
     test = card.figures.get("test", {})
-    promised = {f"error{end}": test.get(f"mean_absolute_error{end}") for end in ENDS}
+    promised = keys_of("error", Estimate.of(test, "mean_absolute_error"))
     promised |= {**test, **card.figures.get("promised", {})}
-    outcomes = []
-    for change in changes_of(promised, figures):
-        state = "passed"
-        if change.worse:
-            state = {"fail": "failed", "warn": "warning"}[drift]
-        outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
-    return outcomes
+    worse = {"fail": "failed", "warn": "warning"}[drift]
+    return [
+        Outcome(
+            f"drift_{change.name}",
+            "within chance",
+            worse if change.worse else "passed",
+            str(change),
+        )
+        for change in changes_of(promised, figures)
+    ]
 
 
 def _run_config(

@@ -10,10 +10,10 @@ from __future__ import annotations
 import copy
 import json
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,24 +24,22 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.config.keys import FOLDER, path_of
 from judgebench.config.parts import Parts
 from judgebench.experiment import Experiment
+from judgebench.judges.judge import Questions, ReadingJudge, RunReadings
 from judgebench.judges.local.models import Models, Trainers
 from judgebench.judges.local.ray_runner import RayTrainers
 from judgebench.judges.reader import IN_STORE
 from judgebench.judges.served.settings import unpaid
 from judgebench.judges.spec import RECORDED
-from judgebench.readings.reading import reading_columns
 from judgebench.report.render import WIDTH, Terminal
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.distributed import Alone, begin, here
 from judgebench.runtime.errors import Clock, UserError
 from judgebench.runtime.fields import plain
-from judgebench.types import Reading
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from judgebench.judges.reader import BaseReader
     from judgebench.tracking.loggers import MakeLogger
 
 FREE = frozenset(
@@ -64,46 +62,6 @@ FREE = frozenset(
     )
 )
 """The config's entries that change nothing of what is loaded and read."""
-
-
-@dataclass
-class RunReadings:
-    """The readings of a run, which are not changed.
-
-    Attributes:
-        fingerprints: role -> title and SHA-256 of each model's content.
-        device: name of the device that computed.
-        served, evidence: the requests to judges behind a URL, and the columns of served.parquet;
-            None without one.
-    """
-
-    readings: Sequence[Reading]
-    fingerprints: Mapping[str, Mapping[str, str]]
-    device: str
-    served: Mapping[str, Any] | None = None
-    evidence: Mapping[str, Sequence[Any]] | None = None
-
-    @classmethod
-    def of(cls, reader: BaseReader, trainer: Any, split: Mapping[str, str]) -> RunReadings:
-        """The readings of a reader; `trainer`: from its `read`; `split`: group_id -> dev or
-        test."""
-        return cls(
-            readings=reader.readings(split),
-            fingerprints=reader.fingerprints,
-            device=reader.device(trainer),
-            served=reader.served,
-            evidence=reader.evidence,
-        )
-
-    @cached_property
-    def columns(self) -> Mapping[str, Sequence[Any]]:
-        return reading_columns(self.readings)
-
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        import pandas as pd
-
-        return pd.DataFrame(self.columns)
 
 
 @dataclass(frozen=True)
@@ -143,15 +101,15 @@ def save_last(key: str, experiment: Experiment, readings: RunReadings) -> None:
         key: from `key_of`.
     """
     global _last
-    answered = any(defense.answer_tokens for defense in experiment.defenses)
-    if not key or experiment.judge.mode != "score_tokens" or answered:
+    judge = experiment.judge
+    if not key or judge.settings.mode != "score_tokens" or judge.free_text:
         return
     again = copy.copy(readings)  # with its columns, where they are computed already
-    if RECORDED not in experiment.judge.capabilities:
+    if RECORDED not in judge.settings.capabilities:
         again.device = IN_STORE
     if again.served is not None:
         again.served = unpaid(again.served)
-    _last = LastRun(key, _inode(path_of(experiment.config, "store")), experiment, again)
+    _last = LastRun(key, _inode(path_of(experiment.parts.config, "store")), experiment, again)
 
 
 def key_of(config: DictConfig) -> str:
@@ -231,7 +189,7 @@ class Job:
                 loggers = check_loggers(config.logger)
             if not config.dry_run:
                 processes.agree(lambda: stack.enter_context(folder.alone()))
-        notes = dict.fromkeys(source.dtype_note for source in experiment.sources)
+        notes = dict.fromkeys(source.dtype_note for source in experiment.judge.sources)
         notes.pop(None, None)
         if processes.first and notes:
             console.print("\n".join(map(str, notes)), highlight=False, markup=False)
@@ -248,26 +206,25 @@ class Job:
             trainer=make_trainer,
         )
 
+    def show_prompts(self) -> None:
+        """Prints the prompts that would be read."""
+        experiment = self.experiment
+        show_dry_run(experiment.judge, experiment.questions, self.console, experiment.planned)
+
     def prepare(self, stage: str) -> None:
         """Prepares those defenses that needed what a stage brings."""
-        with self.clock("defense"):
+        with self._timed("defense"):
             self.experiment = self.experiment.prepared(stage, self.models, self.trainer)
-        self._count_loading("defense")
-
-    def _count_loading(self, step: str) -> None:
-        """Counts the seconds in which models were loaded during a step as loading."""
-        self.clock.move(self.models.seconds, step, "load")
-        self.models.seconds = 0.0
 
     def learn(self) -> pd.DataFrame | None:
         """Searches for the phrases that are to be learned; the search's trace, None without one."""
-        search = self.experiment.search
+        search = self.experiment.parts.search
         if search is None:
             return None
         from judgebench.attacks.adv_suffix import learn  # torch with it
         from judgebench.judges.local.reader import Reader
 
-        with self.clock("attack"):
+        with self._timed("attack"):
             trainer = self.trainer([])
             if trainer.world_size > 1:
                 raise UserError(
@@ -275,51 +232,67 @@ class Job:
                     "judge with attack=phrase attack.phrase_file=RUN/attack/phrase.json in as many "
                     "as you like."
                 )
-            experiment = self.experiment
-            reader = experiment.reader(self.models)
+            judge = self.experiment.judge
+            reader = judge.reader(self.experiment.questions, self.models)
             assert isinstance(reader, Reader)  # a phrase is learned from gradients
             with self.console.status("attack") as status:
                 phrases, trace = learn(
                     search,
-                    search.objectives(experiment.decodings, experiment.judge.mode),
-                    experiment.lesson(),
+                    search.objectives(judge.decodings, judge.settings.mode),
+                    self.experiment.lesson(),
                     reader,
                     trainer.strategy.root_device,
                     path_of(self.config, "store").parent / "attacks",
                     status.update,
                 )
-        self._count_loading("attack")
         self.experiment = self.experiment.attacked(phrases)
+        self.key = ""  # what a search finds depends on settings that the key leaves out
         return trace
 
     def read(self) -> RunReadings | None:
-        """Reads what judge and assistant answer; None in a process that only helped."""
-        reader = self.experiment.reader(self.models)
-        trainer = reader.read(self.trainer)
-        readings = RunReadings.of(reader, trainer, self.experiment.data.split)
-        self.clock.move(reader.models.seconds, "read", "load")
-        return readings if here().first else None
+        """The readings of judge and assistant, computed once and stored; None in a process that
+        only helped."""
+        with self._timed("read"):
+            if self.last is not None:
+                return self.last.readings
+            experiment = self.experiment
+            readings = experiment.judge.read(
+                experiment.questions, experiment.data.split, self.trainer, self.models
+            )
+            return readings if here().first else None
+
+    @contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        """Counts the seconds of a step, those in which models were loaded as loading."""
+        with self.clock(step):
+            yield
+        self.clock.move(self.models.seconds, step, "load")
+        self.models.seconds = 0.0
 
 
 def _parsed(parts: Parts, last: LastRun | None, trainer: Any) -> Experiment:
     """The experiment of some parts; the last run may know the data and the prompts."""
     experiment = last.experiment.again(parts) if last else Experiment.parse(parts.config, parts)
-    for source in experiment.sources:
+    for source in experiment.judge.sources:
         from judgebench.judges.local.sharding import check_split  # torch with it
 
         check_split(source, trainer)
     return experiment
 
 
-def show_dry_run(experiment: Experiment, console: Terminal) -> None:
-    """Prints the prompts that would be read."""
+def show_dry_run(
+    judge: ReadingJudge,
+    questions: Questions,
+    console: Terminal,
+    planned: Sequence[str] = (),
+) -> None:
+    """Prints the prompts that a judge would read; `planned` are defenses that are not ready."""
     if not here().first:
         return
-    console.print(
-        dry_run_view(experiment.prompts, experiment.tokens, experiment.titles, experiment.planned)
-    )
-    answers = None if experiment.answers is None else experiment.answers.note
-    for line in (answers, experiment.served_estimate()):
+    reader = judge.reader(questions)
+    console.print(dry_run_view(questions.prompts, reader.tokens(), judge.titles, planned))
+    answers = None if questions.answers is None else questions.answers.note
+    for line in (answers, reader.estimate()):
         if line is not None:
             console.print(line, highlight=False, markup=False)
 

@@ -15,7 +15,7 @@ from judgebench.decoding.rules import Decoding
 from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.experiment import Experiment
-from judgebench.job import RunReadings
+from judgebench.judges.judge import RunReadings
 from judgebench.report.views.run import served_notes
 from judgebench.results.folder import masked
 from judgebench.results.results import (
@@ -76,8 +76,9 @@ def decode_run(experiment: Experiment, readings: RunReadings) -> Decoded:
     """The scores of all readings by every decoding, tuned first where the experiment asks for
     it."""
     data = experiment.data
-    tuned = tune(readings.readings, experiment.decodings, experiment.tuner, data.scale)
-    columns = decode(readings.readings, experiment.decodings, tuned.decodings)
+    decodings = experiment.judge.decodings
+    tuned = tune(readings.readings, decodings, experiment.tuner, data.scale)
+    columns = decode(readings.readings, decodings, tuned.decodings)
     return Decoded(tuned, win_probabilities(columns))
 
 
@@ -89,7 +90,7 @@ def measure_run(
     evidence = readings.evidence
     readings.frame.attrs.update(served_notes(readings.served) or {})
     return Results(
-        config=masked(experiment.config),
+        config=masked(experiment.parts.config),
         about=measures.about,
         readings=readings.frame,
         scores=pd.DataFrame(scores.columns),
@@ -97,7 +98,7 @@ def measure_run(
         tuning=scores.tuned.records or None,
         served=None if evidence is None else pd.DataFrame(evidence),
         trace=trace,
-        phrases={phrase.against: phrase.to_json() for phrase in experiment.phrases},
+        phrases={phrase.against: phrase.to_json() for phrase in experiment.parts.phrases},
         **measures.of_judges(),
         **measures.of_pairs(),
         **measures.of_defenses(),
@@ -118,7 +119,7 @@ class _Measures:
 
     def __init__(self, experiment: Experiment, readings: RunReadings, scores: Decoded) -> None:
         self.experiment = experiment
-        self.config = experiment.config
+        self.config = experiment.parts.config
         self.data: JudgeDataModule = experiment.data
         self.dataset = self.data.name
         self.readings = readings
@@ -127,7 +128,7 @@ class _Measures:
         self.resampling = {name: self.config.metrics[name] for name in ("resamples", "seed")}
         # 1. decodings
         self.settings: dict[str, Decoding] = {}
-        for by_name in (experiment.decodings, *self.tuned.decodings.values()):
+        for by_name in (experiment.judge.decodings, *self.tuned.decodings.values()):
             for name, decoding in by_name.items():
                 if decoding is not None:
                     self.settings[name] = decoding
@@ -161,7 +162,7 @@ class _Measures:
             "pairwise": pairwise_records(
                 self.scores,
                 self.dataset,
-                self.experiment.ranking,
+                self.experiment.parts.ranking,
                 **self.resampling,
                 rules=self.rules,
             ),
@@ -173,7 +174,7 @@ class _Measures:
                 records[name] = study(samples)
             records["metrics"] = with_silent(records["metrics"], records["forecasts"])
             records["verdict"] = verdict_records(
-                samples, records["choice"], records, self.experiment.margins
+                samples, records["choice"], records, self.experiment.parts.margins
             )
         return records
 
@@ -184,12 +185,12 @@ class _Measures:
         return choice_records(
             self.scores,
             self.dataset,
-            self.experiment.decodings,
+            self.experiment.judge.decodings,
             self.tuned,
             self.experiment.tuner,
             self.scale,
             self.resampling["resamples"],
-            reads=self.experiment.assistant.reads,
+            reads=self.experiment.judge.assistant.reads,
         )
 
     def _samples(self) -> list[Any]:
@@ -240,7 +241,7 @@ class _Measures:
                 self.scores, self._pairs, self.dataset, **self.resampling
             ),
             "suffix": suffix_records(
-                self.scores, self.experiment.phrases, self.dataset, **self.resampling
+                self.scores, self.experiment.parts.phrases, self.dataset, **self.resampling
             ),
         }
 
@@ -248,7 +249,7 @@ class _Measures:
 
     def of_defenses(self) -> dict[str, Any]:
         """Findings of defenses, and their cost; nothing without a defense."""
-        if list(self.experiment.defenses) == [NONE]:
+        if list(self.experiment.judge.defenses) == [NONE]:
             return {}
         findings = self.experiment.findings
         records = {name: getattr(findings, name) for name in FINDINGS}

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from judgebench.config.keys import command_line
-from judgebench.job import Job, RunReadings
+from judgebench.job import Job
+from judgebench.judges.judge import RunReadings
 from judgebench.report.html import render_report, write_figures
 from judgebench.report.layout import draw_all, terminal_blocks
 from judgebench.report.render import to_terminal

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from judgebench.config.parts import Parts
 from judgebench.defenses.prepared import SOURCES, TEXTS
-from judgebench.job import Job, save_last, show_dry_run
+from judgebench.job import Job, save_last
 from judgebench.measurement import decode_run, measure_run
 from judgebench.output import show_run, write_run
 from judgebench.results.results import Results
@@ -27,7 +27,7 @@ def run_pipeline(parts: Parts) -> Results | None:
         # 1. Data, prompts, models and settings, all of them checked.
         job = Job.begin(parts, stack)
         if job.config.dry_run:
-            show_dry_run(job.experiment, job.console)
+            job.show_prompts()
             return None
 
         # 2. The judged texts become final: some defenses write or measure first, attacks learn.
@@ -36,8 +36,7 @@ def run_pipeline(parts: Parts) -> Results | None:
         job.prepare(TEXTS)
 
         # 3. Readings: what judge and assistant answer, computed once and stored.
-        with job.clock("read"):
-            readings = job.last.readings if job.last else job.read()
+        readings = job.read()
         if readings is None:
             return None
 
@@ -46,8 +45,7 @@ def run_pipeline(parts: Parts) -> Results | None:
             scores = decode_run(job.experiment, readings)
         with job.clock("metrics"):
             results = measure_run(job.experiment, readings, scores, trace)
-        if trace is None:  # what a search finds depends on settings that the key leaves out
-            save_last(job.key, job.experiment, readings)
+        save_last(job.key, job.experiment, readings)
 
         # 5. Run folder, page, figures, tables and loggers; the terminal last.
         results = write_run(job, results, readings)

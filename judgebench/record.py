@@ -6,12 +6,12 @@ sweeps and reports without a model. The file holds what models gave, by example_
 and no text that was judged, no prompt, no secret and no path; free answers stand in it as they were
 written.
 
+  RUN               the folder of a finished run; start this where it was
   out=FILE.parquet  the file that is written
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
 import sys
@@ -41,22 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _work(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m judgebench.record",
-        usage="%(prog)s [-h] RUN out=FILE.parquet",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="RUN",
-        help="the folder of a finished run; start this where it was",
-    )
-    parser.error = _refuse  # type: ignore[method-assign]
-    words = parser.parse_args(arguments).words
+    from judgebench.cli import words_of
+
+    words = words_of(arguments, "judgebench.record", "RUN out=FILE.parquet", __doc__, _refuse)
     names = [word.removeprefix("out=").strip() for word in words if word.startswith("out=")]
     runs = [user_path(word) for word in words if not word.startswith("out=")]
     if len(names) != 1 or len(runs) != 1 or not names[0]:
@@ -119,29 +106,26 @@ def record(run: Path, out: Path) -> list[str]:
 def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, list[str]]:
     """The run's experiment with the rubrics' plain text as prompts, and the names of the defenses
     and attacks that must compute something, which it lacks."""
-    from omegaconf import OmegaConf
-
     from judgebench.cards.card import NO_ASSISTANT
-    from judgebench.cards.judge import literal
+    from judgebench.cards.judge import literal, run_config
     from judgebench.components import build_component
-    from judgebench.config.keys import FOLDER, list_at
+    from judgebench.config.keys import list_at
     from judgebench.defenses import Planned, select_defenses
     from judgebench.experiment import Experiment
     from judgebench.runtime.dropped import refuse_settings, up_to_date
 
-    usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
-    content = {**usual, "defaults": None, "hydra": None, **literal(up_to_date(config))}
-    content |= {
+    content = {
+        **up_to_date(config),
         "judge": {"_target_": "judgebench.judges.recorded.PlainJudge"},
         "assistant": NO_ASSISTANT,
+        "decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}},
         "tune": None,
     }
-    content |= {"decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}}}
     left_out = []
     if str((content.get("attack") or {}).get("_target_")).endswith(".AdvSuffix"):
         content["attack"] = None
         left_out.append("attack adv_suffix")
-    rebuilt = OmegaConf.create(content)
+    rebuilt = run_config(content, "config.yaml")
     try:
         refuse_settings(content)
         # defenses that must compute something before prompts can be built
@@ -153,7 +137,7 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
             i: defense.name for i, defense in enumerate(defenses) if isinstance(defense, Planned)
         }
         rebuilt.defenses = [
-            entry for i, entry in enumerate(content["defenses"]) if i not in planned
+            entry for i, entry in enumerate(literal(content["defenses"])) if i not in planned
         ]
         left_out += [f"defense {name}" for name in planned.values()]
         if not rebuilt.defenses:

@@ -13,7 +13,6 @@ from judgebench.data.rows import existing, named_files
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import plain
 from judgebench.runtime.files import user_path
-from judgebench.runtime.terminal import print_safely
 
 
 def main() -> None:
@@ -48,9 +47,7 @@ def _main(config: DictConfig) -> None:
         # 3. the scores
         from judgebench.cards.scoring import score_file  # it takes seconds to import
 
-        written = score_file(config, card)
-    if written is not None:
-        print_safely(written)
+        score_file(config, card)
 
 
 if __name__ == "__main__":

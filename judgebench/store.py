@@ -10,7 +10,6 @@ A store is a SQLite file.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from judgebench.readings.store import ReadingStore
 
 _EXAMPLE = "python -m judgebench.store verify outputs/readings.sqlite"
-_SETTINGS = {"verify": (), "merge": ("out",)}
 _AT_ONCE = 2**16
 
 
@@ -39,38 +37,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _work(arguments: Sequence[str] | None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m judgebench.store",
-        usage="%(prog)s [-h] COMMAND STORE [STORE ...] [KEY=VALUE ...]",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    parser.add_argument("words", nargs="*", metavar="COMMAND STORE", help="see above")
-    parser.error = _refuse  # type: ignore[method-assign]
-    command, *words = parser.parse_args(arguments).words or [""]
+    from judgebench.cli import words_of
+
+    usage = "COMMAND STORE [STORE ...] [KEY=VALUE ...]"
+    words = words_of(arguments, "judgebench.store", usage, __doc__, _refuse)
+    command, *words = words or [""]
     if sentence := dropped(f"store {command}"):
         raise UserError(sentence)
-    if command not in _SETTINGS:
-        _refuse(
-            f"{command or 'nothing'}: there is no such command; there are {', '.join(_SETTINGS)}"
-        )
-    given = dict(
-        word.split("=", 1) for word in words if "=" in word and not user_path(word).exists()
-    )
-    stores = [user_path(word) for word in words if "=" not in word or user_path(word).exists()]
-    if wrong := [key for key in given if key not in _SETTINGS[command]]:
-        _refuse(
-            f"{command} has no {', '.join(wrong)}, but "
-            f"{', '.join(_SETTINGS[command]) or 'no settings'}"
-        )
-    if not stores or (command == "merge" and not given.get("out")):
+    if command not in ("verify", "merge"):
+        _refuse(f"{command or 'nothing'}: there is no such command; there are verify, merge")
+    stores = []
+    out = ""
+    for word in words:
+        key, is_setting, value = word.partition("=")
+        if not is_setting or user_path(word).exists():
+            stores.append(user_path(word))
+        elif command == "merge" and key == "out":
+            out = value
+        else:
+            settings = "out" if command == "merge" else "no settings"
+            _refuse(f"{command} has no {key}, but {settings}")
+    if not stores or (command == "merge" and not out):
         _refuse(f"{command} lacks {'out=STORE' if stores else 'a store'}")
     # all of them are there, before the first is looked at
     opened = [_opened(path) for path in stores]
     if command == "merge":
-        return _merge(opened, user_path(given["out"]))
+        return _merge(opened, user_path(out))
     return max(map(_verify, opened))
 
 

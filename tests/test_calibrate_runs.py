@@ -133,13 +133,6 @@ def test_a_card_holds_what_a_decoding_has_learned(
     np.testing.assert_allclose(pd.read_csv("scores.csv")["score"], expected, atol=1e-4)
 
 
-def test_a_decoding_of_all_ranges_has_no_card(calibrate, tiny_pair, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    wrong = ("decoding=[greedy,range_mean]", "judge=local", f"judge.path={tiny_pair[0]}")
-    code, _, err = calibrate(*wrong, mistaken=True)
-    assert (code, "range_mean: takes the readings of all ranges" in " ".join(err.split())) == (2, True), err
-
-
 def test_a_card_of_an_earlier_version_scores_without_intervals_and_says_why(calibrated, score):
     content = yaml.safe_load((calibrated / "run" / "judge_card.yaml").read_text())
     del content["intervals"], content["sha256"]
@@ -261,24 +254,6 @@ def test_a_served_judge_is_known_by_its_name_and_by_what_its_server_says(
     assert "cost of this run: $0.000416" in out
 
 
-def test_answers_that_were_given_elsewhere_are_calibrated_and_new_ones_scored(calibrate, called, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    data = Mini(limit_groups=6)
-    data.setup()
-    given = [{"example_id": e.example_id, "text": f"{round(e.human['coherence'])}"} for e in data.examples]
-    write_rows("answers.jsonl", given)
-    at = ("judge=replay", "judge.path=answers.jsonl", "assistant=none", "decoding=[greedy]")
-    calibrate(*at, "ranges=[[1,5]]")
-    card = JudgeCard.read("run/judge_card.yaml")
-    assert card.figures["test"]["spearman"] > 0.9
-    Path("texts.jsonl").write_text(json.dumps({"source": "An article.", "output": "Its summary.", "example_id": "n"}))
-    Path("new.jsonl").write_text(json.dumps({"example_id": "n", "text": "4"}))
-    called(score_main, "card=run/judge_card.yaml", "data.path=texts.jsonl", "+judge.path=new.jsonl", "out=scores.jsonl")
-    (row,) = map(json.loads, Path("scores.jsonl").read_text().splitlines())
-    assert (row["example_id"], row["score"]) == ("n", 4.0)
-    assert row["estimate"] == pytest.approx(card.estimate(np.array([4.0]))[0])
-
-
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -349,6 +324,7 @@ def test_a_class_of_ones_own_and_ranges_that_a_rubric_does_not_name_are_refused(
     for wrong, sentence in {
         "defenses=[none,{_target_: mine.Mine}]": "a judge card holds no code",
         "tune=dev": "take tune=crossfit",
+        "decoding=[greedy,range_mean]": "range_mean: takes the readings of all ranges",
         "prompt.rubrics={coherence: 'Rate {{Summary}} for {{Document}} from 1 to 5:'}": "write {min_range} and",
     }.items():
         code, _, err = calibrate(wrong, "judge=local", f"judge.path={tiny_pair[0]}", mistaken=True)
@@ -378,10 +354,3 @@ def test_nothing_typed_prints_the_usage(monkeypatch, capsys):
 )
 def test_recorded_readings_bring_their_assistant_and_ranges(typed, added):
     assert _added(typed) == ["+exp=calibrate", *added]
-
-
-def test_ranges_that_a_file_lacks_are_refused_with_all_that_it_has(called):
-    typed = ("judge=recorded", "judge.path=qwen2.5-coder", "data=conala_sample", "ranges=[[1,5],[1,9]]")
-    _, _, err = called(calibrate_main, *typed, mistaken=True)
-    assert "answers under quality, 1-9, which is to be judged" in err
-    assert "has answers under quality, 0-4, 1-5, 2-6, 3-7." in err

@@ -119,11 +119,6 @@ def test_a_judge_that_has_not_changed_passes_on_other_labels(gate, place, monkey
     assert f"{error:.2f} here" in re.search(r"drift_error.*", out)[0]
 
 
-def test_the_texts_that_made_the_card_are_known_by_their_content(gate):
-    code, out, _ = gate("data.path=judge/calibrated.jsonl", "drift=off")
-    assert (code, "These texts made the card" in out, "drift" in out.partition("Gate")[0]) == (0, True, False)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "share"), [(119, 0, "These texts"), (120, 4, "96.8 % of these texts"), (0, 96, "")]
 )
@@ -133,6 +128,7 @@ def test_texts_that_made_the_card_are_known_by_themselves(gate, place, old, new,
     write_rows(place / "mixed.jsonl", [{**row, "source": f"{row['source']} "} for row in mixed[::-1]])
     code, out, err = gate("data.path=mixed.jsonl", "drift=off", "require={failed: 0}")
     assert code == 0, out + err
+    assert "drift_" not in out
     assert f"{share} made the card: its verdicts flatter it here" in out if share else "made the card" not in out
 
 

@@ -45,13 +45,7 @@ def rated(tmp_path, monkeypatch) -> list[dict]:
 
 def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
     """In one namespace from top to bottom, as a notebook's cells."""
-    settings = [
-        "data=jsonl",
-        "data.path=mine.jsonl",
-        "data.scale=[1,5]",
-        "ranges=[[1,5]]",
-        "decoding=[expectation]",
-    ]
+    settings = ["data=jsonl", "data.path=mine.jsonl", "data.scale=[1,5]", "ranges=[[1,5]]", "decoding=[expectation]"]
     models = ["judge=local", f"judge.path={tiny_pair[0]}", "force=true"]
     monkeypatch.setattr(sys, "argv", ["judgebench.calibrate", *settings, *models, *QUICK, "run_dir=calibrated"])
     GlobalHydra.instance().clear()

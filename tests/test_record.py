@@ -215,10 +215,7 @@ def test_a_served_judge_is_recorded_without_its_address(judgebench, small_server
     ("given", "message"),
     [
         ("assistant=null_context", "take assistant=recorded or assistant=none"),
-        (
-            "attack=adv_suffix",
-            "attack: a phrase is learned by asking a model here",
-        ),
+        ("attack=adv_suffix", "attack: a phrase is learned by asking a model here"),
         ("defenses=[cap]", "defenses: cap: its references are scored while they are made, and judge=recorded"),
         ("tutor=smollm2", "tutor: its references are scored while they are made, and judge=recorded"),
         ("judge.path=null", "judge.path: name the file of recorded readings"),

@@ -31,13 +31,14 @@ from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.local.loading import DTYPES
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import Recording
+from judgebench.report.formats import say
 from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.stats.clusters import Clusters, Estimate, divided
+from judgebench.stats.clusters import ENDS, Clusters, Estimate, divided
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
 from judgebench.tuning.choose import deal
@@ -54,7 +55,7 @@ _USE = (
     "use",
     "verdict",
     "clause",
-    *(f"{name}{end}" for name in ("value", "rater") for end in ("", "_low", "_high")),
+    *(f"{name}{end}" for name in ("value", "rater") for end in ENDS),
 )
 _WORTH = ("worth", "gain", "gain_se", "better", "share")
 _RECORDED = "judgebench.judges.recorded.RecordedSpec"
@@ -63,6 +64,9 @@ _FEW_GROUPS = 20
 _MANY_FAILED = 0.02
 _MOST = 1000  # texts whose errors a card holds
 _SAMPLE = 2000  # texts whose digests a card holds
+_LIMITS = ("interval", "choice", "best", "few", "failed", "estimate", "width", "texts")
+"""Parts of the template that says where a judge must not be trusted."""
+
 _OF_RECORDED = (
     "It was calibrated on recorded readings: it scores other texts where its models lie, which "
     "+judge.path=DIR (and +assistant.path=DIR) names and their SHA-256 tells."
@@ -151,9 +155,9 @@ def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
     }
     cards = []
     mistakes = Mistakes()
-    for name in config.dimensions:
+    for name in map(str, config.dimensions):
         with mistakes.caught():
-            cards.append(_card(config, results, settings, data, about, made_with, str(name)))
+            cards.append(_card(config, results, settings, data, about, made_with, name))
     mistakes.tell()
     return cards
 
@@ -174,9 +178,7 @@ def _card(
     scale = data.scale.get(dimension)
     place = {name: selected.get(name) for name in (*CELL, "split", "dimension")}
     place |= {"level": "dataset", "attack": "none"}
-    measured = next(
-        record for record in results.metrics if {name: record.get(name) for name in place} == place
-    )
+    measured = of_place(results.metrics, place)[0]
     useless = uselessness(selected, measured)
     if useless is not None and not config.get("force"):
         raise UserError(
@@ -238,15 +240,13 @@ def _rated_rows(results: Results, selected: Mapping[str, Any]) -> pd.DataFrame:
     """The selected judge's scores of clean texts that humans rated; one without a score has no
     estimate either, neither here nor where the card is used."""
     rows = results.scores
-    rows = rows[(rows["attack"] == "none") & rows["human"].notna()]
+    rows = rows[(rows["attack"] == "none") & rows["human"].notna() & (rows["status"] != FAILED)]
     for name in (*CELL, "split", "dimension"):
         if name in rows:
             value = selected.get(name)
-            same = rows[name] == value
-            if value is None or value == "":
-                same = rows[name].isna() | (rows[name] == "")
-            rows = rows[same]
-    return rows[rows["status"] != FAILED]
+            unset = value is None or value == ""
+            rows = rows[rows[name].isin([None, np.nan, ""] if unset else [value])]
+    return rows
 
 
 def _tried(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -419,12 +419,10 @@ def fit(
     return EstimateMap(kind, tuple(map(float, knots)), tuple(map(float, values)))
 
 
-def agreement(record: Mapping[str, Any] | None) -> dict[str, Any]:
+def agreement(record: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of one split in a card: number of texts, correlations with 95 % intervals, shares
     and flags."""
-    if record is None:
-        return {}
-    correlations = [f"{name}{end}" for name in CORRELATIONS for end in ("", "_low", "_high")]
+    correlations = [f"{name}{end}" for name in CORRELATIONS for end in ENDS]
     shares = ("failed_share", "clamped_share", "modal_share")
     names = ("n", "groups", *correlations, *shares, "flags")
     return {name: record[name] for name in names if name in record}
@@ -566,12 +564,21 @@ def attacked(
     place = {name: selected.get(name) for name in CELL}
     place |= {"split": TEST, "level": "dataset", "dimension": dimension}
     changes = []
-    for record in records:
-        if record["attack"] == "none" or record.get("change") is None:
-            continue
-        if {name: record.get(name) for name in place} == place:
+    for record in of_place(records, place):
+        if record["attack"] != "none" and record.get("change") is not None:
             changes.append({name: record[name] for name in _CHANGE})
     return changes
+
+
+def of_place(
+    records: Sequence[Mapping[str, Any]], place: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
+    """The records that agree with a place, in which None is what a record lacks."""
+    return [
+        record
+        for record in records
+        if all(record.get(name) == value for name, value in place.items())
+    ]
 
 
 def limits(
@@ -584,81 +591,31 @@ def limits(
     """Sentences on where the judge must not be trusted, most important first; every number in them
     stands in the card too. `tried` are the records of the choice, `wanted` is the kind of the
     estimate that was asked for."""
-    # 1. its agreement with the humans, and its choice
-    promise = figures[PROMISED]
     test = figures[TEST]
-    sentences = []
-    if promise["spearman_low"] is None:
-        sentences.append("Its spearman has no interval: how sure it is cannot be said.")
-    if len(tried) > 1:
-        advised = next(record for record in tried if record["taken"])
-        best = next(record for record in tried if record["best"])
-        share = f"{100 * advised['share']:.0f} % of the choices by other articles were the same"
-        sentences.append(
-            f"It was chosen among {len(tried)} settings: the simplest one that none is clearly "
-            f"better than; {share}. Its promise is measured on articles that did not choose."
-        )
-        if best is not advised:
-            sentences.append(
-                f"{setting_text(best)} would have promised {advised['metric']} "
-                f"{abs(best['worth']):.3f} on these texts, instead of {abs(advised['worth']):.3f}: "
-                f"the best of {len(tried)} looks better than it is, and the difference is within "
-                "chance."
-            )
-    if (test.get("groups") or 0) < _FEW_GROUPS:
-        sentences.append(
-            f"It was chosen by {test['groups']} {data['groups_are']}: the intervals are wide, and "
-            "those of the correlations may be too narrow still."
-        )
+    facts = {
+        "tried": [{**record, "range": ScoreRange.of(record)} for record in tried],
+        "promise": figures[PROMISED],
+        "test": test,
+        "data": data,
+        "few": (test.get("groups") or 0) < _FEW_GROUPS,
+        "many_failed": _MANY_FAILED,
+        "unmapped": wanted != "none" and estimate is None,
+        "level": LEVEL,
+    }
+    sentences = [say("limits", part=part, **facts) for part in _LIMITS[:4]]
     for flag in test.get("flags") or ():
-        meaning = f": {FLAGS[flag]}" if flag in FLAGS else ""
-        sentences.append(f"It is flagged {flag}{meaning}.")
-    if test.get("failed_share", 0) > _MANY_FAILED:
-        sentences.append(f"It gave no score to {100 * test['failed_share']:.0f} % of the texts.")
-    # 2. its estimates
-    if wanted != "none" and estimate is None:
-        sentences.append(
-            "The humans' scores do not rise with its scores, so there is no estimate on the "
-            "humans' scale."
-        )
-    if test.get("narrower") is not None:
-        hardly = "hardly " if test["narrower"] < 0.1 or (test["narrower_low"] or 1) <= 0 else ""
-        sentences.append(
-            f"Its {100 * LEVEL:.0f} % intervals of single texts are {test['width']:.2f} wide, "
-            f"{hardly}narrower than a constant's ({100 * test['narrower']:.0f} %) and hold "
-            f"{100 * test['coverage']:.0f} % of humans' scores."
-        )
-    sentences.append(
-        f"All of this holds for texts as those of {data['name']}; for others, calibrate again."
-    )
-    return sentences
-
-
-def setting_text(record: Mapping[str, Any]) -> str:
-    """A setting in words: decoding, range, defense."""
-    defense = "" if record["defense"] == "none" else f" with {record['defense']}"
-    return f"{record['decoding']} in range {ScoreRange.of(record)}{defense}"
+        sentences.append(say("limits", part="flag", flag=flag, meaning=FLAGS.get(flag), **facts))
+    sentences += [say("limits", part=part, **facts) for part in _LIMITS[4:]]
+    return [sentence for sentence in sentences if sentence]
 
 
 def card_view(card: JudgeCard) -> str:
     """The selected judge in some lines: what it promises, and its limits."""
-    promise = card.figures.get(PROMISED, {})
     test = card.figures.get(TEST, {})
-
-    lines = [f"Judge card: {card.title}"]
-    spearman = Estimate.of(promise, "spearman")
-    if spearman is not None:
-        pearson = Estimate.of(promise, "pearson")
-        lines.append(
-            f"  promised on other articles, by {test['n']} texts: "
-            f"spearman {spearman:.3f}, pearson {pearson:.3f}"
-        )
-    error = Estimate.of(test, "mean_absolute_error")
-    if error is not None:
-        scale = "" if card.scale is None else ", {:g}-{:g},".format(*card.scale)
-        guess = Estimate.of(test, "guess_error")
-        lines.append(
-            f"  estimates on the humans' scale{scale} are off by {error:.3f} on average; always "
-            f"saying the mean: {guess:.3f}"
-        )
-    return "\n".join([*lines, *card.verdict])
+    names = ("mean_absolute_error", "guess_error")
+    facts = {name: Estimate.of(test, name) for name in names}
+    for name in ("spearman", "pearson"):
+        facts[name] = Estimate.of(card.figures.get(PROMISED, {}), name)
+    parts = [say("card", part=part, card=card, test=test, **facts) for part in ("promise", "error")]
+    lines = [f"  {line}" for line in parts if line]
+    return "\n".join([f"Judge card: {card.title}", *lines, *card.verdict])

@@ -27,6 +27,7 @@ import yaml
 from judgebench.components import MOVED_TARGETS
 from judgebench.config.inputs import inputs_of
 from judgebench.decoding.rules import Decoding
+from judgebench.defenses.anchors import ANCHORS
 from judgebench.runtime.dropped import dropped, refuse_settings, up_to_date
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import Input, atomic, user_path
@@ -293,21 +294,17 @@ class JudgeCard:
     def check_task(self, dimension: Any, scale: Any) -> None:
         """Checks that the card was made for a dimension, and for a humans' scale [low, high], else
         `UserError`; None asks for neither."""
-        wanted = []
-        differs = False
-        if dimension is not None:
-            wanted.append(str(dimension))
-            differs = dimension != self.dimension
-        if scale is not None:
-            pair = tuple(scale) if isinstance(scale, list | tuple) else ()
-            if len(pair) != 2 or not all(type(end) in (int, float) for end in pair):
-                raise UserError(
-                    f"scale: {shown(scale)} is no scale; give its lowest and highest score, as "
-                    "'scale=[1,5]'."
-                )
+        pair = tuple(scale) if isinstance(scale, list | tuple) else ()
+        numbers = len(pair) == 2 and all(type(end) in (int, float) for end in pair)
+        if scale is not None and not numbers:
+            raise UserError(
+                f"scale: {shown(scale)} is no scale; give its lowest and highest score, as "
+                "'scale=[1,5]'."
+            )
+        wanted = [] if dimension is None else [str(dimension)]
+        if pair:
             wanted.append(_SCALE.format(*pair))
-            differs = differs or pair != self.scale
-        if differs:
+        if dimension not in (None, self.dimension) or pair not in ((), self.scale):
             here = "an unknown scale" if self.scale is None else _SCALE.format(*self.scale)
             raise UserError(
                 f"card: it was calibrated for {self.dimension} on {here} "
@@ -477,6 +474,11 @@ class JudgeCard:
                         f"{at} refers to something else ({shown(text)}), and a card is plain data; "
                         "do not use it."
                     )
+        for entry in self.parts["defenses"]:
+            if entry in ANCHORS:
+                raise UserError(
+                    f"parts.defenses: {entry} shows labelled texts, and a judge card holds none."
+                )
         decodings = self.parts["decoding"]
         judge, decoding = self.series.values()
         if list(decodings) != [decoding]:
@@ -528,17 +530,14 @@ def check_arguments(parts: Mapping[str, Any]) -> None:
         module, _, name = MOVED_TARGETS.get(target, target).rpartition(".")
         maker = getattr(import_module(module), name)
         hints = typing.get_type_hints(maker)
-        fields = set(hints)
-        if dataclasses.is_dataclass(maker):
-            fields = {field.name for field in dataclasses.fields(maker)}
+        parameters = inspect.signature(maker).parameters
         shape = {}
-        for key, parameter in inspect.signature(maker).parameters.items():
-            if key in fields and key != "role":
-                made = hints[key] is Decoding or dataclasses.is_dataclass(hints[key])
-                needed = parameter.default is inspect.Parameter.empty
-                shape[key if needed else f"{key}?"] = (dict if made else hints[key], None)
+        for key, parameter in parameters.items():
+            made = hints[key] is Decoding or dataclasses.is_dataclass(hints[key])
+            needed = parameter.default is inspect.Parameter.empty
+            shape[key if needed else f"{key}?"] = (dict if made else hints[key], None)
         for key in part:
-            if key != "_target_" and key not in shape and f"{key}?" not in shape:
+            if key != "_target_" and (key == "role" or key not in parameters):
                 raise UserError(
                     f"card: parts.{where}.{key} is unknown to this version of judgebench; "
                     "calibrate again."
@@ -550,18 +549,12 @@ def digest_of(content: Mapping[str, Any]) -> str:
     """SHA-256 of a card's content but for the digest itself, in hexadecimal; white space, comments,
     the order of keys, and whether a whole number is written 5 or 5.0 do not matter."""
 
-    def canonical(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {str(key): canonical(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [canonical(item) for item in value]
-        if type(value) is int and abs(value) < 2**53:
-            return float(value)
-        return value
+    def number(digits: str) -> float | int:
+        return float(digits) if abs(int(digits)) < 2**53 else int(digits)
 
-    values = canonical(content)
-    values.pop(_DIGEST, None)
-    text = json.dumps(values, sort_keys=True)
+    values = {name: value for name, value in content.items() if name != _DIGEST}
+    canonical = json.loads(json.dumps(values), parse_int=number)
+    text = json.dumps(canonical, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

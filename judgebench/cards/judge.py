@@ -1,7 +1,7 @@
 """A calibrated judge: in a Python program, and for a file of texts.
 
-A card becomes a score here: its configuration (`scoring_config`), the readings (`read`) and what
-the card makes of them (`scored`).
+A card becomes a score here: its configuration (`scoring_config`), the judge of that, whose readings
+are decoded, and what the card makes of their scores (`scored`).
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
 from judgebench.config.keys import FOLDER, typed_overrides
 from judgebench.config.parts import check_config
+from judgebench.data.dataset import TEST
 from judgebench.data.jsonl import Unrated
-from judgebench.decoding.scores import decode
 from judgebench.defenses.prepared import SOURCES, TEXTS
-from judgebench.experiment import Experiment
-from judgebench.job import RunReadings, trainers
+from judgebench.experiment import check_texts, judge_of, planned, prepare
+from judgebench.job import show_dry_run, trainers
 from judgebench.judges.earlier.replay import ReplaySpec
+from judgebench.judges.judge import Questions, RunReadings
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.models import Models, Trainers
 from judgebench.judges.served.settings import is_loopback
+from judgebench.report.render import Terminal
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import IntervalSettings
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
-from judgebench.types import FAILED
+from judgebench.types import FAILED, Example
 
 Overridden = Mapping[str, Mapping[str, Any] | None]
 """judge and assistant -> settings that differ here from the card, such as the folder of the
@@ -103,22 +105,19 @@ class Judge:
     ) -> None:
         self.card = card
         self.intervals = IntervalSettings(level, wide)
-        # answers to other texts are another file
-        replayed = card.parts["judge"]["_target_"] == REPLAYED_JUDGE
-        self._check = check_models and not replayed
         self.models = Models()
+        # answers to other texts are another file
+        self._check = check_models and card.parts["judge"]["_target_"] != REPLAYED_JUDGE
         overridden: Overridden = {"judge": judge, "assistant": assistant}
         if check_models:
             check_settings(card, overridden)
-        # texts come later; what asks about them stays
-        nothing = {"rows": [{"source": "a", "output": "a"}]}
         more: Any = {"trainer": trainer, "runner": runner, "dry_run": dry_run, "send_to": send_to}
-        self._config = scoring_config(card, nothing, store=store, overridden=overridden, **more)
-        check_places(card, self._config)
-        self._parts = check_config(self._config, here=False)
-        # earlier answers are asked by texts, of which there are none
-        self._experiment = None if replayed else Experiment.parse(self._config, self._parts)
-        make = trainers(self._experiment or self._parts)
+        config = scoring_config(card, {}, store=store, overridden=overridden, **more)
+        check_places(card, config)
+        self._parts = check_config(config, here=False)
+        self._judge = judge_of(self._parts)
+        check_texts(self._parts, self._judge, Unrated())
+        make = trainers(self._parts)
         self.processes = make([])  # a mistake in it
         self.trainer: Trainers = make
         if trainer is None and runner is None:
@@ -174,41 +173,57 @@ class Judge:
                 texts.append({str(name): text for name, text in row.dropna().items()})
         rows = [{"context": "", **text} for text in texts]
         data = Unrated(rows=rows, fields={"context": "context"}, dimensions=[self.card.dimension])
-        _, frame = self.judged(self.about(data))
-        assert frame is not None  # the trainer of `scoring_config` has one process
-        return frame
+        data.setup()
+        return self.judged(data.examples)[1]
 
     def in_shards(self) -> None:
         """Prepares for texts shard after shard, of which not all answers of an earlier time are
         kept in memory."""
         if isinstance(self._parts.judge, ReplaySpec):
-            self._parts.judge.index()
+            self._judge = replace(self._judge, settings=self._parts.judge.indexed())
 
-    def about(self, data: Unrated) -> Experiment:
-        """The experiment in which this judge is asked about texts."""
-        data.setup()
-        if self._experiment is None:
-            return Experiment.parse(self._config, replace(self._parts, data=data))
-        planned = self._experiment.planned
-        conditions = self._experiment.conditions
-        ready = [condition for condition in conditions if condition.defense not in planned]
-        prompts = self._experiment.builder.build(data.examples, ready)
-        return replace(self._experiment, data=data, examples=data.examples, prompts=prompts)
+    def show_prompts(self, examples: Sequence[Example], console: Terminal) -> None:
+        """Prints the prompts about texts that would be read."""
+        names = planned(self._judge)
+        conditions = [each for each in self._parts.all_conditions() if each.defense not in names]
+        questions = self._judge.questions(examples, conditions, _split(examples))
+        show_dry_run(self._judge, questions, console, names)
 
-    def judged(self, experiment: Experiment) -> tuple[RunReadings | None, pd.DataFrame | None]:
-        """The readings, and `COLUMNS` with a row a text; None in a process that only helped to
-        read."""
-        # models are looked at before hours are spent with another one, and again after, for a
+    def judged(self, examples: Sequence[Example]) -> tuple[RunReadings, pd.DataFrame]:
+        """The readings, and `COLUMNS` with a row a text."""
+        # 1. models are looked at before hours are spent with another one, and again after, for a
         # server says what it is with its answers; those in memory do not change
         if self._check:
-            check_models(self.card, experiment.reader(self.models).fingerprints)
-        answers = read(experiment, self.models, self.trainer)
-        if answers is None:
-            return None, None
+            reader = self._judge.reader(Questions([]), self.models)
+            check_models(self.card, reader.fingerprints)
+        # 2. the readings, once the defense is prepared
+        judge = self._judge
+        split = _split(examples)
+        for stage in (SOURCES, TEXTS) if planned(judge) else ():
+            judge = prepare(
+                judge,
+                stage,
+                self._parts,
+                examples=examples,
+                split=split,
+                dataset="texts",
+                trainer=self.trainer,
+                models=self.models,
+            )
+        conditions = self._parts.all_conditions()
+        readings, scores = judge.ask(examples, conditions, split, self.trainer, self.models)
         if self._check:
-            check_models(self.card, answers.fingerprints)
-            self._check = answers.served is not None
-        return answers, scored(self.card, experiment, answers, self.intervals)
+            check_models(self.card, readings.fingerprints)
+            self._check = readings.served is not None
+        # 3. what the card makes of their scores
+        if not scores:
+            return readings, pd.DataFrame(columns=COLUMNS)
+        return readings, scored(self.card, scores, examples, self.intervals)
+
+
+def _split(examples: Sequence[Example]) -> dict[str, str]:
+    """group_id -> test: nothing is chosen by these texts."""
+    return dict.fromkeys((example.group_id for example in examples), TEST)
 
 
 # --- from a card to scores ----------------------------------------------------------------------
@@ -274,22 +289,12 @@ def scoring_config(
             "dimensions": [card.dimension],
             **data,
         },
-        "name": "score",
         "dimensions": [card.dimension],
         "ranges": [card.range.given],
-        "attacks": ["none"],
-        **dict.fromkeys(("attack", "search", "tune", "logger", "objective")),
         "store": str(store),
-        "run_dir": "outputs/score",
         "dry_run": dry_run,
-        "report": False,
-        "worth": False,
-        "examples": False,
-        "tables": [],
-        "metrics": {"levels": ["dataset"], "resamples": 0, "seed": 0},
     }
-    usual: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
-    config = OmegaConf.create({**usual, "defaults": None, "hydra": None, **literal(content)})
+    config = run_config(content, "config.yaml", "card.yaml")
     # the trainer is this program's own, or comes from its command line: it may refer to other keys
     if trainer is None:
         trainer = OmegaConf.load(FOLDER / "trainer" / "auto.yaml")
@@ -297,6 +302,15 @@ def scoring_config(
     config.trainer = trainer
     config.runner = runner
     return config
+
+
+def run_config(content: Mapping[str, Any], *usual: str) -> DictConfig:
+    """The configuration of a run with some content, which refers to nothing, over that of files of
+    conf/."""
+    base: Any = {}
+    for name in usual:
+        base |= OmegaConf.to_container(OmegaConf.load(FOLDER / name))
+    return OmegaConf.create({**base, "defaults": None, "hydra": None, **literal(content)})
 
 
 def literal(node: Any) -> Any:
@@ -328,33 +342,23 @@ humans' scale, null where the card has no such map; `low` and `high`, the ends o
 scores.parquet: a failed score is null."""
 
 
-def read(experiment: Experiment, models: Models, trainer: Trainers) -> RunReadings | None:
-    """The judge's readings, after its defense is prepared; None in a process that only helped."""
-    for stage in (SOURCES, TEXTS):
-        experiment = experiment.prepared(stage, models, trainer)
-    reader = experiment.reader(models)
-    last = reader.read(trainer)
-    if last is not None and not last.is_global_zero:
-        return None
-    return RunReadings.of(reader, last, experiment.data.split)
-
-
 def scored(
-    card: JudgeCard, experiment: Experiment, answers: RunReadings, settings: IntervalSettings
+    card: JudgeCard,
+    columns: Mapping[str, np.ndarray],
+    examples: Sequence[Example],
+    settings: IntervalSettings,
 ) -> pd.DataFrame:
-    """`COLUMNS`, one row a text, in the order of the data."""
-    if not answers.readings:  # an earlier judge has answered none of them
-        return pd.DataFrame(columns=COLUMNS)
-    columns = decode(answers.readings, experiment.decodings)
+    """`COLUMNS` from the columns of `decode`, one row a text, in the order of the examples."""
     frame = pd.DataFrame({name: list(column) for name, column in columns.items()})
+    count = len(frame)
     frame = frame[frame["judge"] == card.series["judge"]]
     if frame.empty:
         raise UserError(
-            f"card: none of the {len(answers.readings)} readings gives a score of its judge "
+            f"card: none of the {count} readings gives a score of its judge "
             f"({card.series['judge']}, {card.series['decoding']}), so nothing is written; let "
             "`python -m judgebench.calibrate` write it again."
         )
-    order = {example.example_id: i for i, example in enumerate(experiment.examples)}
+    order = {example.example_id: i for i, example in enumerate(examples)}
     frame = frame.sort_values(
         "example_id", key=lambda names: names.map(order), kind="stable", ignore_index=True
     )
@@ -473,67 +477,67 @@ def _served_names(model: Mapping[str, Any]) -> set[str]:
 
 
 def check_consent(
-    role: str, part: Mapping[str, Any], settings: Mapping[str, Any], hosts: Sequence[str]
+    role: str, part: Mapping[str, Any], settings: Mapping[str, Any], agreed: Sequence[str]
 ) -> None:
     """Checks that the user agrees to what a card's judge or assistant (`part`) would be sent,
     before anything is; `UserError` names the host and the command that would.
 
     This machine's own servers need no consent to texts; a key needs it everywhere. Who names an
-    address or a key variable in the `settings` agrees to it, and to texts for the `hosts`.
+    address or a key variable in the `settings` agrees to it, and to texts for the hosts that are
+    `agreed`.
     """
     address = settings.get("url", part.get("url"))
-    variable = part.get("key_variable")
     if address is None:
         return
-    several = isinstance(address, Sequence) and not isinstance(address, str)
-    urls = address if several else [address]
-    # all hosts, and those that texts may not be sent to
-    named = []
+    urls = address if isinstance(address, list | tuple) else [address]
+    hosts = {url: _host_of(url) for url in urls}
     others = []
-    for url in urls:
-        host = None
-        if isinstance(url, str) and url.isascii() and url.isprintable():
-            with suppress(ValueError):
-                host = urlsplit(url).hostname
-        if host is None or not re.fullmatch(r"[0-9A-Za-z.:_-]+", host):
-            raise UserError(
-                f"card: {shown(url)} is no address of a server, as http://127.0.0.1:8000/v1 is one."
-            )
-        named.append(host)
-        agreed = "url" in settings or host in [name.lower() for name in hosts]
-        if not agreed and not is_loopback(url):
-            others.append(host)
-    key = variable is not None and "key_variable" not in settings
-    if key and not (isinstance(variable, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable)):
+    if "url" not in settings:
+        known = [name.lower() for name in agreed]
+        elsewhere = [url for url in hosts if not is_loopback(url)]
+        others = list(dict.fromkeys(hosts[url] for url in elsewhere if hosts[url] not in known))
+    variable = None if "key_variable" in settings else part.get("key_variable")
+    is_name = isinstance(variable, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable)
+    if variable is not None and not is_name:
         raise UserError(
             f"card: parts.{role}.key_variable is {shown(variable)}, which is no name of a variable."
         )
     # what would be sent, with the argument by which the user agrees, on the command line and in
     # Python
-    asked = []
-    others = list(dict.fromkeys(others))
+    sent = []
+    command = []
+    python = []
     if others:
-        typed = f"send_to={others[0]}"
-        python = f"send_to={others[0]!r}"
-        if len(others) > 1:
-            typed = f"send_to=[{','.join(others)}]"
-            python = f"send_to={others!r}"
-        asked.append(("every text that is scored", typed, python))
-    if key:
-        content = f"the key in the environment variable {variable}"
-        typed = f"+{role}.key_variable={variable}"
-        python = f"{role}={{'key_variable': {variable!r}}}"
-        asked.append((content, typed, python))
-    if not asked:
+        several = len(others) > 1
+        sent.append("every text that is scored")
+        command.append(f"send_to=[{','.join(others)}]" if several else f"send_to={others[0]}")
+        python.append(f"send_to={others if several else others[0]!r}")
+    if variable is not None:
+        sent.append(f"the key in the environment variable {variable}")
+        command.append(f"+{role}.key_variable={variable}")
+        python.append(f"{role}={{'key_variable': {variable!r}}}")
+    if not sent:
         return
-    sent, more, arguments = zip(*asked, strict=True)
-    command = " ".join(more)
     overrides = [masked_argument(argument) for argument in typed_overrides()]
+    again = " ".join(command)
     if any(argument.startswith("card=") for argument in overrides):
         module = str(HydraConfig.get().help.app_name)
-        command = shlex.join(["python", "-m", module, *overrides, *more])
+        again = shlex.join(["python", "-m", module, *overrides, *command])
+    trusted = others or list(dict.fromkeys(hosts.values()))
     raise UserError(
-        f"card: its {role} is at {', '.join(urls)} and would be sent {' and '.join(sent)}. If you "
-        f"trust {', '.join(dict.fromkeys(others or named))}, say so: {command} (in Python "
-        f"{', '.join(arguments)})."
+        f"card: its {role} is at {', '.join(hosts)} and would be sent {' and '.join(sent)}. If you "
+        f"trust {', '.join(trusted)}, say so: {again} (in Python {', '.join(python)})."
     )
+
+
+def _host_of(url: Any) -> str:
+    """The host of an address; `UserError` where it is none."""
+    host = None
+    if isinstance(url, str) and url.isascii() and url.isprintable():
+        with suppress(ValueError):
+            host = urlsplit(url).hostname
+    if host is None or not re.fullmatch(r"[0-9A-Za-z.:_-]+", host):
+        raise UserError(
+            f"card: {shown(url)} is no address of a server, as http://127.0.0.1:8000/v1 is one."
+        )
+    return host

@@ -13,7 +13,7 @@ from scipy import special
 from judgebench.cards.card import JudgeCard
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import known_keys
-from judgebench.stats.clusters import CONFIDENCE, ENDS, SIGNIFICANCE, Clusters
+from judgebench.stats.clusters import CONFIDENCE, ENDS, SIGNIFICANCE, Clusters, Estimate
 from judgebench.stats.paired import holm
 from judgebench.stats.verdict import CARE, NO, RULES, UNMEASURED, YES
 from judgebench.types import FAILED
@@ -56,10 +56,10 @@ class Change(NamedTuple):
 
     def __str__(self) -> str:
         chance = "p < .001" if self.p < 0.001 else f"p {self.p:.3f}".replace("0.", ".")
-        change = f"{self.now - self.before:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+        change = Estimate(self.now - self.before, self.low, self.high)
         return (
             f"{round(self.before, 2) + 0:.2f} on the card, {round(self.now, 2) + 0:.2f} here: "
-            f"{change}, {chance}"
+            f"{change:+.2f}, {chance}"
         )
 
 
@@ -176,22 +176,17 @@ def changes_of(card: Mapping[str, Any], here: Mapping[str, Any]) -> list[Change]
     z = float(special.ndtri(CONFIDENCE[1]))
     changes = list[Change]()
     for name in ("spearman", "error", "bias"):
-        names = [f"{name}{end}" for end in ENDS]
-        before: Any = [card.get(name_) for name_ in names]
-        now: Any = [here.get(name_) for name_ in names]
-        if None in before + now:
+        before: Any = Estimate.of(card, name)
+        now: Any = Estimate.of(here, name)
+        if before is None or now is None or None in (before.low, before.high, now.low, now.high):
             continue
-        # 1. the change, and its standard error by the widths of both intervals
-        value_before, low_before, high_before = before
-        value_now, low_now, high_now = now
-        change = value_now - value_before
-        error = math.hypot(high_before - low_before, high_now - low_now) / (2 * z)
+        # 1. the change, and its reach by the widths of both intervals
+        change = now.value - before.value
+        reach = math.hypot(before.high - before.low, now.high - now.low) / 2
         # 2. its interval and p
-        low = change - z * error
-        high = change + z * error
         p = float(change == 0)
-        if error > 0:
-            p = 2 * float(special.ndtr(-abs(change) / error))
-        changes.append(Change(name, value_before, value_now, low, high, p))
+        if reach > 0:
+            p = 2 * float(special.ndtr(-abs(change) * z / reach))
+        changes.append(Change(name, before.value, now.value, change - reach, change + reach, p))
     corrected = holm(np.array([change.p for change in changes])).tolist()
     return [change._replace(p=p) for change, p in zip(changes, corrected, strict=True)]

@@ -15,7 +15,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 from omegaconf import DictConfig
@@ -26,7 +25,7 @@ from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import command_line, path_of, typed
 from judgebench.data.jsonl import Unrated
 from judgebench.data.shards import Texts
-from judgebench.job import show_dry_run
+from judgebench.report.formats import say
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runtime.distributed import begin
@@ -46,6 +45,7 @@ from judgebench.runtime.parquet import Damaged, join_tables, read_table, write_t
 from judgebench.runtime.parsing import read_json
 from judgebench.runtime.progress import Progressing
 from judgebench.runtime.secrets import mask_secrets
+from judgebench.runtime.terminal import print_safely
 from judgebench.types import FAILED
 
 _ENDINGS = (".jsonl", ".csv", ".parquet")
@@ -56,9 +56,6 @@ requests to models."""
 
 _ANSWERS = "answers (judge.path)"
 """Setting of a judge of an earlier time: the content of its file."""
-
-# share of texts with too wide an interval, above which scores do not serve for single texts
-_MOST_WIDE = 0.5
 
 _TYPES = {
     "score": pa.float64(),
@@ -74,9 +71,9 @@ _SETTINGS = ("trainer", "runner", "dry_run", "check_models", "level", "wide")
 """Keys of conf/score.yaml that are arguments of `Judge`."""
 
 
-def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
+def score_file(config: DictConfig, card: JudgeCard) -> None:
     """Scores what conf/score.yaml describes, by the judge of a card; nothing is written after a
-    mistake, but shards that were scored before it stay. Gives the file or folder of scores; None
+    mistake, but shards that were scored before it stay. Prints the file or folder of scores last, but
     after a dry run, and in a process that only helped to read."""
     # 1. the settings, and the judge
     target = _target(config, card)
@@ -95,13 +92,12 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     texts = Texts(
         data["path"], data["fields"], dimensions, shard, data["limit_groups"], data["longest"]
     )
-    known: Any = {"dimensions": dimensions, "longest": data["longest"]}
     if len(texts.sizes) > 1:
         judge.in_shards()
     console = Terminal()
     if config.dry_run:
-        _, rows = next(texts.shards([0]))
-        show_dry_run(judge.about(Unrated(texts=rows, **known)), console)
+        _, examples = next(texts.shards([0]))
+        judge.show_prompts(examples, console)
         if len(texts.sizes) > 1:
             console.print(
                 f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others "
@@ -109,7 +105,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
                 "requests, dollars and time above.",
                 highlight=False,
             )
-        return None
+        return
     # 3. shard by shard what is missing
     processes = begin(judge.processes)
     with ExitStack() as stack:
@@ -121,18 +117,19 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
         if several:
             stack.enter_context(whole)
         away: list[ComeBack] = []
-        for number, rows in texts.shards(todo):
-            with parts.kept_after_mistakes(), whole.part(len(rows)) if several else nullcontext():
+        for number, examples in texts.shards(todo):
+            shard = whole.part(len(examples)) if several else nullcontext()
+            with parts.kept_after_mistakes(), shard:
                 try:
-                    answers, frame = judge.judged(judge.about(Unrated(texts=rows, **known)))
+                    readings, frame = judge.judged(examples)
                 except ComeBack as error:  # the other shards go into batches, too
                     away.append(error)
                     continue
-                if answers is not None and frame is not None:
-                    judge.models.spent += float((answers.served or {}).get("cost") or 0.0)
-                    parts.write(number, frame, answers.served)
+                judge.models.spent += float((readings.served or {}).get("cost") or 0.0)
+                if processes.first:
+                    parts.write(number, frame, readings.served)
         if not processes.first:
-            return None
+            return
         if away and len(texts.sizes) > 1:
             raise ComeBack(
                 f"{len(away):,} of {len(texts.sizes):,} shards are not answered yet; the last of "
@@ -145,26 +142,30 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     lines = _summary(card, texts, notes, judge.intervals)
     for line in [*lines, *card.verdict]:
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
-    return target
+    print_safely(target)
 
 
 def _summary(
-    card: JudgeCard, texts: Texts, notes: Sequence[Mapping[str, Any]], intervals: IntervalSettings
+    card: JudgeCard, texts: Texts, notes: Sequence[Mapping[str, Any]], settings: IntervalSettings
 ) -> list[str]:
-    """The counts and requests of all shards, and the purposes of the scores."""
+    """The counts and requests of all shards, and the purposes of the scores: means of many texts by
+    the card's verdict, single texts by it and by the share of texts whose interval is too wide."""
+    verdicts = {use["use"]: use["verdict"] for use in card.uses}
     rows = sum(note["rows"] for note in notes)
-    failed = sum(note["failed"] for note in notes)
-    wide = sum(note["wide"] for note in notes)
-    lines = [f"{rows} texts scored by {card.title}; {failed} without a score."]
-    if texts.cut:
-        lines.append(
-            f"Articles that fill more than some shards were cut, {texts.cut} times; shard=N takes "
-            "larger ones."
-        )
+    facts = {
+        "card": card,
+        "settings": settings,
+        "verdict": verdicts.get("report_scores"),
+        "rows": rows,
+        "failed": sum(note["failed"] for note in notes),
+        "wide": sum(note["wide"] for note in notes) / rows,
+        "cut": texts.cut,
+    }
+    lines = [say("card", part=part, **facts) for part in ("count", "cut")]
     if notes[0]["served"] is not None:
         lines.append(served_lines(reduce(_together, [note["served"] for note in notes])))
-    lines.append(_serving(card, wide / rows, intervals))
-    return lines
+    lines.append(say("card", part="scores", **facts))
+    return list(filter(None, lines))
 
 
 def _target(config: DictConfig, card: JudgeCard) -> Path:
@@ -186,28 +187,6 @@ def _target(config: DictConfig, card: JudgeCard) -> Path:
         [(f"out={config.out}", file) for file in files], [*inputs, store_of(config, inputs)]
     )
     return target
-
-
-def _serving(card: JudgeCard, wide: float, settings: IntervalSettings) -> str:
-    """Purposes of the scores, a sentence: means of many texts by the card's verdict, single texts
-    by it and by the share of texts whose interval is too wide."""
-    from judgebench.stats.verdict import CARE, NO, YES  # statistics take a while to import
-
-    verdicts = {use["use"]: use["verdict"] for use in card.uses}
-    verdict = verdicts.get("report_scores")
-    means = {YES: "yes", CARE: "with care", NO: "no"}.get(str(verdict), "unknown")
-    if card.no_intervals is not None:
-        return f"Means of many texts: {means}. Single texts: unknown. {card.no_intervals}"
-    single = means
-    if verdict == NO or wide > _MOST_WIDE:
-        single = "no"
-    elif wide > 0:
-        single += ", but for those that are flagged wide"
-    return (
-        f"Means of many texts: {means}. Single texts: {single}; "
-        f"{100 * wide:.0f} % of their {100 * settings.level:g} % intervals are wider than "
-        f"{100 * settings.wide:g} % of the scale."
-    )
 
 
 class _Parts:
@@ -412,27 +391,21 @@ _FREE = (
 
 
 def _together(first: Any, second: Any) -> Any:
-    """Two shards' records of requests as one: numbers are added, shares weighted by their
-    readings."""
+    """Two shards' records of requests as one: numbers are added, those of conditions and of served
+    models stand one behind the other."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
-        joint = {}
-        for name in {**first, **second}:
+        joint = dict(first)
+        for name in second:
             if name not in _ALIKE:
-                joint[name] = _together(first.get(name), second.get(name))
-        joint |= {name: first[name] for name in _ALIKE if name in first}
-        if "unlisted" in joint and None not in (first["unlisted"], second["unlisted"]):
-            readings = [first["readings"], second["readings"]]
-            shares = [first["unlisted"], second["unlisted"]]
-            joint["unlisted"] = np.average(shares, weights=readings)
+                joint[name] = _together(first.get(name), second[name])
         return joint
     if isinstance(first, list) and isinstance(second, list):
-        parts = [*first, *second]
-        if all(isinstance(part, Mapping) for part in parts):
-            rows: dict[Any, Any] = {}
-            for part in parts:
-                key = tuple(value for value in part.values() if isinstance(value, str))
-                rows[key] = _together(rows[key], part) if key in rows else part
-            return list(rows.values())
+        known = [(part.get("model"), part.get("fingerprint")) for part in first]
+        joint_list = list(first)
+        for part in second:
+            if "readings" in part or (part.get("model"), part.get("fingerprint")) not in known:
+                joint_list.append(part)
+        return joint_list
     if type(first) in (int, float) and type(second) in (int, float):
         return first + second
     return second if first is None else first

@@ -234,7 +234,7 @@ def _merged(
 
 
 class Unrated(JudgeDataModule):
-    """Texts without human scores, in files of any kind, or given as they are (`rows`, `texts`); a
+    """Texts without human scores, in files of any kind, or given as they are (`rows`); a
     calibrated judge is asked about them, by `dimensions`. All are the test split. See `TextFields`
     for `fields`.
 
@@ -253,7 +253,6 @@ class Unrated(JudgeDataModule):
         dimensions: Sequence[str] = ("quality",),
         rows: Sequence[Mapping[str, Any]] | None = None,
         name: str | None = None,
-        texts: Sequence[Rated] = (),
         **common: Any,
     ) -> None:
         super().__init__(path, **{"dev_share": 0, **common})
@@ -261,12 +260,9 @@ class Unrated(JudgeDataModule):
         self._fields = TextFields.parse({} if fields is None else fields)
         self._scores: Scores = {str(dimension): {} for dimension in dimensions}
         self._rows = rows
-        self._texts = texts
 
     def load(self) -> Dataset:
         rows: Iterable[FileRow]
-        if self._texts:
-            return replace(dataset_of(self._texts), rated=False)
         if self._rows is not None:
             rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
         else:

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.data.dataset import DataSettings, longest_of, validate
+from judgebench.data.dataset import DataSettings, completed, longest_of, validate
 from judgebench.data.fields import Rated, Scores, TextFields, dataset_of
 from judgebench.data.rows import FileRow, file_rows, named_files, names_within
 from judgebench.runtime.errors import UserError
+from judgebench.types import Example
 
 _LONGEST = 4
 """Shards that a group may fill before it is cut."""
@@ -119,7 +120,7 @@ class Texts:
     def rows(self) -> int:
         return sum(self.sizes)
 
-    def shards(self, wanted: Collection[int]) -> Iterator[tuple[int, list[Rated]]]:
+    def shards(self, wanted: Collection[int]) -> Iterator[tuple[int, list[Example]]]:
         """The texts of some shards, in order; `UserError` where they have changed since they were
         checked."""
         texts = self._texts(
@@ -135,7 +136,7 @@ class Texts:
                     "data.path: the texts have changed while they were read; run the same command "
                     "again."
                 )
-            yield number, shard
+            yield number, list(completed(dataset_of(shard)).examples)
 
     def _begin(self) -> None:
         self._rows = 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from judgebench.judges.local.models import Models, Trainers
 from judgebench.runtime.errors import UserError
@@ -15,33 +15,9 @@ if TYPE_CHECKING:
 
     from judgebench.judges.local.loading import ModelSource
     from judgebench.judges.local.passes import LocalPass, ModelView
-    from judgebench.judges.reader import BaseReader, ReadingTask
-    from judgebench.judges.spec import JudgeSettings
     from judgebench.readings.store import ReadingStore
 
 # torch is imported where something is read: settings and defenses are made without
-
-
-def reader_for(judge: JudgeSettings, task: ReadingTask) -> BaseReader:
-    """The reader of a task by a judge's settings, which hold none: they are checked before torch is
-    imported."""
-    from judgebench.judges import reader, spec
-
-    readers: dict[str, Callable[[Any, ReadingTask], BaseReader]] = {
-        spec.REPLAYED: reader.Replayer,
-        spec.RECORDED: reader.RecordedReader,
-    }
-    # these import what asks servers, or torch
-    if spec.SERVED in judge.capabilities:
-        from judgebench.judges.served.reader import ApiReader
-
-        readers[spec.SERVED] = ApiReader
-    if spec.LOCAL in judge.capabilities:
-        from judgebench.judges.local.reader import Reader
-
-        readers[spec.LOCAL] = Reader
-    (kind,) = (kind for place, kind in readers.items() if place in judge.capabilities)
-    return kind(judge, task)
 
 
 @dataclass(frozen=True, kw_only=True)

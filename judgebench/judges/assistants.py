@@ -94,30 +94,25 @@ class Assistant:
         """The second model as a configuration names it; None where there is none."""
         if self.recording is not None:
             return self.recording.setting("assistant", "path")
-        return (
-            self.source.path
-            if self.source is not None
-            else self.served.model
-            if self.served is not None
-            else None
-        )
+        if self.source is not None:
+            return self.source.path
+        return None if self.served is None else self.served.model
+
+    @property
+    def _read_kind(self) -> str:
+        """Its kind when it was read, now or in the run that was recorded."""
+        return self.kind if self.recording is None else self.recording.about["assistant"]["kind"]
 
     @property
     def answers(self) -> bool:
         """True where it answers by itself; asked about nothing, a model says the same to every
         example."""
-        kind = (
-            self.recording.about["assistant"]["kind"] if self.recording is not None else self.kind
-        )
-        return kind not in ("none", "null_context")
+        return self._read_kind not in ("none", "null_context")
 
     @property
     def reads(self) -> bool:
         """True where each text takes it a pass of its own: an early exit has the judge's."""
-        kind = (
-            self.recording.about["assistant"]["kind"] if self.recording is not None else self.kind
-        )
-        return kind in ("model", "api")
+        return self._read_kind in ("model", "api")
 
     @property
     def title(self) -> str | None:
@@ -131,8 +126,8 @@ class Assistant:
         titles = {
             "early_exit": f"early exit after layer {self.layer}",
             "null_context": "null context",
+            "recorded": "its members' assistants",
         }
-        titles["recorded"] = "its members' assistants"
         return titles.get(self.kind)
 
     def check_served(self, judge: Any) -> None:
@@ -180,8 +175,6 @@ def recorded_assistant(path: str) -> Assistant:
     from judgebench.readings.reading import Recording  # pyarrow takes a while to import
 
     recording = Recording.open(path)
-    return (
-        Assistant()
-        if recording.about["assistant"]["kind"] == "none"
-        else Assistant("recorded", recording=recording)
-    )
+    if recording.about["assistant"]["kind"] == "none":
+        return Assistant()
+    return Assistant("recorded", recording=recording)

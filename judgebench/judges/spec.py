@@ -1,6 +1,6 @@
 """Settings of a judge that is a model here, and the protocol of any judge's settings.
 
-Torch is not needed until something is read, and readers are made elsewhere (`judges.reader_for`).
+Torch is not needed until something is read, and readers are made elsewhere (`ReadingJudge.reader`).
 """
 
 from __future__ import annotations

@@ -15,15 +15,13 @@ from scipy import stats
 from transformers import PreTrainedModel
 
 from judgebench.decoding.rules import Expectation, Greedy
-from judgebench.decoding.scores import decode
 from judgebench.judges import PassRunner
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine.plain import Engine
+from judgebench.judges.judge import ReadingJudge
 from judgebench.judges.local.batches import Batch, Groups, plan
 from judgebench.judges.local.loop import JudgeModule
 from judgebench.judges.local.passes import LocalPass, ModelView
-from judgebench.judges.local.reader import Reader
-from judgebench.judges.reader import ReadingTask
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
@@ -38,7 +36,7 @@ from judgebench.tutor.writing import (
     Written,
     written_example,
 )
-from judgebench.types import FAILED, Condition, Example, Prompt, Reading
+from judgebench.types import FAILED, Condition, Example, Prompt
 
 TextScorer = Callable[[Sequence[Example]], np.ndarray]
 """[examples] the judge's score of each, NaN where it gave none (see `JudgeScorer`)."""
@@ -80,25 +78,19 @@ class JudgeScorer:
         unrated = [
             replace(example, human={self.condition.dimension: math.nan}) for example in examples
         ]
-        columns = decode(self.readings(unrated), self._decodings)
+        judge = ReadingJudge(
+            settings=self.judge,
+            assistant=Assistant(),
+            decodings=self._decodings,
+            builder=self.builder,
+            store=lambda: self.runner.store,
+        )
+        split = dict.fromkeys((example.group_id for example in examples), "")
+        runner = self.runner
+        _, columns = judge.ask(unrated, [self.condition], split, runner.trainer, runner.models)
         scores = np.where(columns["status"] == FAILED, np.nan, columns["score"].astype(np.float64))
         by_example = dict(zip(columns["example_id"], scores, strict=True))
         return np.array([by_example[example.example_id] for example in examples])
-
-    def readings(self, examples: Sequence[Example]) -> list[Reading]:
-        """Readings of the judge, group by group."""
-        task = ReadingTask(
-            assistant=Assistant(),
-            decodings=self._decodings,
-            prompts=self.builder.build(examples, [self.condition]),
-            tokenizer=self.builder.tokenizer,
-            null=self.builder.null,
-            store=lambda: self.runner.store,
-            models=self.runner.models,
-        )
-        reader = Reader(self.judge, task)
-        reader.read(self.runner.trainer)
-        return reader.readings({example.group_id: "" for example in examples})
 
     @property
     def fingerprint(self) -> str:

@@ -142,9 +142,6 @@ def test_what_a_card_says_is_literal_and_code_of_a_model_runs_only_where_the_use
 def test_a_key_goes_nowhere_that_the_user_has_not_named():
     served = {"_target_": "judgebench.judges.api.settings.ApiSpec", "url": "http://evil", "key_variable": "AWS_SECRET"}
     asking = card(parts={**PARTS, "judge": {**served, "model": "m"}})
-    both = r"http://evil and would be sent every text that is scored and the key in the environment variable AWS_SECRET"
-    with pytest.raises(UserError, match=both + r".*send_to=evil \+judge.key_variable=AWS_SECRET"):
-        scoring_config(asking, {}, store="s")
     with pytest.raises(UserError, match=r"would be sent every text that is scored\. If .* say so: send_to=evil"):
         scoring_config(asking, {}, store="s", overridden={"judge": {"key_variable": "MINE"}})
     with pytest.raises(UserError, match=r"would be sent the key in the environment variable AWS_SECRET\."):

@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 
 from judgebench.cards import Judge, JudgeCard
 from judgebench.cards.judge import scoring_config
-from judgebench.experiment import Experiment
+from judgebench.report.render import Terminal
 from judgebench.runtime.errors import UserError
+from judgebench.types import Example
 from tests.hostile.cards import RUBRIC, changed, served_card, written
 from tests.served import SmallServer
 
+TEXT = Example("a", "a", "a", "An article.", "Its summary.", {})
 SECRET = "planted-secret-0123456789"
 REFERENCE = "${oc.env:PLANTED}"
 
@@ -336,6 +338,5 @@ def test_any_card_gives_scores_or_one_sentence(tmp_path_factory, data):
     )
     began = time.monotonic()
     with suppress(UserError):  # all else is a fault of ours
-        config = scoring_config(JudgeCard.read(path), {"rows": [{"source": "a", "output": "b"}]}, store="s.sqlite")
-        Experiment.parse(config)
+        Judge.from_card(path, store="s.sqlite").show_prompts([TEXT], Terminal())
     assert time.monotonic() - began < 20

@@ -229,7 +229,7 @@ class ReplaySpec(NoModel):
             )
         check_unused(self, mistakes, "judge", "judge=replay loads no model")
         with mistakes.caught():
-            self._named  # noqa: B018 - checks them
+            self._names  # noqa: B018 - checks them
         mistakes.tell()
 
     @cached_property
@@ -242,12 +242,30 @@ class ReplaySpec(NoModel):
         return frozenset({REPLAYED, GENERATION})
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        fields = self._named
-        path = self.source.path
+        whole = list(json_lines(self.source.path, "judge.path"))
+        numbered = in_order(whole, self._names, prompts)
+        if numbered is None:
+            check_answers(whole, self._names)
+        answers = self._matched(numbered or whole, prompts, split, dataset)
+        return replace(answers, in_order=numbered is not None)
+
+    def indexed(self) -> IndexedReplay:
+        """The same for texts that come shard by shard."""
+        return IndexedReplay(self.path, self.fields, self.title)
+
+    @cached_property
+    def _names(self) -> AnswerFields:
+        return settings_of(AnswerFields, self.fields, "judge.fields")
+
+    def _matched(
+        self, rows: Sequence[FileRow], prompts: Sequence[Prompt], *of_data: Any
+    ) -> Answers:
+        """The answers of rows to prompts; `of_data`: split and name, see `match`."""
+        names = self._names
         # prompts that differ in something need a field that says which of them a row answers
         for axis in _AXES:
             values = dict.fromkeys(str(getattr(prompt.condition, axis)) for prompt in prompts)
-            if len(values) > 1 and getattr(fields, axis) is None:
+            if len(values) > 1 and getattr(names, axis) is None:
                 raise UserError(
                     f"judge.fields.{axis}: this run has {axis}s {', '.join(values)}, and nothing "
                     "says which of them an answer is about; name the field that holds it, as in "
@@ -255,32 +273,27 @@ class ReplaySpec(NoModel):
                 )
 
         def text(row: FileRow) -> str:
-            value = row.values.get(fields.text)
+            value = row.values.get(names.text)
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            return repr(value) if number else row.text(fields.text)
+            return repr(value) if number else row.text(names.text)
 
-        more = (fields, text, prompts, split, dataset)
-        if self._index is not None:
-            rows = self._index.rows([prompt.example for prompt in prompts])
-            none = Answers(path.name, 0, {}, (), (), prompts)  # of this shard's
-            return match(path.name, rows, *more) if rows else none
-        rows = list(json_lines(path, "judge.path"))
-        numbered = in_order(rows, fields, prompts)
-        if numbered is None:
-            check_answers(rows, fields)
-        answers = match(path.name, numbered or rows, *more)
-        return replace(answers, in_order=numbered is not None)
+        return match(self.source.path.name, rows, names, text, prompts, *of_data)
+
+
+@dataclass(frozen=True)
+class IndexedReplay(ReplaySpec):
+    """A judge whose answers to a few texts at a time are looked up in its file, of which only
+    places are kept."""
 
     @cached_property
-    def _named(self) -> AnswerFields:
-        return settings_of(AnswerFields, self.fields, "judge.fields")
+    def _index(self) -> AnswerIndex:
+        return AnswerIndex(self.source.path, self._names)
 
-    def index(self) -> None:
-        """Has the answers to each shard's texts looked up in the file from now on, of which only
-        places are kept."""
-        self.__dict__["_index"] = AnswerIndex(self.source.path, self._named)
-
-    _index: ClassVar[AnswerIndex | None] = None
+    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+        rows = self._index.rows([prompt.example for prompt in prompts])
+        if not rows:  # none of this shard's
+            return Answers(self.source.path.name, 0, {}, (), (), prompts)
+        return self._matched(rows, prompts, split, dataset)
 
 
 class AnswerIndex:

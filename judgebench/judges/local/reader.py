@@ -48,7 +48,7 @@ class Reader(BaseReader):
     def _thoughts(self) -> list[GeneratePass]:
         alone = (self.main, None, None, Greedy())
         return [
-            GeneratePass(*alone, prompts, self.task.tokenizer, most, True)
+            GeneratePass(*alone, prompts, self.of.tokenizer, most, True)
             for prompts, most in self._thinking()
         ]
 
@@ -57,7 +57,7 @@ class Reader(BaseReader):
         if not self._scored:
             return []
         ranges = dict.fromkeys(prompt.condition.range for prompt in self.prompts)
-        tries = {r: CandidateTrie.of(self.task.tokenizer, r.candidates) for r in ranges}
+        tries = {r: CandidateTrie.of(self.of.tokenizer, r.candidates) for r in ranges}
         views = (
             [self.main, self.other]
             if self.assistant.kind == "early_exit" and self.other
@@ -81,7 +81,7 @@ class Reader(BaseReader):
                     (
                         how,
                         GeneratePass(
-                            view, minus, nulls, decoding, prompts, self.task.tokenizer, most
+                            view, minus, nulls, decoding, prompts, self.of.tokenizer, most
                         ),
                     )
                 )

@@ -14,9 +14,10 @@ import numpy as np
 
 from judgebench.decoding.parser import parse_answer, parse_place, warn_of_cut
 from judgebench.decoding.scores import key_columns
+from judgebench.judges.judge import Questions, ReadingJudge
 from judgebench.judges.local.batches import Tokens, pending, token_counts
-from judgebench.judges.local.models import Trainers
-from judgebench.judges.reader import IN_STORE, BaseReader, ReadingTask
+from judgebench.judges.local.models import Models, Trainers
+from judgebench.judges.reader import IN_STORE, BaseReader
 from judgebench.judges.served.batch import read_in_batches
 from judgebench.judges.served.passes import (
     AnswerPass,
@@ -45,9 +46,9 @@ class ApiReader(BaseReader):
 
     judge: ApiSpec
 
-    def __init__(self, judge: ApiSpec, task: ReadingTask):
-        super().__init__(judge, task)
-        self._bill = Bill(judge.max_cost, self.models.spent)
+    def __init__(self, judge: ReadingJudge, questions: Questions, models: Models | None = None):
+        super().__init__(judge, questions, models)
+        self._bill = Bill(self.judge.max_cost, self.models.spent)
         self._facts: list[dict[str, Any]] = []  # the evidence behind each reading
 
     def tokens(self) -> Tokens:
@@ -128,7 +129,7 @@ class ApiReader(BaseReader):
 
         def noted(role: str, prompt: Prompt, pass_: ApiPass) -> dict[str, Any]:
             answers = [stored[key] for key in pass_.keys(prompt)]
-            fact = _fact(prompt, answers, prompt.condition.defense in self.task.free_text)
+            fact = _fact(prompt, answers, prompt.condition.defense in self.of.free_text)
             fact |= {"role": role, "split": split[prompt.example.group_id]}
             self._facts.append(fact)
             return fact
@@ -224,7 +225,7 @@ class ApiReader(BaseReader):
                 more = (spec.samples, spec.max_new_tokens)
                 passes[role] = self._pass(AnswerPass, spec, self._scored, *more)
             else:
-                thinking = self.task.thinking if spec.framed else {}
+                thinking = self.of.thinking if spec.framed else {}
                 paths = endpoint_paths(spec, ranges)
                 passes[role] = self._pass(ListedPass, spec, prompts, *paths, thinking)
         return passes
@@ -236,7 +237,7 @@ class ApiReader(BaseReader):
     def _writing(self) -> list[tuple[Generation, str, AnswerPass]]:
         """Generation, role and pass of free answers."""
         answers = []
-        decodings = self.task.decodings.items()
+        decodings = self.of.decodings.items()
         greedy = [name for name, decoding in decodings if decoding.kind == _GREEDY]
         name = (greedy or [_GREEDY])[0]
         for role, spec in self.sides.items():
@@ -251,7 +252,7 @@ class ApiReader(BaseReader):
         """Requests, tokens and money that all prompts would take where nothing is stored: a line
         for each model, and one for their cost together where there are two."""
         store = ReadingStore(Path(":memory:"))
-        passes = ApiReader(self.judge, replace(self.task, store=lambda: store)).passes
+        passes = ApiReader(replace(self.of, store=lambda: store), Questions(self.prompts)).passes
         store.close()
         lines: list[str] = []
         costs: list[float | None] = []

@@ -1,0 +1,207 @@
+"""A judge that reads: examples and conditions become prompts, prompts readings, readings scores.
+
+A run, the judge of a card, the gate and a tutor's scorer are this one thing with other examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from judgebench.decoding.scores import decode
+from judgebench.judges.spec import LOCAL, RECORDED, REPLAYED, SERVED
+from judgebench.readings.reading import reading_columns
+from judgebench.types import Condition, Example, Prompt, Reading
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from transformers import PreTrainedTokenizerBase
+
+    from judgebench.decoding.rules import Decoding
+    from judgebench.judges.assistants import Assistant
+    from judgebench.judges.earlier.replay import Answers
+    from judgebench.judges.local.loading import ModelSource
+    from judgebench.judges.local.models import Models, Trainers
+    from judgebench.judges.reader import BaseReader
+    from judgebench.judges.spec import JudgeSettings
+    from judgebench.prompts.builder import Defense, Judged, PromptBuilder
+    from judgebench.readings.store import ReadingStore
+
+
+class Asked(NamedTuple):
+    """Readings, and the columns of their scores; none where nothing was read."""
+
+    readings: RunReadings
+    scores: Mapping[str, np.ndarray]
+
+
+class Questions(NamedTuple):
+    """Prompts for a judge, and its earlier answers to them; None where it is asked now."""
+
+    prompts: list[Prompt]
+    answers: Answers | None = None
+
+
+@dataclass
+class RunReadings:
+    """The readings of a run, which are not changed.
+
+    Attributes:
+        fingerprints: role -> title and SHA-256 of each model's content.
+        device: name of the device that computed.
+        served, evidence: the requests to judges behind a URL, and the columns of served.parquet;
+            None without one.
+    """
+
+    readings: Sequence[Reading]
+    fingerprints: Mapping[str, Mapping[str, Any]]
+    device: str
+    served: Mapping[str, Any] | None = None
+    evidence: Mapping[str, Sequence[Any]] | None = None
+
+    @cached_property
+    def columns(self) -> Mapping[str, Sequence[Any]]:
+        return reading_columns(self.readings)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame(self.columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingJudge:
+    """A judge with its assistant, prompts and decodings; no model is loaded until it reads.
+
+    Attributes:
+        settings: of the model, the server or the file of earlier answers.
+        decodings: by name.
+        builder: builds its prompts, under its defenses.
+        defenses: those that conditions may name, besides `none`.
+        store: opens the store of readings.
+
+    Example:
+        readings, scores = judge.ask(examples, conditions, split, trainer, models)
+        scores["score"]
+    """
+
+    settings: JudgeSettings
+    assistant: Assistant
+    decodings: Mapping[str, Decoding]
+    builder: PromptBuilder
+    store: Callable[[], ReadingStore]
+    defenses: Sequence[Defense] = ()
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The main model's."""
+        return self.builder.tokenizer
+
+    @property
+    def free_text(self) -> dict[str, int]:
+        """Defense -> most tokens of an answer, of those under which the judge answers in words and
+        gives its number last, whatever its mode is."""
+        limits = {defense.name: defense.answer_tokens for defense in self.defenses}
+        return {name: most for name, most in limits.items() if most}
+
+    @property
+    def thinking(self) -> dict[str, int]:
+        """Defense -> most tokens of the thoughts, of those under which the candidates are read
+        behind thoughts."""
+        limits = {defense.name: defense.thought_tokens for defense in self.defenses}
+        return {name: most for name, most in limits.items() if most}
+
+    @property
+    def sources(self) -> list[ModelSource]:
+        """The models here that judge."""
+        main: Any = self.settings.source if LOCAL in self.settings.capabilities else None
+        return [source for source in (main, self.assistant.source) if source is not None]
+
+    @property
+    def titles(self) -> dict[str, str | None]:
+        """Short names of main model and assistant."""
+        return {"main": self.settings.source.title, "assistant": self.assistant.title}
+
+    def under(self, defenses: Sequence[Defense]) -> ReadingJudge:
+        """The same under other defenses."""
+        return replace(self, defenses=defenses, builder=self.builder.under(defenses))
+
+    def questions(
+        self,
+        examples: Sequence[Example],
+        conditions: Sequence[Condition],
+        split: Mapping[str, str],
+        dataset: str = "texts",
+        judged: Judged | None = None,
+    ) -> Questions:
+        """The prompts about examples; of a judge that has answered before, those that it answered.
+
+        Args:
+            split: group_id -> dev or test.
+            dataset: the data's name, for errors.
+            judged: gives the judged text of each prompt; None takes the example's.
+        """
+        prompts = self.builder.build(examples, conditions, judged)
+        answers = self.settings.answers(prompts, split, dataset)
+        if answers is not None:
+            prompts = answers.answered(prompts)
+        return Questions(prompts, answers)
+
+    def reader(self, questions: Questions, models: Models | None = None) -> BaseReader:
+        """The reader of the prompts; it is made here, for settings are checked before torch is
+        imported. `models`: those that are in memory already."""
+        from judgebench.judges import reader
+
+        kinds: dict[str, type[BaseReader]] = {
+            REPLAYED: reader.Replayer,
+            RECORDED: reader.RecordedReader,
+        }
+        # these import what asks servers, or torch
+        if SERVED in self.settings.capabilities:
+            from judgebench.judges.served.reader import ApiReader
+
+            kinds[SERVED] = ApiReader
+        if LOCAL in self.settings.capabilities:
+            from judgebench.judges.local.reader import Reader
+
+            kinds[LOCAL] = Reader
+        (kind,) = (kind for place, kind in kinds.items() if place in self.settings.capabilities)
+        return kind(self, questions, models)
+
+    def read(
+        self, questions: Questions, split: Mapping[str, str], trainer: Trainers, models: Models
+    ) -> RunReadings:
+        """The readings of all prompts: what the store lacks is computed; `split`: group_id -> dev
+        or test."""
+        reader = self.reader(questions, models)
+        last = reader.read(trainer)
+        return RunReadings(
+            readings=reader.readings(split),
+            fingerprints=reader.fingerprints,
+            device=reader.device(last),
+            served=reader.served,
+            evidence=reader.evidence,
+        )
+
+    def ask(
+        self,
+        examples: Sequence[Example],
+        conditions: Sequence[Condition],
+        split: Mapping[str, str],
+        trainer: Trainers,
+        models: Models,
+    ) -> Asked:
+        """The readings of examples under conditions, and their scores; see `questions`, `read` and
+        `scores`."""
+        questions = self.questions(examples, conditions, split)
+        readings = self.read(questions, split, trainer, models)
+        # an earlier judge may have answered none of them
+        return Asked(readings, self.scores(readings.readings) if readings.readings else {})
+
+    def scores(self, readings: Sequence[Reading]) -> dict[str, np.ndarray]:
+        """The scores of readings by every decoding, see `decode`."""
+        return decode(readings, self.decodings)
