@@ -278,7 +278,11 @@ def cost_records(
     records = []
     for defense, seconds in readings.groupby("defense", sort=False)["seconds"]:
         cost = ready.get(str(defense), {})
-        record: dict[str, Any] = {"dataset": dataset, "defense": defense, "n": len(seconds)}
+        record: dict[str, Any] = {
+            "dataset": dataset,
+            "defense": defense,
+            "n": len(seconds),
+        }
         record["reading_seconds"] = float(seconds.mean())
         for name in ("text", "context", "once"):
             record[f"{name}_seconds"] = float(cost.get(name, 0.0))
@@ -488,7 +492,8 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
 def _of_level(measured: Correlated) -> dict[str, Any]:
     """The part of a record that differs from level to level."""
     record: dict[str, Any] = {"n": measured.n, "groups": measured.groups}
-    record |= with_intervals(dict(zip(CORRELATIONS, measured.values, strict=True)))
+    values = dict(zip(CORRELATIONS, measured.values, strict=True))
+    record |= with_intervals(values)
     names = ("constant", "constant_groups", "human_constant_groups", "missing")
     record |= {name: getattr(measured, name) for name in names}
     for k, name in enumerate(CORRELATIONS):
