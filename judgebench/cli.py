@@ -71,6 +71,9 @@ def handle_errors(
             check_command(sys.argv[1:], config_name, look)
         try:
             yield
+        except BrokenPipeError:  # whoever reads the output, as head, wants no more of it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         except Exception as error:
             if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
                 raise

@@ -15,7 +15,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from judgebench.runtime.dropped import dropped
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import UserError, reason
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
 
@@ -146,8 +146,8 @@ class Catalog(Generic[Component]):
                     "it must lie in the folder where the command is started, in one of PYTHONPATH, "
                     "or be installed"
                 )
-            reason = " ".join(str(error.__cause__ or error).split())
-            raise UserError(f"{key}: {target!r} gives nothing ({reason}); {remedy}.") from error
+            cause = reason(error.__cause__ or error)
+            raise UserError(f"{key}: {target!r} gives nothing ({cause}); {remedy}.") from error
         if not isinstance(made, base):
             raise UserError(
                 f"{key}: {target!r} gives {type(made).__name__}, which is no "

@@ -82,12 +82,12 @@ class Experiment(Parts):
                     source.config()  # of models on the hub the first thing to be missing
         if not mistakes.found:
             with mistakes.caught():
-                check_rules(parts, model_mismatches(parts))
+                check_rules(model_mismatches(parts))
                 tokenizer, limit = parts.tokenizer()
                 if search is not None:
                     search.objectives(parts.decodings, judge.mode)
         with mistakes.caught():
-            data = parts.data or data_of(parts)
+            data = data_of(parts)
         mistakes.tell()
         # 2. how prompts are built; what follows them must fit too: a free answer, or the tokens of
         # a candidate
@@ -102,7 +102,7 @@ class Experiment(Parts):
             tokenizer, parts.prompt, dimensions, limit - room, closed
         )
         builder = builder.spelling(judge.spelled_names(tokenizer))
-        check_rules(parts, text_mismatches(parts, data, builder), range_mismatches(parts, builder))
+        check_rules(text_mismatches(parts, data, builder), range_mismatches(parts, builder))
         defenses = [defense.fitted(data, parts.cells) for defense in parts.defenses]
         builder = builder.under(defenses)
         # 3. examples, or pairs of them

@@ -253,6 +253,13 @@ class ScoreRange:
         return [low + step * i for i in range(int((high - low) / step) + 1)]
 
 
+Cell = tuple[str, ScoreRange]
+"""A dimension in a range, of an experiment."""
+
+Scale = tuple[float, float]
+"""The lowest and the highest score that a human could give."""
+
+
 def _labels(entries: Sequence[Any]) -> tuple[str, ...]:
     """Labels of scores, as they were given; else `UserError`."""
     fault = ""

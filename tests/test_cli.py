@@ -245,10 +245,3 @@ def test_a_hub_that_cannot_be_reached_is_told_at_once():
         assert f"{key}.path={model}" in done.stderr
         assert f"give a local folder with {key}.path=" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_multirun_gives_each_job_a_folder(judgebench, tiny_pair):
-    code, _, err = judgebench("-m", *pair(tiny_pair), *QUICK, "decoding=[contrastive]", "decoding.lambda=0.1,0.5")
-    assert code == 0, err
-    found = [RunFolder.open(f"run/{job}").read("scores")["lambda"].unique().tolist() for job in (0, 1)]
-    assert found == [[0.1], [0.5]]

@@ -31,7 +31,7 @@ def test_tasks_end_in_one_league(judgebench):
         (["compare_with=range_mean"], "compare_with: 'range_mean'"),
         (["compare_with=3"], "compare_with: 3 should be"),
         (["judge=replay", "judge.path=x.jsonl", "decoding=[greedy]"], "there are greedy; take compare_with=greedy."),
-        (["decoding=[ridge_ranges]"], "it comes with decoding=[repairs], and alone as '+decoding.ridge_ranges={"),
+        (["decoding=[ridge_ranges]"], "decoding: there is no decoding 'ridge_ranges'; "),
         (["decoding=[{_target_: mine.X}]"], "decoding takes names of its choices; a class of your own stands next"),
     ],
 )

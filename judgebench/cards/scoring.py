@@ -91,7 +91,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> Path | None:
     # 2. the texts, all of them checked before the first is read
     data = plain(config.data)
     dimensions = [card.dimension]
-    Unrated(dimensions=dimensions, **data).given_path("a file of rows, or a folder of them")
+    Unrated(dimensions=dimensions, **data).given_path()
     texts = Texts(
         data["path"], data["fields"], dimensions, shard, data["limit_groups"], data["longest"]
     )

@@ -3,12 +3,11 @@ anything."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.components import TARGET, build_component
+from judgebench.components import TARGET
 from judgebench.config.keys import list_at, typed
+from judgebench.data.dataset import JudgeDataModule
 from judgebench.prompts.rubrics import UNASKED, load_rubrics
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import plain
@@ -17,18 +16,11 @@ _USUAL = "coherence"
 """The dimension that is judged of several where none is named."""
 
 
-def read_dimensions(config: DictConfig) -> Any:
-    """Sets `dimensions` of a configuration that names none to those of its data.
-
-    Returns:
-        The data, read; None where dimensions are named, and nothing was read.
-
-    Raises:
-        UserError: the data cannot be read, or have several dimensions.
-    """
+def read_dimensions(config: DictConfig, data: JudgeDataModule) -> None:
+    """Sets `dimensions` of a configuration that names none to those of its data; `UserError` where
+    they cannot be read, or have several."""
     if config.get("dimensions") is not None:
-        return None
-    data = build_component(config.data)
+        return
     data.setup()
     names = list(data.dimensions)
     if len(names) > 1 and _USUAL not in names:
@@ -38,7 +30,6 @@ def read_dimensions(config: DictConfig) -> Any:
             give=[f"dimensions=[{','.join(names)}]"],
         )
     config.dimensions = names if len(names) == 1 else [_USUAL]
-    return data
 
 
 def stand_in_rubrics(config: DictConfig) -> None:

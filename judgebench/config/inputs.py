@@ -77,7 +77,7 @@ def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
 def _data(path: str, layouts: Any) -> Input:
     """The texts: a file; a folder, of which everything or what fits a layout is read; or a
     pattern."""
-    here = local_path(path.removeprefix("file://"))
+    here = local_path(path)
     name = f"data.path={path}"
     if glob.has_magic(path) and not here.exists():
         plain_part = re.split(r"[*?\[]", str(here))[0]

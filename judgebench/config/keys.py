@@ -8,9 +8,7 @@ tasks of which a folder holds the files.
 
 from __future__ import annotations
 
-import fnmatch
 import math
-import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -101,26 +99,6 @@ def choice_of(group: str) -> str:
     return (
         str(HydraConfig.get().runtime.choices.get(group) or "") if HydraConfig.initialized() else ""
     )
-
-
-def origin(config: DictConfig, keys: Sequence[str]) -> Iterator[str]:
-    """A sentence where the command line contradicts an experiment or a default in `keys` that do
-    not go together."""
-    set_here = [f"{key}={typed(key)}" for key in keys if typed(key)]
-    others = [key for key in keys if not typed(key)]
-    who = f"+exp={choice_of('exp')} or a default" if choice_of("exp") else "A default"
-    if not set_here:
-        return
-    for key in others:
-        node = OmegaConf.select(config, key)
-        value = choice_of(key)
-        if not value and node is not None:
-            value = shown(plain(node))
-        if key == "decoding":
-            names = [name for name, entry in node.items() if "_target_" in str(entry)]
-            value = f"[{','.join(names)}]" if names else value
-        if value:
-            yield f"{who} sets {key}={value}, which {' and '.join(set_here)} contradicts."
 
 
 # --- command line -------------------------------------------------------------------------------
@@ -354,16 +332,6 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
         )
         name = place.removeprefix(f"{group}/")
         remedy = _nearest_of(name, choices(group) or error.options or ())
-        for file in (FOLDER / group).glob("*.yaml"):  # an entry that a choice has besides others
-            entry = OmegaConf.select(OmegaConf.load(file), name) if name.isidentifier() else None
-            if isinstance(entry, DictConfig) and "_target_" in entry:
-                content = ", ".join(
-                    f"{key!s}: {value!s}" for key, value in entry.items() if value is not None
-                )
-                remedy = (
-                    f"it comes with {group}=[{file.stem}], and alone as "
-                    f"'+{group}.{name}={{{content}}}'."
-                )
         sentence = dropped(f"{group}={name}") or f"{group}: there is no {group} {name!r}; {remedy}"
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
         inside = str(cause.full_key).rpartition(".")[0]
@@ -439,19 +407,11 @@ def there(folder: str | None) -> list[str]:
     root = None if folder is None else user_path(folder)
     if root is None or not root.is_dir():
         return []
-    # 1. the files, by their path in the folder
-    names: list[str] = []
-    for place, folders, files in os.walk(root):
-        within = Path(place).relative_to(root)
-        names += (f"/{(within / file).as_posix()}" for file in files)
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        if len(within.parts) >= _DEPTH:
-            folders.clear()
-    # 2. the tasks with one of them
     tasks = []
     for task in TASKS:
-        layouts = _declared(task).get("layouts") or ()
-        if any(fnmatch.filter(names, f"*/{layout.files}") for layout in layouts):
+        patterns = [layout.files for layout in _declared(task).get("layouts") or ()]
+        below = [f"{'*/' * depth}{pattern}" for pattern in patterns for depth in range(_DEPTH + 1)]
+        if any(next(root.glob(path), None) for path in below):
             tasks.append(task)
     return tasks
 

@@ -33,7 +33,6 @@ from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.rules import JUDGES, check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import DEV, TEST, DataSettings, JudgeDataModule, Rivals, rated
-from judgebench.data.rows import existing, is_hub_id, local_path
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import Defense, DefenseSettings, Planned, select_defenses
 from judgebench.judges.assistants import Assistant
@@ -43,7 +42,7 @@ from judgebench.judges.spec import LOCAL, SERVED, JudgeSettings
 from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.dropped import refuse_names, refuse_settings
-from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.errors import Mistakes, UserError, reason
 from judgebench.runtime.fields import (
     LOGGER_MODES,
     Margins,
@@ -58,12 +57,13 @@ from judgebench.runtime.files import check_outputs, check_store, user_path
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
-from judgebench.types import ORDERS, Condition, ScoreRange
+from judgebench.types import ORDERS, Cell, Condition, ScoreRange
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from judgebench.readings.reading import Recording
+
 
 _MOST_DEVICES = 64
 """Processes on one machine, unless it has more cores."""
@@ -125,7 +125,7 @@ def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     return decodings
 
 
-def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
+def cells_of(config: DictConfig) -> list[Cell]:
     """Every dimension in every range; else `UserError`."""
     mistakes = Mistakes()
     axes: dict[str, list[Any]] = {"dimensions": [], "ranges": []}
@@ -146,9 +146,7 @@ def cells_of(config: DictConfig) -> list[tuple[str, ScoreRange]]:
     return list(product(axes["dimensions"], axes["ranges"]))
 
 
-def check_recorded(
-    config: DictConfig, recording: Recording, cells: Sequence[tuple[str, ScoreRange]]
-) -> None:
+def check_recorded(config: DictConfig, recording: Recording, cells: Sequence[Cell]) -> None:
     """Refuses a dimension or range under which a file of recorded readings has none."""
     if recording.about["compares"] != (config.prompt.get("rivals") is not None):
         return  # which is said where prompts meet readings
@@ -183,31 +181,6 @@ def _check_packages(parts: Parts) -> None:
         )
 
 
-def _check_data(config: DictConfig) -> None:
-    """Refuses settings of data that cannot be, and a path that leads nowhere."""
-    settings = OmegaConf.to_container(config.data, resolve=True, throw_on_missing=True)
-    assert isinstance(settings, dict)
-    names = [field.name for field in dataclasses.fields(DataSettings)]
-    source = DataSettings(**{name: settings[name] for name in names if name in settings}).source
-    path = settings.get("path")
-    if not str(settings.get(TARGET)).startswith("judgebench.data.") or "path" not in settings:
-        return
-    if path is None or not path.strip():
-        hub = "hub" in (_comment("data", "path", choice_of("data"), "null") or "")
-        raise UserError(
-            f"data.path is not given; it must be {source or 'the file with the texts'}, as "
-            f"data.path=FILE{', or hub, which downloads it' if hub else ''}."
-        )
-    file = local_path(path)
-    if path != "hub" and not is_hub_id(path) and not file.is_dir():
-        if source is not None and not file.exists():
-            raise UserError(
-                f"{file}: there is no such file; data.path must be {source}, or a folder that "
-                "holds it."
-            )
-        existing(file)
-
-
 def _check_machine(config: DictConfig) -> None:
     mode = None if config.get("logger") is None else config.logger.get("mode")
     if mode is not None and mode not in LOGGER_MODES:
@@ -218,10 +191,13 @@ def _check_machine(config: DictConfig) -> None:
             f"tasks: there is no folder {folder}; give the one with the files of the tasks, as "
             "tasks=DIR."
         )
-    # more processes than a machine can run; Lightning would start them
+
+
+def _check_devices(config: DictConfig) -> None:
+    """Refuses more processes than a machine can run, which Lightning would start."""
     devices = config.trainer.get("devices")
     most = max(os.cpu_count() or 1, _MOST_DEVICES)
-    if isinstance(devices, int) and not isinstance(devices, bool) and devices > most:
+    if isinstance(devices, int) and devices > most:
         raise UserError(
             f"trainer.devices: {devices} processes on one machine of {os.cpu_count()} cores are "
             f"more than it can run; give at most {most}."
@@ -241,8 +217,8 @@ def _check_outputs(config: DictConfig) -> None:
 
 
 MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
-    _check_data,
     _check_machine,
+    _check_devices,
     _check_outputs,
     lambda config: check_store(path_of(config, "store")),
 )
@@ -276,14 +252,14 @@ class Parts:
         defenses: in the configured order; those that are `Planned` are not ready yet.
         search: how a phrase is learned; None where none is.
         prompt: conf/prompt without its keys on rivals, which are `rivals`.
-        data: once it is read.
+        data: which `data_of` reads.
     """
 
     config: DictConfig
     judge: JudgeSettings
     assistant: Assistant
     decodings: Mapping[str, Decoding]
-    cells: Sequence[tuple[str, ScoreRange]] = ()
+    cells: Sequence[Cell] = ()
     attacks: Sequence[Attack] = ()
     defenses: Sequence[Defense] = ()
     search: AdvSuffix | None = None
@@ -429,7 +405,10 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
     data = None
     parts = None
     with caught():
-        data = read_dimensions(config)
+        data = _built(config, "data", JudgeDataModule)
+        if here:
+            data.check_path()
+        read_dimensions(config, data)
     with caught():
         stand_in_rubrics(config)
     for name, make in _MAKERS.items():
@@ -438,7 +417,8 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         with caught():
             made[name] = make(config)
     with caught():
-        RunSettings(*(config.get(key.name) for key in dataclasses.fields(RunSettings)))
+        switches = [key.name for key in dataclasses.fields(RunSettings)]
+        settings_of(RunSettings, {name: config.get(name) for name in switches}, "")
     with caught():
         settings_of(MetricSettings, config.metrics, "metrics")
     for check in MACHINE_CHECKS if here else ():
@@ -457,7 +437,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
                     data.divide(config.data.dev_share)
         with caught():
             _check_packages(parts)
-            check_rules(parts, unmet_needs(parts), mismatches(parts))
+            check_rules(unmet_needs(parts), mismatches(parts))
             served: Any = parts.judge
             if parts.assistant.served is not None and SERVED in served.capabilities:
                 parts.assistant.served.spec(served)
@@ -515,7 +495,7 @@ def _read(parts: Parts) -> Parts:
 
 def data_of(parts: Parts) -> JudgeDataModule:
     """The data, read; `UserError` where it has no human scores of a dimension."""
-    data: JudgeDataModule = parts.data or build_component(parts.config.data)
+    data: JudgeDataModule = parts.data
     data.setup()
     asked = dict.fromkeys(name for name, _ in parts.cells)
     known = ", ".join(data.dimensions)
@@ -539,9 +519,7 @@ def data_of(parts: Parts) -> JudgeDataModule:
     return data
 
 
-def _check_rated(
-    data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]], split: str, sentence: str
-) -> None:
+def _check_rated(data: JudgeDataModule, cells: Sequence[Cell], split: str, sentence: str) -> None:
     """Refuses dimensions on which no text of a split is rated."""
     unrated = [
         name
@@ -574,11 +552,8 @@ def _built(config: DictConfig, key: str, kind: Any) -> Any:
     except InterpolationToMissingValueError:  # another part's key is not given, and is named there
         raise
     except (InstantiationException, ImportError, ValueError) as error:
-        cause: BaseException = error
-        if isinstance(error, InstantiationException) and error.__cause__:
-            cause = error.__cause__
-        reason = " ".join(str(cause).split())
-        raise UserError(f"{key}: {target!r} gives nothing ({reason}).") from error
+        cause = error.__cause__ if isinstance(error, InstantiationException) else None
+        raise UserError(f"{key}: {target!r} gives nothing ({reason(cause or error)}).") from error
     if not isinstance(made, kind):
         raise UserError(
             f"{key}: {plain(node)!r} is not what this group takes; conf/{key} has what is."
@@ -591,7 +566,8 @@ def _prompt(config: DictConfig) -> tuple[Any, Rivals | None]:
     prompt = plain(config.get("prompt")) or None
     if not isinstance(prompt, Mapping) or not set(_PAIRS) & set(prompt):
         return prompt, None
-    rivals = Rivals.parse(prompt.get("rivals"), prompt.get("rivals_seed", 0))
+    given = {key: prompt[key] for key in _PAIRS if key in prompt}
+    rivals = settings_of(Rivals, {"rivals": None, **given}, "prompt")
     return {key: value for key, value in prompt.items() if key not in _PAIRS}, rivals
 
 

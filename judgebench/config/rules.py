@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from omegaconf import OmegaConf
 
-from judgebench.config.keys import origin, typed, typed_overrides
+from judgebench.config.keys import typed, typed_overrides
 from judgebench.judges.spec import (
     GRADIENT,
     LOCAL,
@@ -20,9 +21,10 @@ from judgebench.judges.spec import (
     REPLAYED,
     SERVED,
 )
-from judgebench.runtime.errors import Mistakes
+from judgebench.prompts.rubrics import names_numbers, names_range, names_tie
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import NO_STORE
-from judgebench.types import PLACES, PLACES_OR_TIE, TIE
+from judgebench.types import PLACES, PLACES_OR_TIE, TIE, Rubric
 
 if TYPE_CHECKING:
     from judgebench.config.parts import Parts
@@ -82,7 +84,6 @@ class Need:
         of: whether parts make the choice; or the names of those that do.
         because: a clause on why it needs that.
         instead: what to choose in its place.
-        keys: those that contradict each other.
     """
 
     choice: str
@@ -90,7 +91,6 @@ class Need:
     needs: str
     because: str
     instead: str
-    keys: Sequence[str]
 
 
 NEEDS = (
@@ -108,7 +108,6 @@ NEEDS = (
         PROBABILITIES,
         "reads the candidates' probabilities",
         "decoding=[greedy]",
-        ("decoding", "judge.mode", "judge.scores_from"),
     ),
     Need(
         "decoding {}",
@@ -120,7 +119,6 @@ NEEDS = (
         LOG_PROBABILITIES,
         "contrasts log-probabilities",
         "decoding=[greedy,expectation]",
-        ("decoding", "judge.scores_from"),
     ),
     Need(
         "assistant=null_context",
@@ -128,7 +126,6 @@ NEEDS = (
         LOG_PROBABILITIES,
         "it is asked for log-probabilities",
         "assistant=none",
-        ("judge", "assistant"),
     ),
     Need(
         "tune={}",
@@ -141,7 +138,6 @@ NEEDS = (
         PROBABILITIES,
         "lambda and t are chosen by probabilities",
         "tune=none",
-        ("tune", "judge.mode"),
     ),
     Need(
         "tutor",
@@ -149,7 +145,6 @@ NEEDS = (
         LOCAL,
         "its references are scored while they are made",
         "tutor=none",
-        ("tutor", "judge"),
     ),
     Need(
         "defenses: {}",
@@ -157,7 +152,6 @@ NEEDS = (
         LOCAL,
         "its references are scored while they are made",
         "another defense",
-        ("defenses", "judge"),
     ),
     Need(
         "defenses: {}",
@@ -170,7 +164,6 @@ NEEDS = (
         LOCAL,
         "a model here must read for it",
         "another defense, or with a served judge a model here with defense.helper.path=DIR",
-        ("defenses", "judge"),
     ),
     Need(
         "attack",
@@ -178,7 +171,6 @@ NEEDS = (
         LOCAL,
         "a phrase is learned by asking a model here many thousand times",
         "attack=none, or attack=phrase with one that was learned on another judge",
-        ("attack", "judge"),
     ),
     Need(
         "search",
@@ -188,12 +180,11 @@ NEEDS = (
         GRADIENT,
         "it follows the gradient",
         "search=exhaustive or search.shortlist=1",
-        ("search", "judge.engine"),
     ),
 )
 
-Broken = Iterator[tuple[str, Sequence[str]]]
-"""Sentences on what does not go together, each with the keys that contradict each other."""
+Broken = Iterator[str]
+"""Sentences on what does not go together."""
 
 
 def unmet_needs(parts: Parts) -> Broken:
@@ -207,11 +198,7 @@ def unmet_needs(parts: Parts) -> Broken:
         choice = need.choice.format(", ".join(names) if not isinstance(names, bool) else "")
         yield (
             f"{choice}: {need.because}, and {reason}; take "
-            f"{need.instead}{f', or {instead}' if instead else ''}.",
-            # no setting of judge=replay gives more, so the judge itself is what contradicts
-            list(dict.fromkeys(key.partition(".")[0] for key in need.keys))
-            if place == REPLAYED
-            else need.keys,
+            f"{need.instead}{f', or {instead}' if instead else ''}."
         )
 
 
@@ -230,20 +217,15 @@ def _assistant_mismatches(parts: Parts) -> Broken:
     same = parts.assistant.recording == getattr(parts.judge, "recording", None)
     if kind not in (*ASSISTANTS[place], "none"):
         instead = " or ".join([*others, "assistant=none"])
-        yield (
-            f"assistant={kind}: {JUDGES[place]}; take {instead}, or another judge.",
-            ("judge", "assistant"),
-        )
+        yield (f"assistant={kind}: {JUDGES[place]}; take {instead}, or another judge.")
     elif kind == "recorded" and place == RECORDED and not same:
         yield (
-            "assistant=recorded: it is in another file than judge=recorded; take both of one file.",
-            (),
+            "assistant=recorded: it is in another file than judge=recorded; take both of one file."
         )
     if kind == "none" and parts.contrasting and ASSISTANTS[place]:
         yield (
             f"decoding {', '.join(parts.contrasting)}: needs an assistant; take "
-            f"{' or '.join(others)}.",
-            ("decoding", "assistant"),
+            f"{' or '.join(others)}."
         )
 
 
@@ -255,26 +237,20 @@ def _reading_mismatches(parts: Parts) -> Broken:
         yield (
             f"defenses: {thinking[0]}: log-probabilities are read behind the judge's thoughts, and "
             "this judge gives none; take judge.mode=score_tokens of a model here, "
-            "judge.scores_from=logprobs of a served one, or defenses=[cot].",
-            ("defenses", "judge.mode", "judge.scores_from"),
+            "judge.scores_from=logprobs of a served one, or defenses=[cot]."
         )
     if parts.runner is not None and not parts.computes:
-        yield (
-            f"runner: {JUDGES[place]}, so no actor would read anything; leave runner=ray out.",
-            ("runner", "judge"),
-        )
+        yield (f"runner: {JUDGES[place]}, so no actor would read anything; leave runner=ray out.")
     elif parts.runner is not None and parts.search is not None:
         yield (
             "attack: a phrase is learned in this process, not by actors; take runner=lightning for "
-            "it, and then read under attack=phrase.",
-            ("runner", "attack"),
+            "it, and then read under attack=phrase."
         )
     under_way = parts.search is not None or getattr(parts.judge, "batch", None)
     if under_way and parts.config.get("store") == NO_STORE:
         yield (
             "store=none: a search for a phrase and batches keep what is under way beside the "
-            "store; name a file, as store=outputs/readings.sqlite.",
-            (),
+            "store; name a file, as store=outputs/readings.sqlite."
         )
 
 
@@ -288,30 +264,26 @@ def _decoding_mismatches(parts: Parts) -> Broken:
         remedy = f"compare_with={alone[0]}" if alone else "decoding=[expectation]"
         yield (
             f"compare_with: {plain!r} is no decoding here that scores the main model alone in each "
-            f"range; there are {', '.join(alone) or 'none'}; take {remedy}.",
-            ("compare_with", "decoding"),
+            f"range; there are {', '.join(alone) or 'none'}; take {remedy}."
         )
     free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.capabilities
     kinds = [decoding.kind for decoding in parts.decodings.values()]
     if free and len(kinds) > 1 and set(kinds) == {"greedy"}:
         yield (
             f"decoding: {', '.join(parts.decodings)} would all read the same answers; take "
-            "decoding=[greedy].",
-            (),
+            "decoding=[greedy]."
         )
     learning = _learning(parts)
     if learning:
         if parts.rivals is not None:
             yield (
                 f"decoding {', '.join(learning)}: learns from human scores of single texts, and "
-                "this prompt compares two; take decoding=[greedy,expectation].",
-                ("decoding", "prompt"),
+                "this prompt compares two; take decoding=[greedy,expectation]."
             )
         elif parts.tune != "crossfit":
             yield (
                 f"decoding {', '.join(learning)}: learns from human scores, of other articles than "
-                "those that it is measured on; take tune=crossfit.",
-                ("decoding", "tune"),
+                "those that it is measured on; take tune=crossfit."
             )
 
 
@@ -325,28 +297,24 @@ def _tuning_mismatches(parts: Parts) -> Broken:
     if parts.tune in TUNERS and PROBABILITIES in parts.judge.capabilities and not tuned:
         yield (
             f"tune={parts.tune}: no decoding contrasts; choose one, as "
-            "decoding=[greedy,contrastive], or tune=none.",
-            ("tune", "decoding"),
+            "decoding=[greedy,contrastive], or tune=none."
         )
     if parts.tune in TUNERS and "none" not in parts.defended:
         yield (
             f"tune={parts.tune}: lambda and t are chosen on texts without a defense, and then "
-            "serve the others too; add none to defenses, or add tune=none.",
-            ("tune", "defenses"),
+            "serve the others too; add none to defenses, or add tune=none."
         )
     fixed = _typed(("decoding.lambda", "decoding.temperature"))
     if parts.tune and parts.config.tune.get("decodings") is None and fixed:
         yield (
             f"{fixed}: tune={parts.tune} chooses lambda and t, so this would change nothing; add "
-            "tune=none.",
-            (),
+            "tune=none."
         )
     wanted = typed("tune")
     if wanted in TUNERS and wanted != parts.tune and parts.tune in ("", *TUNERS):
         yield (
             f"tune={wanted}: the sweep that is taken too sets tune={parts.tune or 'none'}, so this "
-            "would change nothing; leave one of the two out.",
-            (),
+            "would change nothing; leave one of the two out."
         )
 
 
@@ -364,8 +332,7 @@ def model_mismatches(parts: Parts) -> Broken:
         judge, assistant = kinds if source.encoder_decoder else kinds[::-1]
         yield (
             f"assistant.path={other.path}: {other.title} is {assistant} model and the judge "
-            f"{judge} one; choose an assistant of the judge's family.",
-            (),
+            f"{judge} one; choose an assistant of the judge's family."
         )
     if parts.place != LOCAL or not source.encoder_decoder:
         return
@@ -373,20 +340,17 @@ def model_mismatches(parts: Parts) -> Broken:
     if parts.assistant.kind == "early_exit":
         yield (
             f"assistant=early_exit: {model}, which is read after its last layer alone; choose "
-            "assistant=model with a smaller one of its family, or assistant=null_context.",
-            (),
+            "assistant=model with a smaller one of its family, or assistant=null_context."
         )
     if thinking := [defense.name for defense in parts.defenses if defense.thought_tokens]:
         yield (
             f"defenses: {thinking[0]}: {model}, which does not go on with its thoughts; take "
-            "defenses=[cot].",
-            (),
+            "defenses=[cot]."
         )
     if parts.search is not None and parts.search.search.takes_gradient:
         yield (
             f"search: the gradient needs a decoder-only judge, and {model}; take search=exhaustive "
-            "or search.shortlist=1.",
-            (),
+            "or search.shortlist=1."
         )
 
 
@@ -396,48 +360,41 @@ def text_mismatches(parts: Parts, data: JudgeDataModule, builder: PromptBuilder)
     if data.paired and not compares:
         yield (
             f"data: each row of {data.name} is two texts, and these rubrics judge one alone; "
-            "choose prompt=comparative.",
-            ("data", "prompt"),
+            "choose prompt=comparative."
         )
     if data.paired and (rivals := _typed(("prompt.rivals=", "prompt.rivals_"))):
         yield (
             f"{rivals}: {data.name} says itself who meets whom, so this would change nothing; "
-            "leave it out.",
-            (),
+            "leave it out."
         )
     alone = [defense.name for defense in parts.defenses if not defense.compares]
     if compares and alone:
         yield (
             f"defenses: {alone[0]} is for texts that are judged alone, and these rubrics compare "
-            "two; leave it out, or choose prompt=cap or prompt=paper.",
-            ("defenses", "prompt"),
+            "two; leave it out, or choose prompt=cap or prompt=paper."
         )
     if compares and parts.rivals is None:
         yield (
             "prompt.rivals is not given, and these rubrics compare two texts; choose "
-            "prompt=comparative, with prompt.rubrics=FOLDER for rubrics of your own.",
-            (),
+            "prompt=comparative, with prompt.rubrics=FOLDER for rubrics of your own."
         )
     if parts.rivals is not None and not data.paired and not compares:
         yield (
             "prompt.rivals: these rubrics judge one text alone, so there is nothing to compare it "
             "with; name rubrics with {{Summary_1}} and {{Summary_2}} in prompt.rubrics, or choose "
-            "prompt=paper.",
-            (),
+            "prompt=paper."
         )
     if parts.tune and compares:
         yield (
             f"tune={parts.tune}: lambda and t are chosen by the scores of single texts, and here "
-            "texts are compared; add tune=none, and set decoding.lambda, or sweep it with -m.",
-            ("tune", "prompt"),
+            "texts are compared; add tune=none, and set decoding.lambda, or sweep it with -m."
         )
     if parts.search is not None and not parts.defenses[0].learnable:
         name = parts.defenses[0].name
         yield (
             f"defenses: a phrase is learned under the first one, and under {name} its words are "
             "not the same tokens before the same scores in every text; put none first, as in "
-            f"'defenses=[none,{name}]'.",
-            ("defenses", "attack"),
+            f"'defenses=[none,{name}]'."
         )
 
 
@@ -451,48 +408,45 @@ def range_mismatches(parts: Parts, builder: PromptBuilder) -> Broken:
         yield (
             f"ranges: {shown} cannot be asked for where two texts are compared: the answer is the "
             "place of the better one; give 'ranges=[[1,2]]', as prompt=comparative does by itself, "
-            "or 'ranges=[[0,2]]' where 0 is a tie.",
-            ("ranges", "prompt"),
+            "or 'ranges=[[0,2]]' where 0 is a tie."
         )
-    if not compares and len(ranges) > 1 and (name := _first(builder.rangeless)):
+    if not compares and len(ranges) > 1 and (name := _first_dimension(builder, names_range, False)):
         yield (
             f"ranges: {shown} would all be asked for in the same words, for the rubric for "
             f"{name!r} does not name the range; write {{min_range}} and {{max_range}} in it, or "
-            "give the one range that it speaks of.",
-            (),
+            "give the one range that it speaks of."
         )
-    if not compares and worded and (name := _first(builder.numbered)):
+    if not compares and worded and (name := _first_dimension(builder, names_numbers)):
         yield (
             f"ranges: {shown} has no numbers, and the rubric for {name!r} speaks of scores between "
             "the ends (quarter_0 to quarter_4, low_score, high_score); give numbers, as in "
             "'ranges=[[1,5]]', or choose prompt=paper or rubrics with no more than {min_range} and "
-            "{max_range}.",
-            ("ranges", "prompt"),
+            "{max_range}."
         )
     if worded and (
         numbered := [defense.name for defense in parts.defenses if defense.needs_numbers]
     ):
         yield (
             f"defenses: {numbered[0]} tells the judge the numbers of two references, and ranges "
-            f"{shown} has none; leave it out, or give numbers, as in 'ranges=[[1,5]]'.",
-            ("defenses", "ranges"),
+            f"{shown} has none; leave it out, or give numbers, as in 'ranges=[[1,5]]'."
         )
-    if compares and PLACES_OR_TIE in ranges and (name := _first(builder.tieless)):
+    if (
+        compares
+        and PLACES_OR_TIE in ranges
+        and (name := _first_dimension(builder, names_tie, False))
+    ):
         yield (
             f"ranges: {PLACES_OR_TIE} lets the judge find a tie, and the rubric for {name!r} does "
             f"not say that this is answered with {TIE:g}; write so in it, as in {{{{ties:, or 0 if "
-            "both are equally good}}}}, or give 'ranges=[[1,2]]'.",
-            (),
+            "both are equally good}}}}, or give 'ranges=[[1,2]]'."
         )
 
 
-def check_rules(parts: Parts, *rules: Broken) -> None:
-    """Raises one `UserError` of all that rules yield; each sentence says which of its keys the
-    command line and which an experiment or a default has set."""
-    mistakes = Mistakes()
-    for sentence, keys in (each for rule in rules for each in rule):
-        mistakes.add(" ".join([sentence, *origin(parts.config, keys)]))
-    mistakes.tell()
+def check_rules(*rules: Broken) -> None:
+    """Raises one `UserError` of all that rules yield."""
+    sentences = list(chain(*rules))
+    if sentences:
+        raise UserError(*sentences)
 
 
 def _typed(keys: tuple[str, ...]) -> str:
@@ -501,6 +455,13 @@ def _typed(keys: tuple[str, ...]) -> str:
         _first(override for override in typed_overrides() if override.lstrip("+").startswith(keys))
         or ""
     )
+
+
+def _first_dimension(
+    builder: PromptBuilder, names: Callable[[Rubric], bool], does: bool = True
+) -> str | None:
+    """The first dimension whose rubric names something, or does not."""
+    return _first(name for name, rubric in builder.rubrics.items() if names(rubric) == does)
 
 
 def _first(names: Iterable[str]) -> str | None:

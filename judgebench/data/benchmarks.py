@@ -55,7 +55,8 @@ class Mini(JudgeDataModule):
 
     def load(self) -> Dataset:
         with as_file(files("judgebench.data").joinpath("mini", "mini.jsonl")) as path:
-            texts = [text for row in json_lines(path) for text in ScoredFields().rated(row)]
+            fields = ScoredFields(source="source", output="output", human="human")
+            texts = [text for row in json_lines(path) for text in fields.rated(row)]
         return with_joint(dataset_of(texts, _SCALE), _DIMENSIONS)
 
 
@@ -70,10 +71,11 @@ class TopicalChat(JudgeDataModule):
 
     name = "topicalchat"
     groups_are = "dialogues"
+    expects = "the file of UniEval's topical_chat.json"
 
     def load(self) -> Dataset:
         texts = []
-        for row in json_rows(self.given_path("the file of UniEval's topical_chat.json")):
+        for row in json_rows(self.given_path()):
             source = row.text("source")
             context = row.text("context")
             context = "" if context.strip() == "_nofact" else context
@@ -113,16 +115,25 @@ class SummEval(JudgeDataModule):
     """
 
     name = "summeval"
+    expects = (
+        "the file of SummEval's paired JSONL, of G-Eval's summeval.json or of mteb/summeval's "
+        "parquet, or 'hub'"
+    )
+
+    @property
+    def _hub_id(self) -> str | None:
+        # as given: Path would drop the "./" of "./owner/name", which says that it is local
+        name = _HUB_ID if self.path == "hub" else str(self.path)
+        return name if name == _HUB_ID or is_hub_id(name) else None
+
+    def check_path(self) -> None:
+        if self._hub_id is None:
+            super().check_path()
 
     def load(self) -> Dataset:
-        path = self.given_path(
-            "the file of SummEval's paired JSONL, of G-Eval's summeval.json or of mteb/summeval's "
-            "parquet, or 'hub'"
-        )
-        # As given: Path would drop the "./" of "./owner/name", which says that it is local.
-        hub_id = _HUB_ID if self.path == "hub" else str(self.path)
-        if self.path == "hub" or is_hub_id(hub_id):
-            rows = parquet_rows(download(hub_id))
+        path = self.given_path()
+        if self._hub_id:
+            rows = parquet_rows(download(self._hub_id))
         else:
             rows = parquet_rows(path) if is_parquet(path) else json_rows(path)
         first = next(rows, None)

@@ -7,19 +7,19 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from judgebench.data.rows import local_path
+from judgebench.data.rows import existing, local_path
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Ge, Lt, check_fields, plain
-from judgebench.types import Example
+from judgebench.runtime.fields import Annotated, Count, Ge, Lt, Natural, OneOf, check_fields, plain
+from judgebench.types import Example, Scale
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class DataSettings:
     """
 
     path: str | None = None
-    limit_groups: Annotated[int, Ge(1)] | None = None
+    limit_groups: Count | None = None
     dev_share: Annotated[float, Ge(0), Lt(1)] | None = 0.1
-    seed: Annotated[int, Ge(0)] = 0
+    seed: Natural = 0
     published: Mapping[str, str] | None = None
     groups_are: str | None = None
-    longest: Annotated[int, Ge(1)] = 10_000_000
+    longest: Count = 10_000_000
 
     def __post_init__(self) -> None:
         check_fields(self, "data")
@@ -89,7 +89,7 @@ class Dataset:
     """
 
     examples: list[Example]
-    scale: Mapping[str, tuple[float, float]]
+    scale: Mapping[str, Scale]
     ratings: Mapping[str, np.ndarray] = field(default_factory=dict)
     places: Sequence[str] = ()
     rated: bool = True
@@ -113,73 +113,85 @@ def validate(loaded: Dataset, longest: int = DataSettings.longest) -> None:
     examples = loaded.examples
     if not examples:
         raise UserError("the data holds no example; it must hold at least one.")
-
-    def refuse(i: int, fault: str) -> NoReturn:
-        raise UserError(f"{where(i)}: {fault}.")
-
-    def where(i: int) -> str:
-        name = f"example '{examples[i].example_id}'"
-        return f"{loaded.places[i]}, {name}" if loaded.places else name
-
-    def check_score(i: int, value: float, whose: str, dimension: str) -> None:
-        scale = loaded.scale.get(dimension)
-        if not math.isfinite(value):
-            refuse(i, f"the {whose} for '{dimension}' is not a finite number; give one")
-        if scale is not None and not scale[0] - ROUNDING <= value <= scale[1] + ROUNDING:
-            refuse(
-                i,
-                f"the {whose} for '{dimension}' lies outside the data's own scale, {scale[0]:g} to "
-                f"{scale[1]:g}",
-            )
-
-    # 1. dimensions, and the scores of single raters
     dimensions = tuple(examples[0].human)
-    if not dimensions:
-        refuse(0, "has no human score; at least one dimension must be scored")
-    if foreign := [dimension for dimension in loaded.scale if dimension not in dimensions]:
+    foreign = [dimension for dimension in loaded.scale if dimension not in dimensions]
+    if dimensions and foreign:
         names = ", ".join(f"'{name}'" for name in dimensions)
         raise UserError(
             f"scale: '{foreign[0]}' is not a dimension with human scores; those of this data are "
             f"{names}."
         )
-    for dimension, ratings in loaded.ratings.items():
-        for i, rater in np.argwhere(~np.isnan(ratings)):
-            name = loaded.raters[rater] if loaded.raters else rater + 1
-            check_score(
-                i, ratings[i, rater], f"score {ratings[i, rater]:g} of rater {name}", dimension
-            )
-    # 2. each example: its name, its texts, its group's source, its scores
-    names_at: dict[str, int] = {}
-    groups_at: dict[str, int] = {}
-    for i, example in enumerate(examples):
-        if (first := names_at.setdefault(example.example_id, i)) != i:
-            refuse(i, f"this example_id is taken by {where(first)}; each must be unique")
-        for what, text in (("judged text", example.output), ("source", example.source)):
-            if not text.strip():
-                refuse(i, f"the {what} is empty; write it, or remove the example")
-        if (length := longest_of(example)) > longest:
-            fault = (
-                f"a text has {length:,} characters, and data.longest={longest} allows no more than "
-                f"{longest:,}"
-            )
-            refuse(i, f"{fault}; shorten it, remove the example, or raise data.longest")
-        first = groups_at.setdefault(example.group_id, i)
-        if (example.source, example.context) != (examples[first].source, examples[first].context):
-            fault = (
-                f"group '{example.group_id}' has another source or context here than for "
-                f"{where(first)}"
-            )
-            refuse(i, f"{fault}; a group is one article or dialogue, so give each its own group_id")
-        for dimension, value in example.human.items():
-            if not math.isnan(value):
-                check_score(i, value, f"human score {value:g}", dimension)
-    # 3. somebody rated each dimension
+    for i, fault in chain(_rating_faults(loaded), _example_faults(loaded, longest)):
+        raise UserError(f"{_place(loaded, i)}: {fault}.")
+    # somebody rated each dimension
     end = (
         f"none of the {len(examples):,} examples has a human score for it; give some of them one, "
         "or leave it out."
     )
     if unrated := [name for name in dimensions if loaded.rated and not rated(examples, name)]:
         raise UserError(*(f"'{name}' is unrated: {end}" for name in unrated))
+
+
+Faults = Iterator[tuple[int, str]]
+"""Positions of examples that are at fault, and clauses on why."""
+
+
+def _rating_faults(loaded: Dataset) -> Faults:
+    """Faults of the scores of single raters."""
+    if not loaded.examples[0].human:
+        yield 0, "has no human score; at least one dimension must be scored"
+    for dimension, ratings in loaded.ratings.items():
+        for i, rater in np.argwhere(~np.isnan(ratings)):
+            name = loaded.raters[rater] if loaded.raters else rater + 1
+            score = ratings[i, rater]
+            if fault := _score_fault(loaded.scale.get(dimension), score):
+                yield i, f"the score {score:g} of rater {name} for '{dimension}' {fault}"
+
+
+def _example_faults(loaded: Dataset, longest: int) -> Faults:
+    """Faults of each example: its name, its texts, its group's source, its scores."""
+    examples = loaded.examples
+    names_at: dict[str, int] = {}
+    groups_at: dict[str, int] = {}
+    for i, example in enumerate(examples):
+        first = names_at.setdefault(example.example_id, i)
+        if first != i:
+            yield i, f"this example_id is taken by {_place(loaded, first)}; each must be unique"
+        for what, text in (("judged text", example.output), ("source", example.source)):
+            if not text.strip():
+                yield i, f"the {what} is empty; write it, or remove the example"
+        length = longest_of(example)
+        if length > longest:
+            yield (
+                i,
+                f"a text has {length:,} characters, and data.longest={longest} allows no more than "
+                f"{longest:,}; shorten it, remove the example, or raise data.longest",
+            )
+        first = groups_at.setdefault(example.group_id, i)
+        if (example.source, example.context) != (examples[first].source, examples[first].context):
+            yield (
+                i,
+                f"group '{example.group_id}' has another source or context here than for "
+                f"{_place(loaded, first)}; a group is one article or dialogue, so give each its "
+                "own group_id",
+            )
+        for dimension, value in example.human.items():
+            fault = _score_fault(loaded.scale.get(dimension), value)
+            if fault and not math.isnan(value):
+                yield i, f"the human score {value:g} for '{dimension}' {fault}"
+
+
+def _score_fault(scale: Scale | None, value: float) -> str | None:
+    if not math.isfinite(value):
+        return "is not a finite number; give one"
+    if scale is not None and not scale[0] - ROUNDING <= value <= scale[1] + ROUNDING:
+        return f"lies outside the data's own scale, {scale[0]:g} to {scale[1]:g}"
+    return None
+
+
+def _place(loaded: Dataset, i: int) -> str:
+    name = f"example '{loaded.examples[i].example_id}'"
+    return f"{loaded.places[i]}, {name}" if loaded.places else name
 
 
 def longest_of(example: Example) -> int:
@@ -205,16 +217,13 @@ def completed(loaded: Dataset) -> Dataset:
     examples = []
     for example in loaded.examples:
         texts = first.setdefault(example.group_id, example)
-        same = (example.source.strip(), example.context.strip()) == (
-            texts.source.strip(),
-            texts.context.strip(),
+        human = {**unrated, **example.human}
+        changed = replace(example, human=human, source=texts.source, context=texts.context)
+        same = (changed.source.strip(), changed.context.strip()) == (
+            example.source.strip(),
+            example.context.strip(),
         )
-        source, context = (
-            (texts.source, texts.context) if same else (example.source, example.context)
-        )
-        examples.append(
-            replace(example, human={**unrated, **example.human}, source=source, context=context)
-        )
+        examples.append(changed if same else replace(example, human=human))
     return replace(loaded, examples=examples)
 
 
@@ -279,23 +288,15 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Rivals:
-    """Number of other texts of its group that each text is compared with (None: all), and the seed
+    """Number of other texts of its group that each text is compared with ("all": each), and the seed
     of their draw."""
 
-    count: int | None = 3
-    seed: int = 0
+    rivals: Count | Annotated[str, OneOf((ALL,))] = 3
+    rivals_seed: Natural = 0
 
-    @classmethod
-    def parse(cls, rivals: Any, seed: Any) -> Rivals:
-        """From the config keys `prompt.rivals` and `prompt.rivals_seed`; `UserError` where they are
-        none."""
-        if rivals != ALL and (type(rivals) is not int or rivals < 1):
-            raise UserError(
-                f"prompt.rivals: {rivals!r} is neither a whole number of at least 1 nor all."
-            )
-        if type(seed) is not int or seed < 0:
-            raise UserError(f"prompt.rivals_seed: {seed!r} is not a whole number of at least 0.")
-        return cls(None if rivals == ALL else rivals, seed)
+    @property
+    def count(self) -> int | None:
+        return None if isinstance(self.rivals, str) else self.rivals
 
 
 def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
@@ -318,9 +319,9 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
         ordered = sorted(group, key=lambda example: example.example_id)
         names = "\0".join(example.example_id for example in ordered)
         digest = hashlib.sha256(f"{group_id}\0{names}".encode()).digest()
-        order = np.random.default_rng([rivals.seed, int.from_bytes(digest[:8], "big")]).permutation(
-            len(ordered)
-        )
+        order = np.random.default_rng(
+            [rivals.rivals_seed, int.from_bytes(digest[:8], "big")]
+        ).permutation(len(ordered))
         others = len(ordered) - 1
         met = others if rivals.count is None else min(rivals.count, others)
         for i, at in enumerate(order):
@@ -383,6 +384,7 @@ class JudgeDataModule(ABC):
             they are unknown.
         note: a sentence that readers of its results must know.
         paired: True where its examples are pairs of texts, which people compared.
+        expects: what `path` must be, where there is no data without one.
         examples, scale, ratings, raters, rated: from `setup` on, see `Dataset`.
         dimensions: with human scores; every example has all of them, NaN where it is unrated.
         split: group_id -> "dev" or "test", in file order.
@@ -396,10 +398,11 @@ class JudgeDataModule(ABC):
     groups_are: str = "articles"
     note: str | None = None
     paired: bool = False
+    expects: str | None = None
 
     examples: list[Example]
     dimensions: tuple[str, ...]
-    scale: Mapping[str, tuple[float, float]]
+    scale: Mapping[str, Scale]
     ratings: Mapping[str, np.ndarray]
     raters: tuple[str, ...]
     rated: bool
@@ -423,11 +426,6 @@ class JudgeDataModule(ABC):
         self.groups_are = checked.groups_are or type(self).groups_are
         self.rubrics = rubrics
         self.asked = {"dimensions": dimensions, "ranges": ranges}
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("examples", "dimensions", "scale", "ratings", "raters", "rated", "split"):
-            raise RuntimeError("the data is not loaded yet: call setup() first.")
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @abstractmethod
     def load(self) -> Dataset:
@@ -457,15 +455,22 @@ class JudgeDataModule(ABC):
     def divide(self, dev_share: float) -> None:
         """Splits the groups again, with another share of them in the development split."""
         self.dev_share = dev_share
-        self.split = split_groups(
-            (example.group_id for example in self.examples), dev_share, self.seed
-        )
+        if "examples" in vars(self):
+            groups = (example.group_id for example in self.examples)
+            self.split = split_groups(groups, dev_share, self.seed)
 
-    def given_path(self, expected: str) -> Path:
-        """`path`, with "~" expanded; `UserError` where none was given, which says what is
-        `expected`, or where data was published; or where published data is not there."""
+    def check_path(self) -> None:
+        """Raises `UserError` where `path` leads nowhere, before anything is read."""
+        if self.expects is not None:
+            path = self.given_path()
+            if not path.is_dir():
+                existing(path)
+
+    def given_path(self) -> Path:
+        """`path`, with "~" expanded; `UserError` where none is given, which says what it must be,
+        or where published data is not there."""
         if not self.path or not self.path.strip():
-            raise UserError(f"data.path is not given; it must be {self.published or expected}.")
+            raise UserError(f"data.path is not given; it must be {self.published or self.expects}.")
         path = local_path(self.path)
         if self.published and not path.exists():
             raise UserError(f"{path}: there is no such file; data.path must be {self.published}.")

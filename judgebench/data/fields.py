@@ -4,23 +4,22 @@ what, and the examples that rows make.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow, data_files, file_rows, names_within
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import known_keys, plain
-from judgebench.types import Example
+from judgebench.runtime.fields import NotBlank, plain, settings_of
+from judgebench.types import Example, Scale
 
 Scores = Mapping[str, Mapping[str, float]]
 """Dimension -> rater -> the score that they gave one example; empty where it is unrated. Raters
@@ -39,6 +38,13 @@ class Rated:
     place: str
 
 
+Name = Annotated[str, NotBlank()]
+"""The name of a field of a row, or its path into objects and lists."""
+Names = Name | Annotated[Sequence[Name], NotBlank()]
+ByDimension = Names | Annotated[Mapping[str, Names], NotBlank()]
+"""One or several fields, of all dimensions or of each."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowFields:
     """Fields that rows of all kinds may have; None where they have no such field.
@@ -50,60 +56,18 @@ class RowFields:
             between them.
     """
 
-    example_id: str | None = None
-    group_id: str | None = None
-    context: str | Sequence[str] | None = None
-
-    needed: ClassVar[tuple[str, ...]] = ()
-    """Entries that must be given."""
-    by_dimension: ClassVar[str] = ""
-    """The needed entry that may also be a mapping dimension -> field."""
-    several: ClassVar[tuple[str, ...]] = ("source", "context", "output")
-    """Entries that may also be a list of fields."""
-    shown: ClassVar[str]
-    """A right `data.fields`, for errors."""
+    example_id: Name | None = None
+    group_id: Name | None = None
+    context: Names | None = None
 
     @classmethod
     def parse(cls, fields: Any, where: str = "data.fields") -> Self:
         """From the config key `where`; `UserError` where it is not a mapping, a needed entry is
         missing, or an entry is unknown or not a name."""
         fields = plain(fields)
-        if not isinstance(fields, Mapping):
-            raise UserError(f"{where} must be a mapping, as in {cls.shown}, got {fields!r}.")
-        names = sorted(
-            (field.name for field in dataclasses.fields(cls)),
-            key=lambda name: name not in cls.needed,
-        )
-        known_keys(fields, names, where)
-        for key in cls.needed:
-            if fields.get(key) is None:
-                raise UserError(
-                    f"{where}.{key} is not given; name the field of your rows that holds it."
-                )
-
-        def checked(key: str, value: Any, several: bool) -> str | tuple[str, ...]:
-            names = value if several and isinstance(value, list) else [value]
-            if not names or not all(isinstance(name, str) and name for name in names):
-                kind = (
-                    "the name of a field, or a list of names" if several else "the name of a field"
-                )
-                raise UserError(f"{where}.{key} must be {kind}, got {value!r}.")
-            return tuple(names) if isinstance(value, list) else value
-
-        entries: dict[str, Any] = {}
-        for key, value in fields.items():
-            if key == cls.by_dimension and isinstance(value, Mapping):
-                if not value:
-                    raise UserError(
-                        f"{where}.{key} is empty; name at least one dimension and its field."
-                    )
-                entries[key] = {
-                    str(name): checked(f"{key}.{name}", field, True)
-                    for name, field in value.items()
-                }
-            elif value is not None:
-                entries[key] = checked(key, value, key in cls.several)
-        return cls(**entries)
+        if isinstance(fields, Mapping):
+            fields = {key: value for key, value in fields.items() if value is not None}
+        return settings_of(cls, fields, where)
 
     def rows_of(self, row: FileRow) -> list[FileRow]:
         """The row, once for each text that it is read for."""
@@ -141,14 +105,11 @@ class TextFields(RowFields):
         turns: the text between the turns of a dialogue in the source, which become lines.
     """
 
-    source: str | Sequence[str] = "source"
-    output: str | Sequence[str] = "output"
-    system_id: str | None = None
-    systems: str | Sequence[str] | None = None
-    turns: str | None = None
-
-    several: ClassVar[tuple[str, ...]] = (*RowFields.several, "systems")
-    shown: ClassVar[str] = "{source: article, output: summary}"
+    source: Names = "source"
+    output: Names = "output"
+    system_id: Name | None = None
+    systems: Names | None = None
+    turns: Name | None = None
 
     def rows_of(self, row: FileRow) -> list[FileRow]:
         """The row once for each system whose text it holds."""
@@ -187,12 +148,10 @@ class ScoredFields(TextFields):
         rater: the field with the name of the rater, where each row is what one rater gave one text.
     """
 
-    human: str | Mapping[str, str | Sequence[str]] = "human"
-    rater: str | None = None
-
-    needed: ClassVar[tuple[str, ...]] = ("source", "output", "human")
-    by_dimension: ClassVar[str] = "human"
-    shown: ClassVar[str] = "{source: article, output: summary, human: scores}"
+    source: Names = field()
+    output: Names = field()
+    human: Name | Annotated[Mapping[str, Names], NotBlank()]
+    rater: Name | None = None
 
     def rated(self, row: FileRow, needed: bool = True) -> list[Rated]:
         """The row's one text with the scores of its raters; where they are not `needed`, an unrated
@@ -204,8 +163,8 @@ class ScoredFields(TextFields):
             absent = not needed and not row.has(fields)
             inner = row if absent else row.inner(fields)
             fields = {} if absent else {dimension: dimension for dimension in inner.values}
-        for dimension, field in fields.items():
-            scores[dimension] = inner.scores(field) if needed or inner.is_rated(field) else {}
+        for dimension, names in fields.items():
+            scores[dimension] = inner.scores(names) if needed or inner.is_rated(names) else {}
         if self.rater is not None and any(scores.values()):
             name = row.identifier(self.rater)
             means = mean_scores(scores)
@@ -226,7 +185,7 @@ def mean_scores(scores: Scores) -> dict[str, float]:
 
 def dataset_of(
     texts: Sequence[Rated],
-    scale: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
+    scale: Mapping[str, Scale] | Scale | None = None,
 ) -> Dataset:
     """The data set of some texts; the human score of each is the mean of its raters', and every
     example has all dimensions. A `scale` that is a pair is that of all dimensions."""
@@ -271,9 +230,9 @@ def check_rated(
     if isinstance(fields, str):
         rated = {name for text in texts for name in text.scores}
         fields = {name: f"{fields}.{name}" for name in rated} or {"any dimension": fields}
-    for name, field in fields.items():
+    for name, named in fields.items():
         if texts and not any(text.scores.get(name) for text in texts):
-            names = field if isinstance(field, str) else ", ".join(field)
+            names = named if isinstance(named, str) else ", ".join(named)
             raise UserError(
                 f"{path.name}: no row has a human score for {name} in field '{names}'; {key} says "
                 "which fields hold scores."
@@ -436,7 +395,6 @@ class Layouts:
         """From the config keys `data.fields` and `data.layouts`, of which one is given; else
         `UserError`."""
         layouts = plain(layouts)
-        form = "{files: PATTERN, fields: ...}"
         if layouts is None:
             return cls([Layout(kind.parse({} if fields is None else fields))], declared=False)
         if fields is not None:
@@ -444,23 +402,15 @@ class Layouts:
                 "data.fields and data.layouts are both given; fields of layouts lie in "
                 "data.layouts."
             )
-        if not isinstance(layouts, Sequence) or isinstance(layouts, str) or not layouts:
-            raise UserError(f"data.layouts must be a list of {form}, got {layouts!r}.")
-        parsed = []
-        for i, layout in enumerate(layouts):
-            where = f"data.layouts[{i}]"
-            if not isinstance(layout, Mapping):
-                raise UserError(f"{where} must be {form}, got {layout!r}.")
-            known_keys(layout, ("files", "rows", "fields"), where)
-            files = layout.get("files") or "*"
-            rows = layout.get("rows")
-            if not isinstance(files, str) or not isinstance(rows, str | None):
-                raise UserError(
-                    f"{where}: files and rows must be texts, got {files!r} and {rows!r}."
-                )
-            parsed.append(
-                Layout(kind.parse(layout.get("fields", {}), f"{where}.fields"), files, rows)
+        if not isinstance(layouts, list) or not layouts:
+            raise UserError(
+                f"data.layouts: {layouts!r} should be a list of {{files: PATTERN, fields: ...}}."
             )
+        parsed = []
+        for i, entry in enumerate(layouts):
+            where = f"data.layouts[{i}]"
+            layout = settings_of(Layout, entry, where)
+            parsed.append(replace(layout, fields=kind.parse(layout.fields, f"{where}.fields")))
         return cls(parsed)
 
     def read(

@@ -28,6 +28,7 @@ from judgebench.data.fields import (
 )
 from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
+from judgebench.types import Scale
 
 
 class JsonLines(JudgeDataModule):
@@ -49,6 +50,7 @@ class JsonLines(JudgeDataModule):
     """
 
     groups_are = "groups"
+    expects = ANY_KIND
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class JsonLines(JudgeDataModule):
             )
 
     def load(self) -> Dataset:
-        path = self.given_path(ANY_KIND)
+        path = self.given_path()
         needed = self.layouts.declared
         if not needed:
             check_present(path, self.layouts.known[0].fields, _first_rows(path))
@@ -113,7 +115,7 @@ def _first_rows(path: Path) -> Iterable[FileRow]:
     return chain.from_iterable(map(file_rows, data_files(path)[:1]))
 
 
-def _span(dataset: Dataset, dimension: str) -> tuple[float, float] | None:
+def _span(dataset: Dataset, dimension: str) -> Scale | None:
     """The lowest and the highest score that a human gave; None where all are the same, or there is
     none."""
     means = np.array([example.human[dimension] for example in dataset.examples])
@@ -147,7 +149,7 @@ _FEW = 3
 """Texts outside the given scale; as few are slips of the pen, and more are of another scale."""
 
 
-def check_scale(dataset: Dataset, spans: Mapping[str, tuple[float, float] | None]) -> None:
+def check_scale(dataset: Dataset, spans: Mapping[str, Scale | None]) -> None:
     """`UserError` where many scores of humans lie outside the given scale, with the narrowest usual
     one that holds all; `validate` names single ones."""
     for name, (least, most) in dataset.scale.items():
@@ -242,6 +244,7 @@ class Unrated(JudgeDataModule):
     """
 
     groups_are = "groups"
+    expects = ANY_KIND
 
     def __init__(
         self,
@@ -264,19 +267,17 @@ class Unrated(JudgeDataModule):
         rows: Iterable[FileRow]
         if self._texts:
             return replace(dataset_of(self._texts), rated=False)
-        if self._rows is None:
-            check_present(
-                self.given_path(ANY_KIND), self._fields, _first_rows(self.given_path(ANY_KIND))
-            )
         if self._rows is not None:
             rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
         else:
-            rows = chain.from_iterable(map(file_rows, data_files(self.given_path(ANY_KIND))))
+            path = self.given_path()
+            check_present(path, self._fields, _first_rows(path))
+            rows = chain.from_iterable(map(file_rows, data_files(path)))
         texts = [Rated(self._fields.example(row), self._scores, row.place) for row in rows]
         return replace(dataset_of(texts), rated=False)
 
 
-def _scale_ends(key: str, ends: Any, or_else: str = "") -> tuple[float, float]:
+def _scale_ends(key: str, ends: Any, or_else: str = "") -> Scale:
     numbers = list(ends) if isinstance(ends, Sequence) and not isinstance(ends, str) else []
     if len(numbers) == 2 and all(
         isinstance(x, int | float) and not isinstance(x, bool) for x in numbers

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any
 
 from judgebench.data.dataset import ANY_KIND, Dataset, JudgeDataModule
-from judgebench.data.fields import Layouts, Rated, RowFields, check_rated, dataset_of, left_out_note
+from judgebench.data.fields import (
+    ByDimension,
+    Layouts,
+    Name,
+    Names,
+    Rated,
+    RowFields,
+    check_rated,
+    dataset_of,
+    left_out_note,
+)
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.fields import NotBlank, settings_of
 from judgebench.types import Example
 
 FIRST, SECOND, TIE = LABELS = ("first", "second", "tie")
@@ -39,28 +51,20 @@ class PairFields(RowFields):
             for the names.
     """
 
-    source: str | Sequence[str]
-    first: str
-    second: str
-    preference: str | Sequence[str] | Mapping[str, str | Sequence[str]]
-    first_system: str | None = None
-    second_system: str | None = None
-    systems: str | None = None
+    source: Names
+    first: Name
+    second: Name
+    preference: ByDimension
+    first_system: Name | None = None
+    second_system: Name | None = None
+    systems: Name | None = None
 
-    needed: ClassVar[tuple[str, ...]] = ("source", "first", "second", "preference")
-    by_dimension: ClassVar[str] = "preference"
-    several: ClassVar[tuple[str, ...]] = ("source", "context", "preference")
-    shown: ClassVar[str] = "{source: prompt, first: answer_a, second: answer_b, preference: winner}"
-
-    @classmethod
-    def parse(cls, fields: Any, where: str = "data.fields") -> Self:
-        parsed = super().parse(fields, where)
-        if (parsed.first_system is None) != (parsed.second_system is None):
+    def __post_init__(self) -> None:
+        if (self.first_system is None) != (self.second_system is None):
             raise UserError(
-                f"{where}: first_system and second_system go together; name the fields of both, or "
-                "none."
+                "data.fields: first_system and second_system go together; name the fields of both, "
+                "or none."
             )
-        return parsed
 
     def named(self, row: FileRow) -> FileRow:
         """The row with the names of both systems."""
@@ -83,41 +87,41 @@ class PairFields(RowFields):
         return row.named(first=first, second=second)
 
 
+Label = Annotated[str, NotBlank()] | int | float | bool
+
+
 @dataclass(frozen=True)
 class Labels:
-    """The values that stand for preferences: words in any case, numbers, true and false.
+    """The values that stand for preferences, each a label or several: words in any case, numbers,
+    true and false; `UserError` where one stands for two."""
 
-    Attributes:
-        meanings: label as `_spelled` writes it -> 1 where the first text is preferred, -1 the
-            second, 0 neither.
-    """
+    first: Label | Sequence[Label] | None
+    second: Label | Sequence[Label] | None
+    tie: Label | Sequence[Label] | None
 
-    meanings: Mapping[str, float] = field(default_factory=lambda: dict(_WORTH))
-
-    @classmethod
-    def parse(cls, labels: Any) -> Labels:
-        """From configuration: first, second and tie, each a label or a list of labels; else
-        `UserError`."""
-        if not isinstance(labels, Mapping) or set(labels) != set(LABELS):
-            raise UserError(
-                f"data.labels must say what stands for {', '.join(LABELS)}, as in {{first: "
-                f"model_a, second: model_b, tie: [tie, both bad]}}, got {labels!r}."
-            )
-        meanings: dict[str, float] = {}
-        for meaning, words in labels.items():
-            if words is None:
-                continue
-            several = isinstance(words, Sequence) and not isinstance(words, str)
-            for label in words if several else [words]:
-                if not (spelled := _spelled(label)):
-                    raise UserError(
-                        f"data.labels.{meaning}: {label!r} is not a word, a number, true or false."
-                    )
-                if meanings.setdefault(spelled, _WORTH[meaning]) != _WORTH[meaning]:
+    def __post_init__(self) -> None:
+        for meaning, worth in _WORTH.items():
+            for label in self._of(meaning):
+                if self.meanings[_spelled(label)] != worth:
                     raise UserError(
                         f"data.labels.{meaning}: {label!r} stands for something else already."
                     )
-        return cls(meanings)
+
+    @cached_property
+    def meanings(self) -> dict[str, float]:
+        """Label, as `_spelled` writes it, -> 1 where the first text is preferred, -1 the second, 0
+        neither."""
+        meanings: dict[str, float] = {}
+        for meaning, worth in _WORTH.items():
+            for label in self._of(meaning):
+                meanings.setdefault(_spelled(label), worth)
+        return meanings
+
+    def _of(self, meaning: str) -> Sequence[Any]:
+        labels = getattr(self, meaning)
+        if labels is None:
+            return ()
+        return labels if isinstance(labels, Sequence) and not isinstance(labels, str) else [labels]
 
     def by_sign(self, value: Any) -> bool:
         """True of a number that counts by its sign: one that is not a label, where no label is a
@@ -179,6 +183,7 @@ class JsonPairs(JudgeDataModule):
     """
 
     groups_are = "groups"
+    expects = ANY_KIND
     paired = True
 
     def __init__(
@@ -194,7 +199,9 @@ class JsonPairs(JudgeDataModule):
         super().__init__(path, **common)
         self.name = str(name or Path(path or "jsonl_pairs").stem)
         self.layouts = Layouts.parse(PairFields, fields, layouts)
-        self.labels = Labels() if labels is None else Labels.parse(labels)
+        self.labels = settings_of(
+            Labels, labels or {label: label for label in LABELS}, "data.labels"
+        )
         if not isinstance(dimension, str) or not dimension:
             raise UserError(
                 f"data.dimension: {dimension!r} is not a name; say what was compared, as overall."
@@ -202,7 +209,7 @@ class JsonPairs(JudgeDataModule):
         self.dimension = dimension
 
     def load(self) -> Dataset:
-        path = self.given_path(ANY_KIND)
+        path = self.given_path()
         known: dict[tuple[str, str], list[str]] = {}
         by_sign: dict[str, set[float]] = {}
 

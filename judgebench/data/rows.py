@@ -15,10 +15,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.dropped import DROPPED
+from judgebench.runtime.errors import UserError, reason, shown
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import Limits, check_columns, parse_json, read_json, read_text
 
@@ -249,70 +250,26 @@ def data_files(path: Path) -> list[Path]:
     )
 
 
-class RemoteFile:
-    """A file at an address that fsspec knows (`s3://...`), of which all else is asked as of a
-    path."""
-
-    def __init__(self, system: Any, path: str):
-        self.system = system
-        self.path = PurePosixPath(path)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.path, name)
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-    def open(self, mode: str = "rb") -> Any:
-        return self.system.open(str(self.path), mode)
-
-    def resolve(self) -> PurePosixPath:
-        return self.path
-
-
-def named_files(path: str) -> list[Any]:
-    """The files of a path, a folder, a pattern (`parts/*.parquet`) or an address
-    (`s3://bucket/texts.jsonl`, a folder or a pattern there); `UserError` where there is none."""
-    if "://" not in path:
-        here = local_path(path)
-        files: list[Any] = []
-        if here.exists() or not glob.has_magic(path):
-            files = data_files(here)
-        else:
-            files = [
-                Path(name)
-                for name in sorted(glob.glob(str(here), recursive=True))
-                if Path(name).is_file()
-            ]
+def named_files(path: str) -> list[Path]:
+    """The files of a path, a folder or a pattern (`parts/*.parquet`); `UserError` where there is
+    none."""
+    if "://" in path:
+        raise UserError(f"data.path={path}: addresses are dropped; {DROPPED['data.path=URL']}.")
+    here = local_path(path)
+    if here.exists() or not glob.has_magic(path):
+        named = data_files(here)
     else:
-        try:
-            import fsspec
-        except ImportError as error:
-            raise UserError(
-                f"data.path={path}: it needs fsspec: pip install 'judgebench[remote]'."
-            ) from error
-        try:
-            system, root = fsspec.core.url_to_fs(path)
-            # of a file it finds the file
-            names = system.glob(root) if glob.has_magic(root) else system.find(root)
-            names = [
-                str(name) for name in names if str(name) == root or str(name).endswith(FILE_ENDINGS)
-            ]
-            files = [RemoteFile(system, name) for name in sorted(names)]
-        except Exception as error:  # each system has errors of its own
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
-            raise UserError(
-                f"data.path={path}: cannot be read ({reason}); name a file that can."
-            ) from error
-    if not files:
+        places = map(Path, sorted(glob.glob(str(here), recursive=True)))
+        named = [place for place in places if place.is_file()]
+    if not named:
         raise UserError(
             f"{path}: no file of rows is there ({', '.join(FILE_ENDINGS)}); data.path must name "
             "some."
         )
-    return files
+    return named
 
 
-def names_within(files: Sequence[Any], folder: Any = None) -> list[str]:
+def names_within(files: Sequence[Path], folder: Path | None = None) -> list[str]:
     """A name for each of some files, as `folder/file/`, for rows that have none of their own; empty
     for one file. Where two would be alike, they are the files' paths below what all have in common.
 
@@ -346,8 +303,6 @@ def local_path(path: str) -> Path:
 
 def existing(path: Path, key: str = "data.path") -> Path:
     """The path of a file that can be read; else `UserError`."""
-    if not isinstance(path, Path):  # it was found there
-        return path
     if path.is_dir():
         raise UserError(f"{path}: this is a folder; {key} must be a file.")
     if not path.is_file():
@@ -402,11 +357,6 @@ def _entry(value: Any, name: str, unit: str, number: int) -> FileRow:
             "{...}."
         )
     return FileRow(value, place, number)
-
-
-def json_object(path: Path) -> FileRow:
-    """A file that is one JSON object, as a row; else `UserError`."""
-    return FileRow(read_json(existing(path), path.name, shape={}, limits=LIMITS), path.name, 1)
 
 
 def json_rows(path: Path) -> Iterator[FileRow]:
@@ -523,9 +473,8 @@ def download(dataset_id: str) -> Path:
         )
     # The hub's own errors, its HTTP library's and the system's have no common base below Exception.
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"data.path: the data set '{dataset_id}' is not in the local cache and the Hugging "
-            f"Face hub did not give it ({reason.rstrip('.')}); get its parquet file where there is "
+            f"Face hub did not give it ({reason(error)}); get its parquet file where there is "
             "network, and give it with data.path=FILE.parquet."
         ) from error

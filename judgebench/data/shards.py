@@ -71,56 +71,48 @@ class Texts:
         names = array("q")
         groups = array("q")
         sources = array("q")
-        digest = hashlib.blake2b(digest_size=16)
-        rows = 0
+        self._begin()
         last = None
         for text in self._texts():
             example = text.example
-            if (
-                not example.output.strip()
-                or not example.source.strip()
-                or longest_of(example) > longest
-            ):
+            blank = not example.output.strip() or not example.source.strip()
+            if blank or longest_of(example) > longest:
                 validate(dataset_of([text]), longest)
             names.append(hash(example.example_id))
             about = (example.group_id, example.source, example.context)
             if about != last:
-                if rows >= size and (last is None or last[0] != example.group_id):
-                    self._close(rows, digest)
-                    digest = hashlib.blake2b(digest_size=16)
-                    rows = 0
+                if self._rows >= size and (last is None or last[0] != example.group_id):
+                    self._close()
                 groups.append(hash(example.group_id))
                 sources.append(_source(text))
                 last = about
-            if rows >= _LONGEST * size:
-                self._close(rows, digest)
-                digest = hashlib.blake2b(digest_size=16)
-                rows = 0
+            if self._rows >= _LONGEST * size:
+                self._close()
                 self.cut = self.cut + 1
-            digest.update(_content(text))
-            rows += 1
+            self._digest.update(_content(text))
+            self._rows += 1
         if not names:
             validate(dataset_of([]))
-        self._close(rows, digest)
+        self._close()
         # 2. names that come twice and groups of two sources: some of those with their numbers are
         # looked at again
         ordered = np.sort(np.frombuffer(names, np.int64))
         pairs = np.array([groups, sources], np.int64)
         pairs = pairs[:, np.lexsort(pairs[::-1])]
+        same_group, same_source = pairs[:, 1:] == pairs[:, :-1]
         twice = ordered[1:][ordered[1:] == ordered[:-1]][:_LOOKED_AT].tolist()
-        apart = pairs[0, 1:][(pairs[0, 1:] == pairs[0, :-1]) & (pairs[1, 1:] != pairs[1, :-1])][
-            :_LOOKED_AT
-        ].tolist()
-        if twice or apart:
-            seen = Counter[Any]()
-            suspects = []
-            for text in self._texts():
-                name = hash(text.example.example_id)
-                group = hash(text.example.group_id)
-                kinds = ((name in twice, name, 2), (group in apart, (group, _source(text)), 1))
-                if any(suspect and seen[key] < most for suspect, key, most in kinds):
-                    suspects.append(text)
-                    seen.update(key for suspect, key, _ in kinds if suspect)
+        apart = pairs[0, 1:][same_group & ~same_source][:_LOOKED_AT].tolist()
+        seen = Counter[Any]()
+        suspects = []
+        for text in self._texts() if twice or apart else ():
+            name = hash(text.example.example_id)
+            of_group = (hash(text.example.group_id), _source(text))
+            new_name = name in twice and seen[name] < 2
+            new_source = of_group[0] in apart and not seen[of_group]
+            if new_name or new_source:
+                suspects.append(text)
+                seen.update([name, of_group])
+        if suspects:
             validate(dataset_of(suspects), longest)
 
     @property
@@ -145,9 +137,14 @@ class Texts:
                 )
             yield number, shard
 
-    def _close(self, rows: int, digest: Any) -> None:
-        self.sizes.append(rows)
-        self.digests.append(digest.hexdigest())
+    def _begin(self) -> None:
+        self._rows = 0
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def _close(self) -> None:
+        self.sizes.append(self._rows)
+        self.digests.append(self._digest.hexdigest())
+        self._begin()
 
     def _texts(self, wanted: np.ndarray | None = None) -> Iterator[Rated]:
         """All texts, or those whose place among them is `wanted` [texts]."""

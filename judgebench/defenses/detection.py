@@ -58,22 +58,11 @@ def perplexity(logprobs: np.ndarray) -> float:
 def text_perplexities(
     helper: Helper, texts: Sequence[Example], resources: Resources
 ) -> pd.DataFrame:
-    """A row a text of `judged_texts`, which is its index: its `perplexity`, NaN where it is too
-    short for one, and the `seconds` of reading it."""
+    """A row a text of `judged_texts`, which is its index: its `perplexity` by the helper, NaN where
+    it is too short for one, and the `seconds` of reading it; `UserError` for a text that is too
+    long."""
     import pandas as pd
 
-    logprobs, seconds = read_texts(helper, texts, resources)
-    values = np.array([perplexity(row) for row in logprobs], np.float64)
-    index = pd.Index([text.output for text in texts], dtype=object)
-    return pd.DataFrame({PERPLEXITY: values, "seconds": seconds}, index)
-
-
-def read_texts(
-    helper: Helper, texts: Sequence[Example], resources: Resources
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Log-probabilities [tokens] that the helper gives to the tokens of each text, less the first
-    token where no BOS stands before it; and [texts] seconds of reading it. `UserError` for a text
-    that is too long."""
     from judgebench.judges.local.passes import LikelihoodPass  # it needs torch
 
     remedy = "leave that example out, or give a helper that reads more with defense.helper.path=DIR"
@@ -84,15 +73,15 @@ def read_texts(
     resources.run([pass_], helper.token_budget, "Perplexity")
     keys = [key for prompt in readable for key in pass_.keys(prompt)]
     readings = resources.store.get(keys)
-    logprobs = [np.zeros(0, np.float32)] * len(prompts)
+    values = np.full(len(prompts), np.nan)
     seconds = np.zeros(len(prompts))
     for i, prompt in enumerate(prompts):
         if len(prompt.token_ids) > 1:
             reading = readings[pass_.keys(prompt)[0]]
-            assert reading.logprobs is not None
-            logprobs[i] = reading.logprobs
+            values[i] = perplexity(np.asarray(reading.logprobs))
             seconds[i] = reading.seconds
-    return logprobs, seconds
+    index = pd.Index([text.output for text in texts], dtype=object)
+    return pd.DataFrame({PERPLEXITY: values, "seconds": seconds}, index)
 
 
 # --- the defense --------------------------------------------------------------------------------

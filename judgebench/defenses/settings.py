@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from judgebench.runtime.fields import Annotated, Ge, NotBlank, check_fields
+from judgebench.runtime.fields import Annotated, Count, Natural, NotBlank, check_fields
 from judgebench.tutor.spec import HelpingModel
 
 
@@ -13,7 +13,7 @@ from judgebench.tutor.spec import HelpingModel
 class Helper(HelpingModel):
     """The model that scores perplexity."""
 
-    token_budget: Annotated[int, Ge(1)] = 4096
+    token_budget: Count = 4096
     role: ClassVar[str] = "defense.helper"
 
     def __post_init__(self) -> None:
@@ -37,10 +37,10 @@ class DefenseSettings:
     """
 
     helper: Helper
-    seed: Annotated[int, Ge(0)] = 0
-    cot_tokens: Annotated[int, Ge(1)] = 512
-    thought_tokens: Annotated[int, Ge(1)] = 512
-    anchors: Annotated[int, Ge(1)] = 1
+    seed: Natural = 0
+    cot_tokens: Count = 512
+    thought_tokens: Count = 512
+    anchors: Count = 1
     anchors_sources: bool = False
     swap_references: bool = False
     detectors: Annotated[str, NotBlank()] | None = None

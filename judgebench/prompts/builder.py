@@ -15,14 +15,11 @@ from judgebench.prompts.rubrics import (
     choices_of,
     fill,
     load_rubrics,
-    names_numbers,
-    names_range,
-    names_tie,
 )
 from judgebench.prompts.tokens import ChatFormat, ControlTokens, encode_texts, tokenized
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Ge, NotBlank, OneOf, settings_of
-from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
+from judgebench.runtime.fields import Annotated, Count, NotBlank, OneOf, settings_of
+from judgebench.types import Cell, Condition, Example, Prompt, Rubric
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -110,7 +107,7 @@ class Defense:
         example's own texts they are never read as a template, nor as control tokens."""
         return {}
 
-    def fitted(self, data: JudgeDataModule, cells: Sequence[tuple[str, ScoreRange]]) -> Defense:
+    def fitted(self, data: JudgeDataModule, cells: Sequence[Cell]) -> Defense:
         """Gives the defense with all that it takes from labelled data, for some dimensions and
         ranges."""
         return self
@@ -127,7 +124,7 @@ class PromptSettings:
 
     rubrics: Any
     variants: Mapping[str, Annotated[str, NotBlank()]] | None
-    max_tokens: Annotated[int, Ge(1)] | None
+    max_tokens: Count | None
     truncate: Annotated[str, OneOf(("error", "source"))]
     template_options: Mapping[str, Any] | None
 
@@ -149,10 +146,7 @@ class PromptBuilder:
 
     Attributes:
         comparative: see `are_comparative`.
-        tieless: the dimensions whose rubrics do not say how a tie is answered.
-        rangeless: those whose rubrics do not say which scores there are.
-        numbered: those whose rubrics speak of scores between the ends, which letters and words do
-            not have.
+        rubrics: dimension -> rubric.
     """
 
     def __init__(
@@ -172,19 +166,12 @@ class PromptBuilder:
             )
         self.tokenizer = tokenizer
         self.comparative = are_comparative(rubrics)
-        self.tieless = [dimension for dimension, rubric in rubrics.items() if not names_tie(rubric)]
-        self.rangeless = [
-            dimension for dimension, rubric in rubrics.items() if not names_range(rubric)
-        ]
-        self.numbered = [
-            dimension for dimension, rubric in rubrics.items() if names_numbers(rubric)
-        ]
-        self._rubrics = rubrics
+        self.rubrics = rubrics
         self._max_tokens = max_tokens
         self._truncate = truncate
         self._chat = ChatFormat(tokenizer, template_options, closed)
         self._defenses: dict[str, Defense] = {}
-        self._choices: dict[tuple[str, ScoreRange], Mapping[str, float]] = {}
+        self._choices: dict[Cell, Mapping[str, float]] = {}
         self._control = ControlTokens(tokenizer)
         self._frames: dict[str, int] = {}
 
@@ -319,7 +306,7 @@ class PromptBuilder:
     ) -> Encoding[list[Prompt]]:
         """The prompts of a group under one condition, with its article shortened to `source` by
         `cut` tokens."""
-        rubric = self._rubrics[condition.dimension]
+        rubric = self.rubrics[condition.dimension]
         defense = None if condition.defense == NO_DEFENSE else self._defenses[condition.defense]
         # the rubric about each example, as the defense has it
         texts = [judged(example, condition) for example in group]
@@ -352,7 +339,7 @@ class PromptBuilder:
         shared = spelled[0][0].prefix
         cell = (condition.dimension, condition.range)
         if cell not in self._choices:
-            about_nothing = fill(self._rubrics[condition.dimension], condition.range, _NOTHING).text
+            about_nothing = fill(self.rubrics[condition.dimension], condition.range, _NOTHING).text
             self._choices[cell] = choices_of(about_nothing, condition.range)
         prompts = []
         for example, frame, (filled, names), whole in zip(

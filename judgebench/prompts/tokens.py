@@ -14,12 +14,13 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
 from judgebench.prompts.rubrics import Filled
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import UserError, reason
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 if TYPE_CHECKING:
@@ -35,77 +36,10 @@ Span = tuple[int, int]
 BREAK = "\u200b"
 """ZERO WIDTH SPACE: it shows nothing, and no control token has one in its name."""
 
-_WORDS = (
-    "s",
-    "/s",
-    "bos",
-    "eos",
-    "pad",
-    "unk",
-    "mask",
-    "sep",
-    "cls",
-    "start_of_turn",
-    "end_of_turn",
-    "end_of_utterance",
-    "think",
-    "/think",
-    "tool_call",
-    "/tool_call",
-    "tools",
-    "/tools",
-    "tool_response",
-    "/tool_response",
-    "start_of_image",
-    "end_of_image",
-    "image_soft_token",
-    "image",
-    "endoftext",
-    "EOT",
-    "EOD",
-    "end_of_text",
-    "start_of_role",
-    "end_of_role",
-    "sop",
-    "eop",
-    "gmask",
-    "user",
-    "assistant",
-    "system",
-    "extra_id_\\d+",
-    "unused\\d+",
-    "0x[0-9A-F]{2}",
-)
-_BRACKETED = (
-    "INST",
-    "/INST",
-    "SYSTEM_PROMPT",
-    "/SYSTEM_PROMPT",
-    "TOOL_CALLS",
-    "TOOL_RESULTS",
-    "/TOOL_RESULTS",
-    "ARGS",
-    "AVAILABLE_TOOLS",
-    "/AVAILABLE_TOOLS",
-    "THINK",
-    "/THINK",
-    "CALL_ID",
-    "TOOL_CONTENT",
-    "IMG",
-    "IMG_BREAK",
-    "IMG_END",
-    "gMASK",
-    "sMASK",
-    "MASK",
-    "PAD",
-    "UNK",
-    "BOS",
-    "EOS",
-    "CLS",
-    "SEP",
-    "BEGIN_OF_TEXT",
-    "control_\\d+",
-)
+_NAMES = (files("judgebench.prompts") / "control_names.txt").read_text("utf-8").split()
+_WORDS = [name[1:-1] for name in _NAMES if name.startswith("<")]
+_BRACKETED = [name[1:-1] for name in _NAMES if name.startswith("[")]
+"""Names of control tokens that models have, as regular expressions."""
 # full-width and small forms as well, and either case: a tokenizer's normalizer may make the one of
 # the other
 _LEFT = "<﹤＜"
@@ -171,9 +105,8 @@ def tokenized(
         if type(error).__name__ != "PanicException":
             raise
         name = tokenizer.name_or_path or "without a name"
-        reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"The tokenizer {name} (judge.path) breaks down on a text ({reason}); give another "
+            f"The tokenizer {name} (judge.path) breaks down on a text ({reason(error)}); give another "
             "model."
         ) from error
 
@@ -437,11 +370,10 @@ class ChatFormat:
                 )
             # a template is a program of its own, and raises what it likes
             except Exception as error:
-                reason = " ".join(str(error).split())[:300] or type(error).__name__
                 raise UserError(
                     "The chat template of the tokenizer "
                     f"{self._tokenizer.name_or_path or 'without a name'} (judge.path) fails on one "
-                    f"user turn ({type(error).__name__}: {reason.rstrip('.')}); mend it, or give "
+                    f"user turn ({type(error).__name__}: {reason(error)}); mend it, or give "
                     "another."
                 ) from error
             at = text.find(content)

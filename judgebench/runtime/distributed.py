@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from judgebench.runtime.errors import ReportedElsewhere, UserError
+from judgebench.runtime.errors import ReportedElsewhere, UserError, reason
 from judgebench.runtime.terminal import print_safely
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Processes:
                 f"trainer.strategy: several processes under {type(strategy).__name__}"
                 + (" that are forked from this one" if known else "")
                 + " cannot read together here; take trainer=ddp, or for models larger than one GPU "
-                "trainer=fsdp or trainer=tensor_parallel."
+                "trainer=fsdp."
             )
         # others exist already, on their way here, or this is one of them
         if strategy.cluster_environment.creates_processes_externally or strategy.num_nodes > 1:
@@ -145,9 +145,8 @@ class Processes:
             self.rank = int(strategy.global_rank)
             self._connect(strategy)
         except (RuntimeError, ValueError, OSError) as error:
-            reason = " ".join(str(error).split())[:300]
             raise UserError(
-                f"trainer: its {self.count} processes do not find each other ({reason}); "
+                f"trainer: its {self.count} processes do not find each other ({reason(error)}); "
                 "MASTER_ADDR and MASTER_PORT must name the first machine, and where a machine has "
                 "several networks, GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME the one to use."
             ) from error

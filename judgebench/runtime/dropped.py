@@ -31,6 +31,7 @@ DROPPED = {
     "hydra.sweeper.retry_failed": "take hydra.sweeper.retry=true",
     "judge.engine=vllm": f"take judge.engine=prefix or judge.engine=plain; or {_SERVE}",
     "judge.engine_options": f"they were vLLM's; {_SERVE}",
+    "data.path=URL": "copy the files to a folder of this machine, or mount theirs there",
     "judge.explicit=sglang": (
         f"take judge.explicit=null, which says how far lists determine the scores; or {_SERVE}"
     ),
@@ -76,16 +77,21 @@ DROPPED = {
     "decoding=trimmed": "take decoding=[expectation], which agrees with people as well",
     "decoding=plausible": "take decoding=[expectation], which agrees with people as well",
     "decoding=unnormalized": "take decoding=[expectation], which agrees with people as well",
+    "judgebench.data.judge_bench.JudgeBench": "take data=judge_bench, which declares the fields of "
+    "WMT 23's file; of another set name them with data.layouts=[{rows: instances, fields: ...}]",
     "judgebench.decoding.Trimmed": "take judgebench.decoding.Expectation, which agrees with people "
     "as well",
     "judgebench.decoding.Plausible": "take judgebench.decoding.Expectation, which agrees with "
     "people as well",
+    "tune.metric=rps": "take tune.metric=error",
+    "calibrate.metric=rps": "take calibrate.metric=error",
     "tune.metric=stability": "take tune.metric=spearman",
     "calibrate.metric=stability": "take calibrate.metric=spearman",
     "dry_run=measure": (
         "take dry_run=true, which says how many tokens are computed; while a run reads, its bar "
         "says what is left"
     ),
+    "trainer=tensor_parallel": "take trainer=fsdp, which splits any number of heads",
     "tune=exact": "take tune=dev, which takes the best of the grid",
     "judgebench.tuning.Exact": "take tune=dev, which takes the best of the grid",
     "sweeps=cd_kappa_exact": "take tune=dev without a sweep, or +sweeps=cd_lambda_t",

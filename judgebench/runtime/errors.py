@@ -61,6 +61,13 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
+def reason(error: BaseException) -> str:
+    """The message of an exception on one line, without the mark at its end; its name where it has
+    none."""
+    words = " ".join(str(error).split())[:300]
+    return words.rstrip(".") or type(error).__name__
+
+
 class UserError(Exception):
     """A mistake that the user can mend: a sentence on what was wrong, where, and what would be
     right; or several such.

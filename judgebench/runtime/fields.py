@@ -5,7 +5,7 @@ Example:
     >>> @dataclasses.dataclass(frozen=True)
     ... class Pace:
     ...     share: Annotated[float, Ge(0), Lt(1)] = 0.1
-    ...     batch: Annotated[int, Ge(1)] | None = None
+    ...     batch: Count | None = None
     ...     unit: Annotated[str, OneOf(("one", "norm"))] = "one"
     ...
     ...     def __post_init__(self) -> None:
@@ -52,6 +52,11 @@ __all__ += [
 ]
 
 Settings = TypeVar("Settings")
+
+Share = Annotated[float, Ge(0), Le(1)]
+Count = Annotated[int, Ge(1)]
+Natural = Annotated[int, Ge(0)]
+"""Bounds that many settings have: a part of a whole; how many of something; a number or none."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +190,7 @@ class MetricSettings:
 
     levels: Annotated[Sequence[Annotated[str, OneOf(LEVELS)]], NotBlank()]
     resamples: Annotated[int, Ge(0), Le(MOST_RESAMPLES)]
-    seed: Annotated[int, Ge(0)]
+    seed: Natural
 
     def __post_init__(self) -> None:
         check_fields(self, "metrics")
@@ -258,13 +263,13 @@ class Margins:
     """
 
     near_rater: Annotated[float, Ge(0), Le(0.5)] = 0.03
-    half_way: Annotated[float, Ge(0), Le(1)] = 0.5
+    half_way: Share = 0.5
     assumed_rater: Annotated[float, Ge(0.5), Le(1)] = 0.75
-    explains: Annotated[float, Ge(0), Le(1)] = 0.05
-    attack_change: Annotated[float, Ge(0), Le(1)] = 0.1
-    attack_rise: Annotated[float, Ge(0), Le(1)] = 0.1
+    explains: Share = 0.05
+    attack_change: Share = 0.1
+    attack_rise: Share = 0.1
     attack_order: Annotated[float, Ge(0), Le(2)] = 0.1
-    failed: Annotated[float, Ge(0), Le(1)] = 0.05
+    failed: Share = 0.05
     fewest: Annotated[int, Ge(2)] = 10
 
     def __post_init__(self) -> None:

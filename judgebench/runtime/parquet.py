@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from judgebench.runtime.parsing import check_columns
@@ -67,10 +68,9 @@ def read_schema(path: Path) -> pa.Schema:
 def read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of anybody's file; one that is not ours, and may be large, is read in pieces. Raises
     as `read_table`."""
-    here = isinstance(path, Path)
-    with pq.ParquetFile(path if here else path.open("rb"), page_checksum_verification=True) as file:
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
         check_columns(file.schema_arrow.names, path.name)
-        ours = here and DIGESTS in (file.schema_arrow.metadata or {})
+        ours = DIGESTS in (file.schema_arrow.metadata or {})
         batches = file.iter_batches(batch_size=1024)
         if ours:
             batches = read_table(path).to_batches(1024)
@@ -148,11 +148,10 @@ def _digest(column: pa.ChunkedArray) -> str:
         elif (
             text := pa.types.is_string(kind) or pa.types.is_large_string(kind)
         ) or pa.types.is_binary(kind):
-            values = values.cast(pa.large_binary())
-            _, starts, data = values.buffers()
-            ends = np.frombuffer(starts, np.int64)[values.offset : values.offset + len(values) + 1]
-            digest.update((b"text" if text else b"bytes") + np.diff(ends).tobytes())
-            digest.update(memoryview(data or b"")[ends[0] : ends[-1]])
+            texts = values.cast(pa.large_binary())
+            lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+            digest.update((b"text" if text else b"bytes") + lengths.astype(np.int64).tobytes())
+            digest.update(b"".join(texts.to_pylist()))
         else:
             numbers = values.to_numpy(zero_copy_only=False)
             digest.update(str(kind).encode())

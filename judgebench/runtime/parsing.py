@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, Union
 import yaml
 from typing_extensions import TypedDict
 
-from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.errors import UserError, reason, shown
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -153,26 +153,17 @@ def _one_sentence(fault: str, remedy: str) -> Iterator[None]:
     except RecursionError as error:
         raise UserError(f"{fault} (lists or objects are nested too deep){end}") from error
     except Exception as error:
-        reason = (
-            error.strerror
-            if isinstance(error, OSError) and error.strerror
-            else " ".join(str(error).split())
-        )
+        why = getattr(error, "strerror", None) or reason(error)
         if isinstance(error, UnicodeDecodeError):
-            reason = (
+            why = (
                 f"it is not UTF-8: byte 0x{error.object[error.start]:02x} at position "
                 f"{error.start + 1}"
             )
-        raise UserError(
-            f"{fault} ({(reason or type(error).__name__)[:200].rstrip('.')}){end}"
-        ) from error
+        raise UserError(f"{fault} ({why}){end}") from error
 
 
 def _contents(path: Path, size: int) -> bytes:
     # a pipe without a writer would wait for one
-    if not isinstance(path, str | Path):  # a file elsewhere
-        with path.open() as file:
-            return file.read(size)
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is no regular file")
@@ -362,6 +353,7 @@ def _typed(shape: Any) -> Any:
 def faults(error: ValidationError, value: Any, at: str = "") -> list[str]:
     """A clause for each place of a value that pydantic refuses: the place, and what pydantic says
     of it."""
+    starts: dict[str, str] = {}  # of a clause, by its place
     words: dict[str, list[str]] = {}
     for fault in error.errors(include_url=False, include_context=False):
         node = value
@@ -387,14 +379,16 @@ def faults(error: ValidationError, value: Any, at: str = "") -> list[str]:
         if kind == "sequence_str" or message.endswith("instance of Sequence"):
             message = "should be a valid list"
         if kind in ("missing", "extra_forbidden"):
-            words[f"{place} is {'not given' if kind == 'missing' else 'unknown'}"] = []
+            starts[place] = f"{place} is {'not given' if kind == 'missing' else 'unknown'}"
+            words[place] = []
         else:
-            start = f"{place}{': ' if place else ''}{shown(fault['input'])}"
-            words[start] = [
-                *words.get(start, ()),
-                message.removeprefix("should ") if start in words else message,
-            ]
+            starts[place] = f"{place}{': ' if place else ''}{shown(fault['input'])}"
+            if place in words:
+                message = message.removeprefix("should ")
+            words.setdefault(place, []).append(message)
+    # of a list or mapping that is refused for one of its entries, the entry is at fault
     return [
-        " ".join([start, ", or ".join(dict.fromkeys(messages))]).rstrip()
-        for start, messages in words.items()
+        " ".join([starts[place], ", or ".join(dict.fromkeys(messages))]).rstrip()
+        for place, messages in words.items()
+        if not any(other.startswith((f"{place}.", f"{place}[")) for other in words)
     ]

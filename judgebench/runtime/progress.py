@@ -1,4 +1,5 @@
-"""Progress of what takes minutes: a bar in a terminal, elsewhere a plain line every 30 seconds."""
+"""Progress of what takes minutes: a line that changes in a terminal, elsewhere one every 30
+seconds."""
 
 from __future__ import annotations
 
@@ -6,10 +7,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.markup import escape
+from rich.status import Status
 
 EVERY = 30.0
 """Seconds between two lines, where there is no terminal."""
@@ -54,23 +56,13 @@ class Progressing:
         self._spent = 0.0
         self._paid = 0.0
         self._part: tuple[int, int] | None = None  # where it begins, and its size
-        self._bar: Progress | None = None
-        self._task: Any = None
+        self._status: Status | None = None
 
     def __enter__(self) -> Progressing:
         self._start = self._said = time.monotonic()
         if self._console.is_terminal and not self._console.quiet and Progressing._whole is None:
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-            )
-            self._bar = Progress(*columns, TextColumn("{task.fields[left]}"), console=self._console)
-            self._bar.start()
-            self._task = self._bar.add_task(
-                self._what, total=self._total, completed=self._before, left=""
-            )
+            self._status = self._console.status(self._what)
+            self._status.start()
         return self
 
     @contextmanager
@@ -111,20 +103,18 @@ class Progressing:
                 f"${self._spent:.4g} of about "
                 f"${self._spent * (self._total - self._before) / here:.4g}"
             )
-        words = ", ".join(filter(None, parts))
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, left=words)
+        line = ", ".join(
+            [f"{self._what}: {done:,} of {self._total:,} {self._unit}", *filter(None, parts)]
+        )
+        if self._status is not None:
+            self._status.update(escape(line))
         elif now - self._said >= EVERY:
             self._said = now
-            line = (
-                f"{self._what}: {self._done:,} of {self._total:,} "
-                f"{self._unit}{f', {words}' if words else ''}"
-            )
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def __exit__(self, *raised: object) -> None:
         whole = Progressing._whole
         if whole is not None and whole is not self:
             whole._paid = whole._spent
-        if self._bar is not None:
-            self._bar.stop()
+        if self._status is not None:
+            self._status.stop()

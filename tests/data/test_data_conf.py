@@ -14,14 +14,13 @@ from judgebench.config.parts import check_config
 from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
 from judgebench.data.dataset import JudgeDataModule
 from judgebench.data.jsonl import JsonLines
-from judgebench.data.judge_bench import JudgeBench
 from judgebench.data.pairs import JsonPairs
 from judgebench.prompts.builder import Defense
 from judgebench.runtime.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-BY_FIELDS = ("jsonl", "conala", "conala_sample", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens")
-CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "mini": Mini, "judge_bench": JudgeBench}
+BY_FIELDS = ("jsonl", "conala", "conala_sample", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens", "judge_bench")
+CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "mini": Mini}
 CLASSES |= dict.fromkeys(BY_FIELDS, JsonLines)
 CLASSES |= dict.fromkeys(("jsonl_pairs", "pandalm", "llmbar", "judgebench_pairs"), JsonPairs)
 KINDS = {  # rubrics and groups, where they are not those of summaries of articles
@@ -111,7 +110,10 @@ def test_a_job_of_a_sweep_chooses_by_its_dev_split():
     ("given", "sentence"),
     [
         *((f"data.scale={scale}", "data.scale must be the lowest and the highest") for scale in ("5", "abc", "'[1]'")),
-        *((f"data.fields={fields}", "data.fields must be a mapping") for fields in ("abc", "5")),
+        *(
+            (f"data.fields={fields}", f"data.fields: {shown} should be a mapping")
+            for fields, shown in (("abc", "'abc'"), ("5", "5"))
+        ),
     ],
 )
 def test_settings_of_another_form_are_refused(given, sentence):

@@ -114,22 +114,25 @@ def test_a_score_in_a_field_of_its_own_may_be_missing_but_not_all(write_jsonl):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"fields": None}, "data.fields.source is not given; name the field of your rows that holds it"),
-        ({"fields": "abc"}, r"data.fields must be a mapping, as in {source: article, .*got 'abc'"),
+        ({"fields": None}, "data.fields.source is not given"),
+        ({"fields": "abc"}, r"data.fields: 'abc' should be a mapping with example_id, group_id, context, source"),
         ({"fields": {**FIELDS, "human": None}}, "data.fields.human is not given"),
         ({"fields": {**FIELDS, "humen": "x"}}, "data.fields.humen is unknown; "),
-        ({"fields": {**FIELDS, "human": {}}}, "data.fields.human is empty"),
-        ({"fields": {**FIELDS, "human": {"tone": 1}}}, "data.fields.human.tone must be the name of a field, or a list"),
-        ({"fields": {**FIELDS, "source": ["a", 1]}}, "data.fields.source must be the name of a field, or a list"),
+        ({"fields": {**FIELDS, "human": {}}}, "data.fields.human: {} should not be empty"),
+        (
+            {"fields": {**FIELDS, "human": {"tone": 1}}},
+            "^data.fields.human.tone: 1 should be a valid string, or be a valid list.$",
+        ),
+        ({"fields": {**FIELDS, "source": ["a", 1]}}, r"^data.fields.source\[1\]: 1 should be a valid string.$"),
         *(
             ({"fields": FIELDS, "scale": scale}, "data.scale must be the lowest and the highest human score, .*null")
             for scale in ([1], "[1,5]", [1, float("inf")], [1, 10**400], [False, True])
         ),
         ({"fields": FIELDS, "scale": {"clarity": "1-5"}}, "data.scale.clarity must be .* got '1-5'"),
-        ({"layouts": 5}, r"data.layouts must be a list of \{files: PATTERN, fields: ...\}, got 5"),
-        ({"layouts": [5]}, r"data.layouts\[0\] must be \{files: PATTERN, fields: ...\}, got 5"),
+        ({"layouts": 5}, r"data.layouts: 5 should be a list of \{files: PATTERN, fields: ...\}"),
+        ({"layouts": [5]}, r"data.layouts\[0\]: 5 should be a mapping with fields, files, rows"),
         ({"layouts": [{"file": "a"}]}, r"data.layouts\[0\].file is unknown; "),
-        ({"layouts": [{"files": 3}]}, r"data.layouts\[0\]: files and rows must be texts, got 3 and None"),
+        ({"layouts": [{"files": 3}]}, r"data.layouts\[0\].files: 3 should be a valid string"),
         ({"layouts": [{"fields": {"source": "a"}}]}, r"data.layouts\[0\].fields.output is not given"),
         ({"layouts": [{}], "fields": {}}, r"data.fields and data.layouts are both given"),
     ],

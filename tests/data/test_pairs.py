@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from judgebench.data.dataset import Rivals, paired_systems, pairs
 from judgebench.data.pairs import JsonPairs
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import settings_of
 from judgebench.types import Example
 from tests.conftest import write_rows
 
@@ -53,7 +54,7 @@ def test_what_is_drawn_for_a_group_is_its_own_affair():
     few, many = pairs(group("a", 6), Rivals(2)), pairs([*group("b", 3), *group("a", 6)[::-1]], Rivals(2))
     drawn = [{(p.text_id, p.rival_id) for p in found if p.group_id == "a"} for found in (few, many)]
     assert drawn[0] == drawn[1]
-    assert drawn[0] != {(p.text_id, p.rival_id) for p in pairs(group("a", 6), Rivals(2, seed=1))}
+    assert drawn[0] != {(p.text_id, p.rival_id) for p in pairs(group("a", 6), Rivals(2, rivals_seed=1))}
 
 
 def test_a_text_that_is_alone_is_left_out_and_names_must_tell_pairs_apart():
@@ -62,17 +63,17 @@ def test_a_text_that_is_alone_is_left_out_and_names_must_tell_pairs_apart():
         pairs(group("alone", 1), Rivals())
     texts = [Example(name, "a", name, "Article.", "Text.", {}) for name in ("x", "y~z", "x~y", "z")]
     with pytest.raises(UserError, match="two pairs of texts would be called 'x~y~z'"):
-        pairs(texts, Rivals(None))
+        pairs(texts, Rivals("all"))
 
 
 def test_rivals_are_counted_or_all():
-    assert (Rivals.parse(1, 2), Rivals.parse("all", 2)) == (Rivals(1, 2), Rivals(None, 2))
+    assert settings_of(Rivals, {"rivals": "all", "rivals_seed": 2}, "prompt") == Rivals("all", 2)
     for rivals in (0, 1.5, "most", None, True):
-        with pytest.raises(UserError, match=r"prompt\.rivals: .* is neither a whole number of at least 1 nor all\."):
-            Rivals.parse(rivals, 0)
+        with pytest.raises(UserError, match=r"prompt\.rivals: .* should be"):
+            settings_of(Rivals, {"rivals": rivals}, "prompt")
     for seed in (-1, None, "a", False):
-        with pytest.raises(UserError, match=r"prompt\.rivals_seed: .* is not a whole number of at least 0\."):
-            Rivals.parse(3, seed)
+        with pytest.raises(UserError, match=r"prompt\.rivals_seed: .* should be"):
+            settings_of(Rivals, {"rivals": 3, "rivals_seed": seed}, "prompt")
 
 
 FIELDS = {
@@ -168,10 +169,14 @@ A_PAIR = row(1, "a", "b", "tie")
         ([row(1, "a", "a", "tie", ("x", "x"))], {}, "both texts are the same one of 'a'"),
         ([A_PAIR, A_PAIR | {"prompt": "Other?"}], {}, "group '1' has another source"),
         ([], {"fields": FIELDS | {"first_system": None}}, "first_system and second_system go together"),
-        ([], {"labels": {"first": "a"}}, "data.labels must say what stands for first, second, tie"),
+        ([], {"labels": {"first": "a"}}, "data.labels.second is not given"),
         ([], {"labels": {"first": "a", "second": ["A"], "tie": "t"}}, "'A' stands for something else"),
         ([], {"labels": {"first": 1, "second": "1.0", "tie": 0}}, "data.labels.second: '1.0' stands for something"),
-        ([], {"labels": {"first": [None], "second": "b", "tie": "t"}}, "data.labels.first: None is not a word, a num"),
+        (
+            [],
+            {"labels": {"first": [None], "second": "b", "tie": "t"}},
+            "data.labels.first[0]: None should be a valid string, or ",
+        ),
         (
             [row(1, "a", "b", 1), row(2, "a", "b", 3)],
             {"labels": {"first": "1", "second": 2, "tie": 0}},

@@ -103,9 +103,7 @@ def test_a_mistake_is_a_sentence(commanded, line):
 
 
 SEVERAL = {
-    "+exp=demo assistant=none": [
-        "+exp=demo or a default sets decoding=[greedy,expectation,contrastive], which assistant=none contradicts"
-    ],
+    "+exp=demo assistant=none": ["decoding contrastive: needs an assistant; take assistant=recorded."],
     "judge=api metrics.seed=a ranges=[[5,5]] dry_run=maybe data.dev_share=2": [
         *("judge.model is not", "judge.url is not", "metrics.seed: 'a'", "[5, 5]", "dry_run: 'maybe'"),
         "data.dev_share: 2",
