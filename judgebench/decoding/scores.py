@@ -98,7 +98,8 @@ def decode(
     # 2. every decoding of every cell
     parts: list[dict[str, Any]] = []
     for cell, members in cells.items():
-        ranges = [cells[other] for other in cells if other[0] == cell[0]]
+        dimension, _ = cell
+        ranges = [cells[other] for other in cells if other[0] == dimension]
         here = {**decodings, **(tuned or {}).get(cell, {})}
         for name, decoding in here.items():
             if decoding is None:
@@ -110,7 +111,10 @@ def decode(
     if answered:
         parts.append(_parsed(answered))
     # 3. one table of them all
-    names = [*COLUMNS, *(name for name in (*COMPARED, TIED) if name in parts[0])]
+    names = list(COLUMNS)
+    for name in (*COMPARED, TIED):
+        if name in parts[0]:
+            names.append(name)
     if any(LABELS in part for part in parts):
         names.append(LABELS)
         for part in parts:
@@ -144,9 +148,13 @@ def ranged(readings: Sequence[Reading]) -> Ranged:
         return None if rows[0] is None else np.array(rows, np.float32)[..., ascending]
 
     # a text that was generated has no log-probabilities, and is only parsed
-    main = side([reading.main_logprobs for reading in readings])
-    assistant = side([reading.assistant_logprobs for reading in readings])
-    return Ranged(main, assistant, values[ascending])
+    rows = [reading.main_logprobs for reading in readings]
+    others = [reading.assistant_logprobs for reading in readings]
+    return Ranged(
+        side(rows),
+        side(others),
+        values[ascending],
+    )
 
 
 def _decoded(
@@ -181,7 +189,10 @@ def _decoded(
             part[TIED] = np.zeros(len(readings))
             # scores are linear in the values, and choose alike by both
             if len(sides[0].values) == len(_TIE_COUNTS[0]):
-                more, less = (scores([of_judge[0]._replace(values=v)]) for v in _TIE_COUNTS)
+                side = of_judge[0]
+                counts, fewer = _TIE_COUNTS
+                more = scores([side._replace(values=counts)])
+                less = scores([side._replace(values=fewer)])
                 part[TIED] = (more - less) / 2
         parts.append(part)
     return parts

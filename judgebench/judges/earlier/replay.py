@@ -368,11 +368,13 @@ def check_answers(rows: Sequence[FileRow], fields: AnswerFields) -> None:
         likely = [name for name in usual if rows[0].has(name)]
         if likely and (entry == "text" or not fields.name(rows[0])):
             give.append(f"judge.fields.{entry}={likely[0]}")
-    there = ", ".join(f"'{name}'" for name in rows[0].values) or "none"
+    answered = any("fields.text" in override for override in give)
+    names = [f"'{name}'" for name in rows[0].values]
+    there = ", ".join(names) or "none"
     raise UserError(
         f"{rows[0].place}: field '{fields.text}' is missing or null; the fields here are {there}, "
         "and judge.fields says which of them holds the answer and which names its example.",
-        give=give if any("fields.text" in override for override in give) else (),
+        give=give if answered else (),
     )
 
 

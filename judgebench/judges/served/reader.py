@@ -130,7 +130,8 @@ class ApiReader(BaseReader):
         def noted(role: str, prompt: Prompt, pass_: ApiPass) -> dict[str, Any]:
             answers = [stored[key] for key in pass_.keys(prompt)]
             fact = _fact(prompt, answers, prompt.condition.defense in self.of.free_text)
-            fact |= {"role": role, "split": split[prompt.example.group_id]}
+            fact["role"] = role
+            fact["split"] = split[prompt.example.group_id]
             self._facts.append(fact)
             return fact
 
@@ -173,12 +174,15 @@ class ApiReader(BaseReader):
             of_role: dict[str, Any] = {name: getattr(spec, name) for name in settings}
             of_role["url"] = spec.where
             if len(spec.urls) > 1:
-                of_role |= {"concurrency": spec.concurrency, "servers": account.servers}
+                of_role["concurrency"] = spec.concurrency
+                of_role["servers"] = account.servers
             if spec.batch:
                 of_role["batch"] = spec.batch
             of_role["samples"] = spec.samples if spec.scores_from == "samples" else None
-            of_role |= {"temperature": spec.degree(), "served_as": self._served_as(role)}
-            of_role |= {"price": spec.price, **account.record()}
+            of_role["temperature"] = spec.degree()
+            of_role["served_as"] = self._served_as(role)
+            of_role["price"] = spec.price
+            of_role |= account.record()
             of_role["conditions"] = _by_condition(self._facts_of(role))
             record[role] = of_role
         priced = all(spec.priced.known for spec in self.sides.values())
@@ -222,8 +226,13 @@ class ApiReader(BaseReader):
         ranges = dict.fromkeys(prompt.condition.range for prompt in prompts)
         for role, spec in self.sides.items() if self._scored else ():
             if spec.scores_from == "samples":
-                more = (spec.samples, spec.max_new_tokens)
-                passes[role] = self._pass(AnswerPass, spec, self._scored, *more)
+                passes[role] = self._pass(
+                    AnswerPass,
+                    spec,
+                    self._scored,
+                    spec.samples,
+                    spec.max_new_tokens,
+                )
             else:
                 thinking = self.of.thinking if spec.framed else {}
                 paths = endpoint_paths(spec, ranges)
@@ -244,8 +253,10 @@ class ApiReader(BaseReader):
             # one answer, the likeliest, also where scores are drawn otherwise
             sober = spec if spec.temperature is not None else replace(spec, temperature=0.0)
             for prompts, most, reasoned in self._asked:
-                asked = self._pass(AnswerPass, sober if reasoned else spec, prompts, 1, most)
-                answers.append((Generation(role, name, reasoned=reasoned), role, asked))
+                asked = sober if reasoned else spec
+                way = Generation(role, name, reasoned=reasoned)
+                pass_ = self._pass(AnswerPass, asked, prompts, 1, most)
+                answers.append((way, role, pass_))
         return answers
 
     def estimate(self) -> str:
@@ -284,7 +295,9 @@ def _fact(prompt: Prompt, answers: Sequence[ModelReading], free: bool) -> dict[s
     records = [answer_record(answer) for answer in answers]
     first = records[0]
     fact: dict[str, Any] = dict.fromkeys(("lower", "upper", "texts", "failed"))
-    fact |= {name: first.get(name) for name in ("unlisted", "bounded", "undecided")}
+    fact["unlisted"] = first.get("unlisted")
+    fact["bounded"] = first.get("bounded")
+    fact["undecided"] = first.get("undecided")
     fact["prompt"] = prompt
     fact["seconds"] = sum(answer.seconds for answer in answers)
     fact["as"] = [(record["model"], record["fingerprint"]) for record in records]
@@ -331,7 +344,8 @@ def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             name: str(getattr(condition, name))
             for name in ("dimension", "range", "attack", "defense")
         }
-        record |= {"order": condition.order or None, "readings": len(readings)}
+        record["order"] = condition.order or None
+        record["readings"] = len(readings)
         record |= dict.fromkeys(_COUNTS)
         for name in _COUNTS[:3] if listed else ():
             record[name] = sum(fact[name] for fact in listed)

@@ -370,7 +370,9 @@ class ApiSpec(JudgeSettings):
         variable = self.key_variable
         one = self.framed and self.explicit is None and isinstance(url, str)
         # no sentence repeats an address: a key may stand in it by mistake
-        parts = [_parts(each) for each in self.urls] if isinstance(url, str | Sequence) else [None]
+        parts: list[SplitResult | None] = [None]
+        if isinstance(url, str | Sequence):
+            parts = [_parts(each) for each in self.urls]
         good = bool(parts) and None not in parts
         return {
             _NO_MODEL: not isinstance(self.model, str) or not self.model.strip(),
