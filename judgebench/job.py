@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.keys import FOLDER, path_of
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from judgebench.judges.reader import BaseReader
+    from judgebench.tracking.loggers import MakeLogger
 
 FREE = frozenset(
     (
@@ -183,6 +183,7 @@ class Job:
         experiment: grows as defenses are prepared and phrases are learned.
         last: the run before, whose readings serve this one too; None without one.
         key: see `judgebench.job.key_of`.
+        loggers: make what the finished run is logged to.
         tables: names of the paper tables to write.
         models: those that are loaded.
         trainer: see `trainers`.
@@ -191,7 +192,7 @@ class Job:
     config: DictConfig
     experiment: Experiment
     folder: RunFolder
-    logger: Any
+    loggers: Sequence[MakeLogger]
     last: LastRun | None
     key: str
     tables: Sequence[str]
@@ -223,7 +224,11 @@ class Job:
 
                 tables = check_tables(config.tables)
             folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
-            logger = instantiate(config.logger)
+            loggers: Sequence[MakeLogger] = ()
+            if config.logger:
+                from judgebench.tracking.loggers import check_loggers  # Lightning with its own
+
+                loggers = check_loggers(config.logger)
             if not config.dry_run:
                 processes.agree(lambda: stack.enter_context(folder.alone()))
         notes = dict.fromkeys(source.dtype_note for source in experiment.sources)
@@ -234,7 +239,7 @@ class Job:
             config=config,
             experiment=experiment,
             folder=folder,
-            logger=logger,
+            loggers=loggers,
             last=last,
             key=key,
             tables=tables,

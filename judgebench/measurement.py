@@ -76,11 +76,7 @@ def decode_run(experiment: Experiment, readings: RunReadings) -> Decoded:
     """The scores of all readings by every decoding, tuned first where the experiment asks for
     it."""
     data = experiment.data
-    names = [example.example_id for example in data.examples]
-    ratings = {
-        dimension: dict(zip(names, table, strict=True)) for dimension, table in data.ratings.items()
-    }
-    tuned = tune(readings.readings, experiment.decodings, experiment.tuner, data.scale, ratings)
+    tuned = tune(readings.readings, experiment.decodings, experiment.tuner, data.scale)
     columns = decode(readings.readings, experiment.decodings, tuned.decodings)
     return Decoded(tuned, win_probabilities(columns))
 

@@ -31,10 +31,10 @@ def write_run(job: Job, results: Results, readings: RunReadings) -> Results:
     # 2. what shows them
     with job.clock("report"):
         figures = _report(job, results)
-        if job.logger is not None:
-            from judgebench.tracking.wandb import log_run
+        if job.loggers:
+            from judgebench.tracking.loggers import log_run
 
-            log_run(job.logger, results, figures, files)
+            log_run(job.loggers, results, figures, files)
     # 3. how long all of it took, and the digests of the files
     results = replace(results, environment=_environment(job, readings))
     folder.write("environment", results.environment)

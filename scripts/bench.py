@@ -415,7 +415,7 @@ def size_of(name: str, model: Any) -> dict[str, Any]:
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     layers, every = (sum(p.numel() for p in part.parameters()) for part in (model.model.layers, model))
     fits = [n for n in (1, 2, 4, 8, 16, 32) if 2 * (every - layers + layers / n) <= ROOM * GPU]
-    trainer = "auto, ddp" if fits[0] == 1 else f"fsdp, tensor_parallel from {fits[0]} GPUs"
+    trainer = "auto, ddp" if fits[0] == 1 else f"fsdp from {fits[0]} GPUs"
     cache = 2 * 1000 * 2 * text.num_hidden_layers * heads * width / 1e6
     row = {"judge": name, "parameters, B": every / 1e9, "bfloat16, GB": 2 * every / 1e9}
     return row | {"keys and values, MB / 1000 tokens": cache, "trainer": trainer}

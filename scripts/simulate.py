@@ -333,7 +333,7 @@ def choice(options: argparse.Namespace) -> Iterator[str]:
             learners = {2 + n: Learner(rule, [readings], human, group, Dev().grid) for n, rule in enumerate(rules)}
             scores = np.stack([rule.scores(*readings) for rule in rules * 2], axis=1)
             among = Candidates(scores, learners, human, group)
-            taken_one = among.choose(everything, *among.taught(everything, 5, seed)).taken
+            taken_one = among.choose(everything, among.taught(everything, 5, seed)).taken
             learned: list[Any] = [learners[max(taken_one, 2)].learn(everything), learners[2].learn(dev)]
             found = [taken_one > 0, *(np.isclose(side.kappa, NEAR).any() for side in learned)]
             decoded = rules[0], [*rules, learned[0], learned[0]][taken_one], learned[1]

@@ -256,7 +256,7 @@ def test_servers_of_two_models_are_refused_each_time_and_nothing_is_stored(run, 
     one, two, _ = small_servers
     two.otherwise = answer(model="folder/another")
     fleet = (f"judge.url=[{one.url},{two.url}]", "data.limit_groups=null", *how)
-    for _ in range(4):
+    for _ in range(2):
         code, _, err = run(*fleet, mistaken=True)
         assert code == 2
         names = {f"{one.url} answers as small-1", f"{two.url} answers as folder/another"}
@@ -274,7 +274,7 @@ def test_a_name_is_kept_with_the_store_and_a_later_server_of_another_refused(run
     two.otherwise = answer(model="another")
     later = (f"judge.url=[{one.url},{two.url}]", "data.limit_groups=null")
     one.otherwise = status(503)  # so that only the other one answers
-    for _ in range(3):
+    for _ in range(2):
         _, _, err = run(*later, "judge.retries=2", mistaken=True)
         assert f"{two.url} answers as another, and {one.url} as small-1" in err
     one.otherwise = answer()

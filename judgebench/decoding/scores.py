@@ -39,6 +39,9 @@ TIED = "tied"
 # alike but for the tie, in the middle: 2 apart
 _TIE_COUNTS = np.array([0.0, 3.0, 4.0]), np.array([0.0, 1.0, 4.0])
 
+Cell = tuple[str, ScoreRange]
+"""A dimension, and a range."""
+
 COLUMNS = (*KEYS, "judge", "decoding", "lambda", "temperature", "score", "status", "human")
 
 
@@ -47,32 +50,29 @@ def key_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     of them compares texts, also `COMPARED`."""
     examples = [reading.prompt.example for reading in readings]
     conditions = [reading.prompt.condition for reading in readings]
-    columns = {name: [getattr(example, name) for example in examples] for name in KEYS[:3]}
+    asked = dict.fromkeys(condition.range for condition in conditions)
+    ranges = {score_range: score_range.columns for score_range in asked}
+    columns = _attributes(examples, KEYS[:3])
     columns["split"] = [reading.split for reading in readings]
-    columns["dimension"] = [condition.dimension for condition in conditions]
-    of_range = {
-        score_range: score_range.columns
-        for score_range in dict.fromkeys(c.range for c in conditions)
-    }
-    for name in (
-        *RANGE,
-        *([LABELS] if any(score_range.labels for score_range in of_range) else []),
-    ):
-        columns[name] = [of_range[condition.range].get(name, "") for condition in conditions]
-    columns |= {
-        name: [getattr(condition, name) for condition in conditions]
-        for name in ("attack", "defense")
-    }
+    columns |= _attributes(conditions, ["dimension"])
+    labels = [LABELS] if any(score_range.labels for score_range in ranges) else []
+    for name in (*RANGE, *labels):
+        columns[name] = [ranges[condition.range].get(name, "") for condition in conditions]
+    columns |= _attributes(conditions, ["attack", "defense"])
     if any(condition.order for condition in conditions):
-        columns |= {name: [getattr(example, name) for example in examples] for name in COMPARED[:3]}
-        columns["order"] = [condition.order for condition in conditions]
+        columns |= _attributes(examples, COMPARED[:3])
+        columns |= _attributes(conditions, ["order"])
     return columns
+
+
+def _attributes(objects: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: [getattr(each, name) for each in objects] for name in names}
 
 
 def decode(
     readings: Sequence[Reading],
     decodings: Mapping[str, Decoding],
-    tuned: Mapping[tuple[str, ScoreRange], Mapping[str, Decoding | None]] | None = None,
+    tuned: Mapping[Cell, Mapping[str, Decoding | None]] | None = None,
 ) -> dict[str, np.ndarray]:
     """Scores of all readings, as `COLUMNS`, each [scores]; lambda and temperature are NaN where a
     decoding has none. Where a range has labels, also `LABELS`.
@@ -89,23 +89,16 @@ def decode(
             stand with them; None leaves it out.
     """
     # 1. readings of log-probabilities, by dimension and range; the others are answers
-    cells: dict[tuple[str, ScoreRange], list[Reading]] = {}
-    ranges_of: dict[str, list[list[Reading]]] = {}
-    answered = []
+    cells: dict[Cell, list[Reading]] = {}
     for reading in readings:
-        condition = reading.prompt.condition
-        if reading.text is not None:
-            answered.append(reading)
-            continue
-        cell = (condition.dimension, condition.range)
-        if cell not in cells:
-            cells[cell] = []
-            ranges_of.setdefault(condition.dimension, []).append(cells[cell])
-        cells[cell].append(reading)
+        if reading.text is None:
+            condition = reading.prompt.condition
+            cells.setdefault((condition.dimension, condition.range), []).append(reading)
+    answered = [reading for reading in readings if reading.text is not None]
     # 2. every decoding of every cell
     parts: list[dict[str, Any]] = []
     for cell, members in cells.items():
-        ranges = ranges_of[cell[0]]
+        ranges = [cells[other] for other in cells if other[0] == cell[0]]
         here = {**decodings, **(tuned or {}).get(cell, {})}
         for name, decoding in here.items():
             if decoding is None:
@@ -119,109 +112,103 @@ def decode(
     # 3. one table of them all
     names = [*COLUMNS, *(name for name in (*COMPARED, TIED) if name in parts[0])]
     if any(LABELS in part for part in parts):
-        parts = [{LABELS: [""] * len(part["score"]), **part} for part in parts]
-        names = [*names, LABELS]
+        names.append(LABELS)
+        for part in parts:
+            part.setdefault(LABELS, [""] * len(part["score"]))
     return {name: np.concatenate([np.asarray(part[name]) for part in parts]) for name in names}
 
 
 def aligned(ranges: Sequence[Sequence[Reading]]) -> list[list[Reading]]:
     """The readings of each range, of the texts that all ranges hold, in the order of the first."""
-    rows = [
-        {
-            (reading.prompt.example.example_id, *_circumstances(reading)): reading
-            for reading in readings
-        }
-        for readings in ranges
-    ]
-    kept = [key for key in rows[0] if all(key in other for other in rows)]
-    return [[of_range[key] for key in kept] for of_range in rows]
+    rows = [{_text_key(reading): reading for reading in readings} for readings in ranges]
+    common = [key for key in rows[0] if all(key in other for other in rows)]
+    return [[of_range[key] for key in common] for of_range in rows]
 
 
-def _circumstances(reading: Reading) -> tuple[str, str, str]:
+def _text_key(reading: Reading) -> tuple[str, ...]:
+    """Names that identify a reading within a range."""
     condition = reading.prompt.condition
-    return condition.attack, condition.defense, condition.order
+    example = reading.prompt.example
+    return example.example_id, condition.attack, condition.defense, condition.order
 
 
 def ranged(readings: Sequence[Reading]) -> Ranged:
     """The log-probabilities of readings in one range, its candidates ascending."""
     condition = readings[0].prompt.condition
-    values = np.array(
-        [answered_place(value) if condition.order else value for value in condition.range.values]
-    )
+    values = np.array(condition.range.values)
+    if condition.order:
+        values = np.array([answered_place(value) for value in values])
     ascending = np.argsort(values)
-    rows = [(reading.main_logprobs, reading.assistant_logprobs) for reading in readings]
-    main, assistant = (
-        None if side[0] is None else np.array(side, np.float32)[..., ascending]
-        for side in zip(*rows, strict=True)
-    )
+
+    def side(rows: Sequence[Any]) -> Any:
+        return None if rows[0] is None else np.array(rows, np.float32)[..., ascending]
+
     # a text that was generated has no log-probabilities, and is only parsed
-    assert main is not None
+    main = side([reading.main_logprobs for reading in readings])
+    assistant = side([reading.assistant_logprobs for reading in readings])
     return Ranged(main, assistant, values[ascending])
 
 
 def _decoded(
     ranges: Sequence[Sequence[Reading]], name: str, decoding: Decoding
 ) -> list[dict[str, Any]]:
+    """The `COLUMNS` of one decoding, a part for each judge; `ranges`: one, or all of a dimension,
+    of the same texts."""
     readings = ranges[0]
     sides = [ranged(part) for part in ranges]
     groups = [reading.prompt.example.group_id for reading in readings]
 
     def scores(sides: Sequence[Ranged]) -> np.ndarray:
-        return (
-            decoding.scores_of(groups, sides)
-            if isinstance(decoding, Folded)
-            else decoding.scores_across(sides)
-        )
+        if isinstance(decoding, Folded):
+            return decoding.scores_of(groups, sides)
+        return decoding.scores_across(sides)
 
+    # 1. whose log-probabilities are decoded
     judges = {"main": [side._replace(assistant=None) for side in sides]}
+    others = [side.assistant for side in sides if side.assistant is not None]
     if decoding.needs_assistant:
         judges = {"pair": sides}
-    elif sides[0].assistant is not None and not decoding.taught:
-        judges["assistant"] = [
-            Ranged(side.assistant, None, side.values)
-            for side in sides
-            if side.assistant is not None
-        ]
+    elif others and not decoding.taught:
+        pairs = zip(sides, others, strict=True)
+        judges["assistant"] = [Ranged(other, None, side.values) for side, other in pairs]
+    # 2. their scores, and how much of them says that two texts are equally good
     parts = []
     for judge, of_judge in judges.items():
-        generations = [Generation(judge, name, decoding.lambda_, decoding.temperature)] * len(
-            readings
-        )
+        way = Generation(judge, name, decoding.lambda_, decoding.temperature)
         statuses = np.where(has_answer(of_judge[0].main), PARSED, FAILED)
-        part = _columns(readings, generations, scores(of_judge), statuses)
+        part = _columns(readings, [way] * len(readings), scores(of_judge), statuses)
         if readings[0].prompt.condition.order:
             part[TIED] = np.zeros(len(readings))
             # scores are linear in the values, and choose alike by both
             if len(sides[0].values) == len(_TIE_COUNTS[0]):
-                more, less = (
-                    scores([of_judge[0]._replace(values=counts)]) for counts in _TIE_COUNTS
-                )
+                more, less = (scores([of_judge[0]._replace(values=v)]) for v in _TIE_COUNTS)
                 part[TIED] = (more - less) / 2
         parts.append(part)
     return parts
 
 
 def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
+    """The `COLUMNS` of free answers."""
     warn_of_cut(reading.text or "" for reading in readings)
     generations = [reading.generation or Generation("", "") for reading in readings]
-    values = []
-    statuses = []
-    ties = []
+    answers = []
     for reading, generation in zip(readings, generations, strict=True):
         text = reading.text or ""
-        condition = reading.prompt.condition
-        choices = reading.prompt.choices
-        if condition.order:
-            score = parse_place(text, choices, condition.range)
+        prompt = reading.prompt
+        score_range = prompt.condition.range
+        if prompt.condition.order:
+            answers.append(parse_place(text, prompt.choices, score_range))
+        elif generation.reasoned:
+            answers.append(parse_final(text, score_range, prompt.choices))
         else:
-            score = (parse_final if generation.reasoned else parse_answer)(
-                text, condition.range, choices
-            )
-        values.append(answered_place(score.value) if condition.order else score.value)
-        statuses.append(score.status)
-        ties.append(float(score.value == TIE))
-    columns = _columns(readings, generations, values, statuses)
-    return columns | {TIED: ties} if "order" in columns else columns
+            answers.append(parse_answer(text, score_range, prompt.choices))
+    values = [answer.value for answer in answers]
+    statuses = [answer.status for answer in answers]
+    if not readings[0].prompt.condition.order:
+        return _columns(readings, generations, values, statuses)
+    places = [answered_place(value) for value in values]
+    ties = [float(value == TIE) for value in values]
+    return _columns(readings, generations, places, statuses) | {TIED: ties}
 
 
 def _columns(
@@ -232,16 +219,13 @@ def _columns(
 ) -> dict[str, Any]:
     """The `COLUMNS` of readings, each with who decoded it, and how."""
     prompts = [reading.prompt for reading in readings]
-    return key_columns(readings) | {
-        "judge": [generation.judge for generation in generations],
-        "decoding": [generation.decoding for generation in generations],
-        # None is NaN
-        "lambda": np.array([generation.lambda_ for generation in generations], np.float64),
-        "temperature": np.array([generation.temperature for generation in generations], np.float64),
-        "score": scores,
-        "status": statuses,
-        "human": [prompt.example.human[prompt.condition.dimension] for prompt in prompts],
-    }
+    columns = key_columns(readings) | _attributes(generations, ["judge", "decoding"])
+    # None is NaN
+    for name, attribute in (("lambda", "lambda_"), ("temperature", "temperature")):
+        settings = [getattr(generation, attribute) for generation in generations]
+        columns[name] = np.array(settings, np.float64)  # type: ignore[assignment]
+    human = [prompt.example.human[prompt.condition.dimension] for prompt in prompts]
+    return columns | {"score": scores, "status": statuses, "human": human}
 
 
 WINS = ScoreRange(0, 1, 0.5)
@@ -291,20 +275,21 @@ def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     # 1. the rows of each order, pair for pair alike
     table = pd.DataFrame({name: list(columns[name]) for name in _SAME}, dtype=object)
     pair = table.groupby(list(_SAME), sort=False, dropna=False).ngroup().to_numpy()
-    orders = np.asarray(columns["order"])
-    first, unsorted = (np.flatnonzero(orders == order) for order in ORDERS)  # [pairs] each
-    for order, rows in zip(ORDERS, (first, unsorted), strict=True):
-        repeated = pd.Series(pair[rows]).duplicated().to_numpy()
-        if repeated.any():
-            row = tuple(table.iloc[rows[repeated][0]])
+    rows = []  # of each order: pair -> its row
+    for order in ORDERS:
+        at = np.flatnonzero(np.asarray(columns["order"]) == order)
+        of_pair = pd.Series(at, pair[at])
+        repeated = of_pair[of_pair.index.duplicated()]
+        if len(repeated):
+            row = tuple(table.iloc[repeated.iloc[0]])
             raise ValueError(f"scores: {row} appears twice with its text {order}")
-    lone = np.setxor1d(pair[first], pair[unsorted])
+        rows.append(of_pair)
+    lone = rows[0].index.symmetric_difference(rows[1].index)
     if len(lone):
         row = tuple(table.iloc[int(np.argmax(pair == lone[0]))])
         raise ValueError(f"scores: {row} was read in one order only")
-    by_pair = unsorted[np.argsort(pair[unsorted])]
-    rank = np.argsort(np.argsort(pair[first]))
-    second = by_pair[rank]
+    first = rows[0].to_numpy()  # [pairs]
+    second = rows[1][rows[0].index].to_numpy()  # [pairs]
     # 2. the probability of winning in each order
     lost = np.isin(np.asarray(columns["status"]).astype(str), (FAILED, CLAMPED))  # [scores]
     place = np.asarray(columns["score"], dtype=np.float64)
@@ -313,12 +298,11 @@ def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     ties = np.asarray(columns.get(TIED, np.zeros(len(place))), dtype=np.float64)
     tied = np.where(lost, 1.0, ties)
     # 3. a row a pair
-    pairs = {}
-    for name, column in columns.items():
-        if name not in ("order", TIED):
-            pairs[name] = np.asarray(column)[first]
+    names = [name for name in columns if name not in ("order", TIED)]
+    pairs = {name: np.asarray(columns[name])[first] for name in names}
+    for name, value in WINS.columns.items():
+        pairs[name] = np.full(len(first), value)
     return pairs | {
-        **{name: np.full(len(first), value) for name, value in WINS.columns.items()},
         "score_first": won_first,
         "score_second": won_second,
         "score": (won_first + won_second) / 2,

@@ -103,30 +103,29 @@ def checksum(key: Any, logprobs: Any, text: Any, seconds: Any, ids: Any) -> int 
         return None
 
 
+_KINDS = {"logprobs": np.float32, "tokens": np.int32}
+"""Arrays of a reading, as they are stored."""
+
+
 def pack_readings(readings: Sequence[ModelReading]) -> bytes:
     """JSON for another process, exact to the last bit. Not pickled: unpickling runs what was sent,
     and the mailbox is open to the network."""
     rows = []
     for reading in readings:
-        logprobs = (
-            None if reading.logprobs is None else np.asarray(reading.logprobs, np.float32).tolist()
-        )
-        tokens = None if reading.tokens is None else np.asarray(reading.tokens, np.int32).tolist()
-        rows.append((reading.key, logprobs, reading.text, reading.seconds, tokens))
+        row: dict[str, Any] = vars(reading).copy()
+        for name, kind in _KINDS.items():
+            row[name] = None if row[name] is None else np.asarray(row[name], kind).tolist()
+        rows.append(row)
     return json.dumps(rows).encode()
 
 
 def unpack_readings(message: bytes) -> list[ModelReading]:
     """The readings that `pack_readings` has packed."""
-    readings = []
-    for key, logprobs, text, seconds, tokens in json.loads(message):
-        logs = None if logprobs is None else np.array(logprobs, np.float32)
-        readings.append(
-            ModelReading(
-                key, logs, text, seconds, None if tokens is None else np.array(tokens, np.int32)
-            )
-        )
-    return readings
+    rows = json.loads(message)
+    for row in rows:
+        for name, kind in _KINDS.items():
+            row[name] = None if row[name] is None else np.array(row[name], kind)
+    return [ModelReading(**row) for row in rows]
 
 
 def first_impossible(logprobs: bytes | None) -> float | None:
@@ -157,49 +156,21 @@ def check_shares(logprobs: Sequence[float], prompt: Prompt, store: Path) -> None
         )
 
 
-_READING_COLUMNS = (
-    "candidates",
-    "main_logprobs",
-    "assistant_logprobs",
-    "text",
-    "judge",
-    "decoding",
-    "lambda",
-    "temperature",
-    "prompt",
-    "prompt_tokens",
-    "source_tokens_cut",
-    "control_tokens",
-    "seconds",
-)
-"""Columns of readings.parquet behind the keys of a reading."""
-
-
 def reading_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
     """The columns of readings.parquet, one row a reading."""
+    prompts = [reading.prompt for reading in readings]
     columns: dict[str, list[Any]] = {**key_columns(readings)}
-    for name in _READING_COLUMNS:
-        columns[name] = []
-    for reading in readings:
-        prompt = reading.prompt
-        way = reading.generation  # None where nothing was written
-        row = (
-            list(prompt.condition.range.candidates),
-            reading.main_logprobs,
-            reading.assistant_logprobs,
-            reading.text,
-            None if way is None else way.judge,
-            None if way is None else way.decoding,
-            None if way is None else way.lambda_,
-            None if way is None else way.temperature,
-            prompt.text,
-            len(prompt.token_ids),
-            prompt.source_tokens_cut,
-            prompt.control_tokens,
-            reading.seconds,
-        )
-        for name, value in zip(_READING_COLUMNS, row, strict=True):
-            columns[name].append(value)
+    columns["candidates"] = [list(prompt.condition.range.candidates) for prompt in prompts]
+    for name in ("main_logprobs", "assistant_logprobs", "text"):
+        columns[name] = [getattr(reading, name) for reading in readings]
+    for name in ("judge", "decoding", "lambda_", "temperature"):  # None where nothing was written
+        way = [getattr(reading.generation, name, None) for reading in readings]
+        columns[name.removesuffix("_")] = way
+    columns["prompt"] = [prompt.text for prompt in prompts]
+    columns["prompt_tokens"] = [len(prompt.token_ids) for prompt in prompts]
+    for name in ("source_tokens_cut", "control_tokens"):
+        columns[name] = [getattr(prompt, name) for prompt in prompts]
+    columns["seconds"] = [reading.seconds for reading in readings]
     return columns
 
 
@@ -454,21 +425,21 @@ def _texts(node: Any) -> list[str]:
 
 def _fault(row: Mapping[str, Any]) -> str | None:
     """A clause on what a row cannot hold; None where it can be a reading."""
-    if missing := [name for name in _NEEDED if row[name] is None]:
-        return f"{missing[0]} is missing"
+    for name in _NEEDED:
+        if row[name] is None:
+            return f"{name} is missing"
     if not math.isfinite(row["seconds"]):
         return "seconds is not a number"
     if row["main_logprobs"] is None:
-        return (
-            "it holds neither log-probabilities nor an answer"
-            if row["text"] is None or not row["judge"]
-            else None
-        )
+        written = row["text"] is not None and row["judge"]
+        return None if written else "it holds neither log-probabilities nor an answer"
     count = len(row["candidates"])
     for name in ("main_logprobs", "assistant_logprobs"):
         values = row[name]
-        if values is not None and (len(values) != count or None in values):
+        if values is None:
+            continue
+        if len(values) != count or None in values:
             return f"{name} has {len(values)} numbers for {count} candidates"
-        if values is not None and not is_possible(values):
+        if not is_possible(values):
             return f"{name} are no log-probabilities of candidates"
     return None

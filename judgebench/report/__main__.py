@@ -47,34 +47,25 @@ def _work(paths: Sequence[str], out: str | None) -> int:
 def _written(paths: Sequence[str], out: str | None) -> Path:
     """Writes the page of one or several runs and returns its path."""
     target = Path(out or _COMPARISON)
-    runs = list[Results]()
     if out is not None or len(paths) > 1:
-        check_outputs(
-            [(f"--out={target}", target)],
-            chain.from_iterable(run_inputs(Path(run)) for run in paths),
-        )
+        inputs = chain.from_iterable(run_inputs(Path(path)) for path in paths)
+        check_outputs([(f"--out={target}", target)], inputs)
+    runs: list[Results] = []
     for path in paths:
         if any(Path(path).resolve() == run.folder.resolve() for run in runs):
             raise UserError(f"{path}: named twice; a comparison takes different run folders.")
         runs.append(Results.load(path))
-    if len(runs) == 1:
+    if len(runs) > 1:
+        page = _compared(runs, target)
+    else:
         figures = draw_all(runs[0])
         page = render_report(runs[0], figures)
         if out is None:
             folder = RunFolder(paths[0])
-            drawn = [
-                *write_figures(folder, runs[0], figures),
-                folder.write_file("report.html", page),
-            ]
+            drawn = write_figures(folder, runs[0], figures)
+            drawn.append(folder.write_file("report.html", page))
             folder.write_digests(drawn)
             return drawn[-1]
-    else:
-        from judgebench.report.comparison import named_runs, render_comparison
-
-        # A run's report as a page names it that lies elsewhere: the two can then be moved together.
-        reports = (os.path.relpath(run.folder / "report.html", target.parent) for run in runs)
-        page = render_comparison(runs, [quote(report.replace(os.sep, "/")) for report in reports])
-        print_safely(*(f"{name}: {run.folder}" for name, run in named_runs(runs).items()))
     try:
         with atomic(target) as temporary:
             temporary.write_text(page, encoding="utf-8")
@@ -83,6 +74,17 @@ def _written(paths: Sequence[str], out: str | None) -> Path:
             f"--out: {target} cannot be written ({error.strerror or error})."
         ) from error
     return target
+
+
+def _compared(runs: Sequence[Results], target: Path) -> str:
+    """The page of several runs, whose names are printed."""
+    from judgebench.report.comparison import named_runs, render_comparison
+
+    # A run's report as a page names it that lies elsewhere: the two can then be moved together.
+    reports = (os.path.relpath(run.folder / "report.html", target.parent) for run in runs)
+    page = render_comparison(runs, [quote(report.replace(os.sep, "/")) for report in reports])
+    print_safely(*(f"{name}: {run.folder}" for name, run in named_runs(runs).items()))
+    return page
 
 
 if __name__ == "__main__":

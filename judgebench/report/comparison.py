@@ -4,30 +4,47 @@ them."""
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 
 from judgebench.report.figures.charts import ranking_chart
-from judgebench.report.formats import interval, short, signed_two, three, two
+from judgebench.report.formats import say, short, signed_two, three, two
 from judgebench.report.html import render_page, rendered
 from judgebench.report.layout import Fold, PageSection
-from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, rows_by
+from judgebench.report.table import (
+    Block,
+    Col,
+    Paragraph,
+    Row,
+    Rows,
+    View,
+    rows_by,
+    values,
+    with_records,
+)
 from judgebench.report.views.beside import judge_rows
-from judgebench.report.views.correlations import advised_rows, cell_scores, of_advised
-from judgebench.report.views.humans import ENDS, ceilings
+from judgebench.report.views.correlations import (
+    advised_rows,
+    cell_scores,
+    of_advised,
+    spearman_of,
+)
+from judgebench.report.views.humans import ceilings
 from judgebench.report.views.league import league_of_tasks
 from judgebench.report.views.tuning import TASKS_TABLE
-from judgebench.results.results import Results
+from judgebench.results.results import NO_DEFENSE, Results
 from judgebench.runtime.errors import UserError
+from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.stats.humans import CALIBRATED
 from judgebench.stats.paired import BETTER, WORSE, compare
-from judgebench.stats.scores import Scores
+from judgebench.stats.scores import CLEAN, Scores
 from judgebench.stats.verdict import RULES
+from judgebench.types import LABELS
 
 _MOST = 26
 
@@ -50,6 +67,9 @@ _TELLING = ("judge", "prompt", "ranges", "assistant", "decoding", "dimensions", 
 _MOST_KEYS = 3
 _WIDE = 40
 
+RATER = "one rater"
+_PLACE = ("dimension", "range")
+
 UNSET = "–"
 """The value of a key that a run's configuration does not have."""
 
@@ -57,7 +77,7 @@ UNSET = "–"
 @dataclass(frozen=True)
 class Compared:
     """Several runs by their names, and the differences between the settings that each two of them
-    take."""
+    advise."""
 
     runs: Mapping[str, Results]
     differences: Sequence[Mapping[str, Any]] = ()
@@ -68,39 +88,52 @@ class Compared:
         return next(iter(self.runs.values())).groups
 
     @cached_property
-    def ranking(self) -> Rows:
-        """A row a run and dimension, of the setting that it takes, those of highest Spearman first;
-        one rater last."""
+    def judged(self) -> list[Rows]:
+        """By dimension a row a run, of the setting that it advises, those of highest Spearman
+        first."""
         rows: Rows = []
         for name, run in self.runs.items():
-            fitted = {
-                (row["dimension"], row["range"]): row
-                for row in of_advised(run, judge_rows(run))
-                if row["scores"] == CALIBRATED
-            }
-            verdicts = {(row["dimension"], row["use"]): row["verdict"] for row in run.verdict}
-            for lead in advised_rows(run):
-                error = fitted.get((lead["dimension"], lead["range"]), {})
-                row = {"run": name, "taken": f"{lead['series']} in range {lead['range']}"} | lead
-                row |= {f"error{end}": error.get(f"mae{end}") for end in ENDS}
-                rows.append(row | {use: verdicts.get((lead["dimension"], use)) for use in RULES})
-        table: Rows = []
+            fitted = [row for row in judge_rows(run) if row["scores"] == CALIBRATED]
+            advised = advised_rows(run)
+            for row in with_records(advised, _PLACE, calibrated=of_advised(run, fitted)):
+                for verdict in run.verdict:
+                    if verdict["dimension"] == row["dimension"]:
+                        row[verdict["use"]] = verdict["verdict"]
+                setting = f"{row['series']} in range {row['range']}"
+                rows.append(row | {"run": name, "advised": setting})
         several = len({row["dimension"] for row in rows}) > 1
         rows = [row | {"head": row["dimension"] if several else ""} for row in rows]
-        for part in rows_by(rows, ["dimension"]):
-            table += sorted(
-                part,
-                key=lambda row: -2.0 if row["spearman"] is None else row["spearman"],
-                reverse=True,
-            )
-            human = ceilings(next(iter(self.runs.values()))).get(part[0]["dimension"])
-            if human:
-                ends = {f"spearman_others{end}": human[f"ceiling{end}"] for end in ENDS}
-                table.append(
-                    {"dimension": part[0]["dimension"], "run": "one rater", "head": part[0]["head"]}
-                    | ends
-                )
+        parts = rows_by(rows, ["dimension"])
+        return [sorted(part, key=spearman_of, reverse=True) for part in parts]
+
+    @property
+    def ranking(self) -> Rows:
+        """The rows of `judged`, and below those of a dimension one rater."""
+        humans = ceilings(next(iter(self.runs.values())))
+        table: Rows = []
+        for part in self.judged:
+            table += part
+            if human := humans.get(part[0]["dimension"]):
+                rater = {name: part[0][name] for name in ("dimension", "head")} | {"run": RATER}
+                table.append(rater | keys_of("spearman_others", Estimate.of(human, "ceiling")))
         return table
+
+    @cached_property
+    def pairs(self) -> dict[tuple[str, str, str], Row]:
+        """First run, second run and dimension -> the record of the first less the second."""
+        pairs: dict[tuple[str, str, str], Row] = {}
+        turned = {BETTER: WORSE, WORSE: BETTER}
+        for record in self.differences:
+            first, second, dimension = values(record, ("first_judge", "second_judge", "dimension"))
+            pairs[first, second, dimension] = record
+            low, high = (None if record[end] is None else -record[end] for end in ("high", "low"))
+            pairs[second, first, dimension] = {
+                "difference": -record["difference"],
+                "low": low,
+                "high": high,
+                "says": turned.get(record["says"], record["says"]),
+            }
+        return pairs
 
 
 def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
@@ -111,19 +144,18 @@ def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
     judges = list(map(_judge, runs))
     settings = _settings(runs)
     folders = [run.path.name if run.path else "" for run in runs]
+    both = [f"{judge}, {folder}" for judge, folder in zip(judges, folders, strict=True)]
     tried = (
         [str(run.titles["main"]) for run in runs],
         judges,
         [run.dataset for run in runs],
         settings,
-        [*map(", ".join, zip(judges, settings, strict=True))],
+        [f"{judge}, {setting}" for judge, setting in zip(judges, settings, strict=True)],
         folders,
-        [*map(", ".join, zip(judges, folders, strict=True))],
+        both,
+        [f"{name} ({both[: place + 1].count(name)})" for place, name in enumerate(both)],
     )
-    names = next((names for names in tried if len(set(names)) == len(runs)), None)
-    if names is None:
-        seen: Counter[str] = Counter()
-        names = [f"{name} ({seen[name]})" for name in tried[-1] if not seen.update([name])]
+    names = next((names for names in tried if len(set(names)) == len(runs)), tried[-1])
     return dict(zip(names, runs, strict=True))
 
 
@@ -134,26 +166,28 @@ def _judge(run: Results) -> str:
 def _settings(runs: Sequence[Results]) -> list[str]:
     """Settings that tell runs apart, as "prompt.rubrics summary": one key where it is enough, else
     the first keys."""
-    # 1. key -> its values; of decodings their names, and of other keys those that all runs have
-    rows = differing_keys(dict(zip(map(str, range(len(runs))), runs, strict=True)))
-    values = {"decoding": [", ".join(_decodings(run)) for run in runs]}
-    values |= {row["key"]: list(row.values())[1:] for row in rows if UNSET not in row.values()}
-    values = {key: of for key, of in values.items() if len(set(of)) > 1}
-    # 2. those that say most first
-    order = {
-        key: next((i for i, name in enumerate(_TELLING) if key.startswith(name)), len(_TELLING))
-        for key in values
-    }
-    keys = sorted(values, key=lambda key: order[key])
-    keys = [key for key in keys if len(set(values[key])) == len(runs)][:1] or keys[:_MOST_KEYS]
+    # 1. key -> the value of each run; of decodings their names, and of others those that all have
+    settings = {"decoding": [", ".join(_decodings(run)) for run in runs]}
+    for key, known in differing_keys(runs).items():
+        if UNSET not in known:
+            settings[key] = known
+    # 2. those that say most first, one where it is enough
+    settings = {key: known for key, known in settings.items() if len(set(known)) > 1}
+    keys = sorted(settings, key=_telling)
+    alone = [key for key in keys if len(set(settings[key])) == len(runs)]
     # 3. the end of a path tells more than its beginning
-    texts = {
-        key: [value if len(value) <= _WIDE else f"…{value[-_WIDE:]}" for value in values[key]]
-        for key in keys
-    }
-    return [
-        ", ".join(f"{key} {of[number]}" for key, of in texts.items()) for number in range(len(runs))
-    ]
+    named: list[list[str]] = [[] for _ in runs]
+    for key in alone[:1] or keys[:_MOST_KEYS]:
+        for names, value in zip(named, settings[key], strict=True):
+            end = value if len(value) <= _WIDE else f"…{value[-_WIDE:]}"
+            names.append(f"{key} {end}")
+    return list(map(", ".join, named))
+
+
+def _telling(key: str) -> int:
+    """The place of a key among those that say what a run is."""
+    places = (place for place, name in enumerate(_TELLING) if key.startswith(name))
+    return next(places, len(_TELLING))
 
 
 def _decodings(run: Results) -> list[str]:
@@ -178,72 +212,77 @@ def render_comparison(
         f"chart_{part[0]['dimension']}": ranking_chart(part)
         for part in rows_by(compared.ranking, ["dimension"])
     }
-    sections = rendered(SECTIONS, compared, charts, None, "")
-    judges = set(map(_judge, runs))
     title = f"{len(named)} runs compared on {runs[0].dataset}"
-    title = f"{judges.pop()}: {title}" if len(judges) == 1 else title
-    facts = {
-        "title": title,
-        "titles": _titles(named),
-        "links": links,
-    }
-    return render_page("comparison.html.j2", None, sections=sections, runs=named, **facts)
+    judges = set(map(_judge, runs))
+    if len(judges) == 1:
+        title = f"{judges.pop()}: {title}"
+    return _page(title, compared, SECTIONS, charts, links)
 
 
 def render_tasks(runs: Sequence[Results], links: Sequence[str] = ()) -> str:
     """The page of runs on several data sets as text. Nothing on it sets one data set against
     another: neither tests, which take the same texts, nor figures in which equal names of
     dimensions meet."""
-    named = named_runs(runs)
-    sections = rendered(TASK_SECTIONS, Compared(named), {}, None, "")
-    facts = {"title": f"{len(named)} tasks", "titles": _titles(named), "links": links}
-    return render_page("comparison.html.j2", None, sections=sections, runs=named, **facts)
+    compared = Compared(named_runs(runs))
+    return _page(f"{len(runs)} tasks", compared, TASK_SECTIONS, {}, links)
 
 
-def _titles(runs: Mapping[str, Results]) -> dict[str, str]:
-    """Each run in a few words: data, what is judged, and the name of its configuration."""
-    return {
-        name: f"{run.dataset}: {', '.join(dict.fromkeys(row['dimension'] for row in run.metrics))} "
-        f"({run.config.get('name', 'run')})"
-        for name, run in runs.items()
-    }
+def _page(
+    title: str,
+    compared: Compared,
+    sections: Sequence[PageSection],
+    charts: Mapping[str, Any],
+    links: Sequence[str],
+) -> str:
+    """The page with each run in a few words: data, what is judged, and the name of its
+    configuration."""
+    titles = {}
+    for name, run in compared.runs.items():
+        dimensions = ", ".join(dict.fromkeys(row["dimension"] for row in run.metrics))
+        titles[name] = f"{run.dataset}: {dimensions} ({run.config.get('name', 'run')})"
+    return render_page(
+        "comparison.html.j2",
+        None,
+        sections=rendered(sections, compared, charts, None, ""),
+        runs=compared.runs,
+        title=title,
+        titles=titles,
+        links=links,
+    )
 
 
 def paired_differences(
     runs: Mapping[str, Results], resamples: int = 1000, seed: int = 0
 ) -> list[dict[str, Any]]:
-    """Records of `judgebench.stats.paired.compare` between the settings that each two runs take in
-    a dimension, the later less the earlier, in Spearman, on the examples that both have judged.
+    """Records of `judgebench.stats.paired.compare` between the settings that each two runs advise
+    in a dimension, the later less the earlier, in Spearman, on the examples that both have judged.
     Each two runs are tested by themselves: Holm's correction is over one comparison a dimension, so
     that a further run changes no verdict."""
     # a rank correlation does not know ranges: all are one here, and settings of different ranges
     # can be compared
     same: dict[str, Any] = {
-        "decoding": "taken",
-        "lambda": None,
-        "temperature": None,
         "split": "test",
-        "attack": "none",
-    }
-    same |= {
-        "defense": "none",
         "range_min": 0.0,
         "range_max": 1.0,
         "range_step": 1.0,
-        "range_labels": None,
+        "attack": CLEAN,
+        "defense": NO_DEFENSE,
+        "decoding": "advised",
+        "lambda": None,
+        "temperature": None,
     }
-    taken = {
+    judged = {
         name: [cell_scores(run, lead).assign(judge=name, **same) for lead in advised_rows(run)]
         for name, run in runs.items()
     }
     differences = []
     for (name, run), (later, other) in itertools.combinations(runs.items(), 2):
-        if run.dataset == other.dataset and taken[name] and taken[later]:
-            scores = pd.concat([*taken[name], *taken[later]], ignore_index=True)
-            scores = scores[scores["human"].notna()].drop(columns="range_labels")
-            asked = [((later, "taken"), (name, "taken"))]
+        if run.dataset == other.dataset and judged[name] and judged[later]:
+            scores = pd.concat([*judged[name], *judged[later]], ignore_index=True)
+            scores = scores[scores["human"].notna()].drop(columns=LABELS, errors="ignore")
+            pair = ((later, "advised"), (name, "advised"))
             differences += compare(
-                Scores.of(scores), asked, run.dataset, ["dataset"], resamples, seed
+                Scores.of(scores), [pair], run.dataset, ["dataset"], resamples, seed
             )
     return [record for record in differences if record["statistic"] == "spearman"]
 
@@ -253,22 +292,11 @@ def paired_differences(
 
 def _answers(compared: Compared) -> list[Block]:
     """The first of the ranking compared with the second, a sentence a dimension."""
-    lines = []
-    parts = rows_by([row for row in compared.ranking if "spearman" in row], ["dimension"])
-    for first, second in (part[:2] for part in parts if len(part) > 1):
-        record = _difference(compared, first["run"], second["run"], first["dimension"])
-        name = f"{first['dimension']}: " if len(parts) > 1 else ""
-        if record is None:
-            lines.append(
-                f"{name}{first['run']} and {second['run']} have judged no examples in common."
-            )
-            continue
-        says = {BETTER: "is better than", WORSE: "is worse than"}.get(
-            record["says"], "is not clearly better than"
-        )
-        by = f"{signed_two(record['difference'])} {interval(record['low'], record['high'], signed_two)}".rstrip()
-        lines.append(f"{name}{first['run']} {says} {second['run']} (Spearman {by}).")
-    return [Paragraph(line) for line in lines]
+    blocks: list[Block] = []
+    for first, second in (part[:2] for part in compared.judged if len(part) > 1):
+        record = compared.pairs.get((first["run"], second["run"], first["dimension"]))
+        blocks.append(Paragraph(say("compared", record=record, first=first, second=second)))
+    return blocks
 
 
 def _examples(compared: Compared) -> list[Block]:
@@ -276,25 +304,12 @@ def _examples(compared: Compared) -> list[Block]:
     return [Paragraph("Examples stand on the page of each run: report.html in its folder.")]
 
 
-def _difference(compared: Compared, first: str, second: str, dimension: str) -> Row | None:
-    """The record of the first run less the second; None where they were not compared."""
-    turned = {BETTER: WORSE, WORSE: BETTER}
-    for record in (record for record in compared.differences if record["dimension"] == dimension):
-        if (record["first_judge"], record["second_judge"]) == (first, second):
-            return record
-        if (record["first_judge"], record["second_judge"]) == (second, first):
-            low, high = (None if record[end] is None else -record[end] for end in ("high", "low"))
-            ends = {"low": low, "high": high, "says": turned.get(record["says"], record["says"])}
-            return {**record, "difference": -record["difference"], **ends}
-    return None
-
-
 RUNS = View(
     "runs",
     "Ranking",
     lambda compared: compared.ranking,
     (
-        Col("run", "run", detail="taken", left=True),
+        Col("run", detail="advised", left=True),
         Col(
             "Spearman",
             "spearman",
@@ -312,7 +327,7 @@ RUNS = View(
         ),
         Col(
             "calibrated",
-            "error",
+            "calibrated.mae",
             two,
             two,
             optional=True,
@@ -332,87 +347,88 @@ RUNS = View(
 
 def matrix_tables(compared: Compared) -> list[Block]:
     """Differences in Spearman, row less column, runs in the order of the ranking."""
-    rows: Rows = []
-    for part in rows_by([row for row in compared.ranking if "spearman" in row], ["dimension"]):
-        for row in part if len(part) > 1 else ():
-            cells: dict[str, Any] = {
-                "run": row["run"],
-                "dimension": row["dimension"],
-                "head": row["head"],
-            }
-            for place, other in enumerate(part):
-                record = _difference(compared, row["run"], other["run"], row["dimension"])
-                if record is not None:
-                    cells |= {f"{place}": record["difference"], f"{place}_low": record["low"]}
-                    cells |= {
-                        f"{place}_high": record["high"],
-                        f"{place}_clear": record["says"] in (BETTER, WORSE),
-                    }
-            rows.append(cells | {"names": [other["run"] for other in part]})
     tables: list[Block] = []
-    for part in rows_by(rows, ["dimension"]):
-        columns = [
-            Col(name, f"{place}", signed_two, signed_two, marked=f"{place}_clear")
-            for place, name in enumerate(part[0]["names"])
-        ]
-        view = View(
-            "differences",
-            "Differences",
-            partial(lambda part, _: part, part),
-            [Col("row less column", "run", left=True), *columns],
-            by=["head"],
-            note="Of the settings taken, on the examples that both runs have judged. Each two runs "
-            "are tested by themselves, so that a further run changes no verdict.",
-            brackets="{groups} resampled",
-            marks="the interval leaves out 0 and p of the paired permutation test is at most .05",
-        )
-        tables += view.tables(compared)
+    for part in compared.judged:
+        if len(part) > 1:
+            rows = [{name: row[name] for name in ("run", "dimension", "head")} for row in part]
+            columns = [_less(compared, row["run"]) for row in rows]
+            view = replace(DIFFERENCES, columns=[*DIFFERENCES.columns, *columns])
+            tables += replace(view, frame=partial(lambda rows, _: rows, rows)).tables(compared)
     return tables
 
 
-def differing_keys(runs: Mapping[str, Results]) -> Rows:
-    """A row a key of the configurations of which not all runs have the same value: `key`, and the
-    value of each run by its name. Keys of where results go are left out."""
+def _less(compared: Compared, other: str) -> Col:
+    """The column of differences to a run."""
 
-    def flat(node: Any, name: str = "") -> dict[str, str]:
-        if isinstance(node, Mapping) and node:
-            parts = (
-                flat(value, f"{name}.{key}" if name else str(key)) for key, value in node.items()
-            )
-            return {key: value for part in parts for key, value in part.items()}
-        return {name: "null" if node is None else str(node)}
+    def record(row: Row) -> Row:
+        return compared.pairs.get((row["run"], other, row["dimension"]), {})
 
-    configs = {name: flat(run.config) for name, run in runs.items()}
-    keys = dict.fromkeys(
-        key for config in configs.values() for key in config if key.split(".")[0] not in _OF_PLACE
-    )
-    values = {
-        key: {name: config.get(key, UNSET) for name, config in configs.items()} for key in keys
+    def difference(row: Row) -> Any:
+        return Estimate(*(record(row).get(name) for name in ("difference", "low", "high")))
+
+    def is_clear(row: Row) -> bool:
+        return record(row).get("says") in (BETTER, WORSE)
+
+    return Col(other, difference, signed_two, signed_two, marked=is_clear)
+
+
+DIFFERENCES = View(
+    "differences",
+    "Differences",
+    lambda compared: (),
+    [Col("row less column", "run", left=True)],
+    by=["head"],
+    note="Of the settings taken, on the examples that both runs have judged. Each two runs are "
+    "tested by themselves, so that a further run changes no verdict.",
+    brackets="{groups} resampled",
+    marks="the interval leaves out 0 and p of the paired permutation test is at most .05",
+)
+
+
+def differing_keys(runs: Sequence[Results]) -> dict[str, list[str]]:
+    """Key -> its value in each run's configuration, where these differ; without keys of where
+    results go."""
+    configs = [_flat(run.config) for run in runs]
+    keys = dict.fromkeys(itertools.chain.from_iterable(configs))
+    values = {key: [config.get(key, UNSET) for config in configs] for key in keys}
+    return {
+        key: known
+        for key, known in values.items()
+        if len(set(known)) > 1 and key.split(".")[0] not in _OF_PLACE
     }
-    return [{"key": key} | of for key, of in values.items() if len(set(of.values())) > 1]
+
+
+def _flat(node: Any, name: str = "") -> dict[str, str]:
+    """The values of a configuration as text, by keys such as "judge.model"."""
+    if not isinstance(node, Mapping) or not node:
+        return {name: "null" if node is None else str(node)}
+    flat: dict[str, str] = {}
+    for key, value in node.items():
+        flat |= _flat(value, f"{name}.{key}" if name else str(key))
+    return flat
 
 
 def config_tables(compared: Compared) -> list[Block]:
     """Keys of which not all runs have the same value."""
-    rows = differing_keys(compared.runs)
-    columns = (
-        Col("key", "key", left=True),
-        *(Col(name, name, left=True) for name in compared.runs),
-    )
+    rows = [
+        {"key": key, **dict(zip(compared.runs, known, strict=True))}
+        for key, known in differing_keys(list(compared.runs.values())).items()
+    ]
+    names = ["key", *compared.runs]
+    columns = [Col(name, itemgetter(name), left=True) for name in names]
     note = "Keys of the configuration in which the runs differ; where results go is left out."
-    tables = View("configs", "What was different", lambda _: rows, columns, note=note).tables(
-        compared
-    )
-    return [*tables] or [Paragraph("The configurations say the same.")]
+    view = View("configs", "What was different", lambda _: rows, columns, note=note)
+    return [*view.tables(compared)] or [Paragraph("The configurations say the same.")]
 
 
+_DIFFERENT = PageSection(
+    "more", "More", (Fold("What was different: keys of the configurations", (config_tables,)),)
+)
 SECTIONS = (
     PageSection("ranking", "Which judge is better?", (_answers, "chart_", RUNS.tables)),
     PageSection("differences", "By how much?", (matrix_tables,)),
     PageSection("examples", "Examples", (_examples,)),
-    PageSection(
-        "more", "More", (Fold("What was different: keys of the configurations", (config_tables,)),)
-    ),
+    _DIFFERENT,
 )
 """Of a comparison."""
 
@@ -421,8 +437,6 @@ TASK_SECTIONS = (
         "league", "Which repair helps?", (lambda compared: league_of_tasks(compared.runs),)
     ),
     PageSection("tasks", "Tasks", (lambda compared: TASKS_TABLE(compared.runs),)),
-    PageSection(
-        "more", "More", (Fold("What was different: keys of the configurations", (config_tables,)),)
-    ),
+    _DIFFERENT,
 )
 """Of runs on several data sets."""

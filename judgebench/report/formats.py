@@ -15,9 +15,10 @@ from typing import Any
 import jinja2
 
 from judgebench.report import formats
-from judgebench.stats.agreement import FEWEST_RATERS
+from judgebench.stats.agreement import FEWEST_RATERS, PASSED
 from judgebench.stats.bradley_terry import ELO_MEAN
-from judgebench.stats.clusters import FEWEST, Estimate
+from judgebench.stats.clusters import FEWEST, SIGNIFICANCE, Estimate
+from judgebench.stats.paired import BETTER, WORSE
 
 Format = Callable[[Any], str]
 """A value, None or NaN where it is unknown -> its text."""
@@ -75,6 +76,8 @@ percent_one = _of_known(lambda share: f"{one(100 * share)} %")
 """A share in whole per cent; with one decimal."""
 points = _of_known(lambda share: decimals(0)(100 * share))
 """A share in whole per cent without its unit, as in an interval of shares."""
+signed_points = _of_known(lambda share: decimals(0, signed=True)(100 * share))
+"""A difference of shares in percentage points, with its sign."""
 whole = _of_known(lambda number: f"{round(number):d}")
 thousands = _of_known(lambda number: f"{number:,.0f}")
 """A number without decimals; with a comma behind the thousands."""
@@ -220,9 +223,13 @@ _TEMPLATES.tests["known"] = formats.is_known
 _NUMBERS = (*_FORMATS, "bounded", "estimated", "spaced", "span")
 _TEMPLATES.globals |= {name: getattr(formats, name) for name in _NUMBERS}
 _TEMPLATES.globals |= {
+    "BETTER": BETTER,
+    "WORSE": WORSE,
     "ELO_MEAN": ELO_MEAN,
     "FEWEST": FEWEST,
     "FEWEST_RATERS": FEWEST_RATERS,
+    "PASSED": PASSED,
+    "SIGNIFICANCE": SIGNIFICANCE,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -32,17 +33,18 @@ def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
     """The page of a run as text, with the figures of `draw_all` and their captions."""
     browser = browse(results) if len(results.readings) else None
     charts = section_charts(results)
-    sections = rendered(PAGE, results, {**figures, **charts}, browser, results.examples_word)
-    strips = first.strips(results)
     dimensions = dict.fromkeys(row["dimension"] for row in results.metrics)
-    facts = headline(results) | {
-        "strips": strips,
-        "takes": advice_lines(results, "screen"),
-        "looks": first.looks(results),
-    }
-    facts["groups"] = results.groups
-    drawn = {dimension: first_charts(results, dimension) for dimension in dimensions}
-    return render_page("report.html.j2", browser, sections=sections, first=drawn, **facts)
+    return render_page(
+        "report.html.j2",
+        browser,
+        sections=rendered(PAGE, results, {**figures, **charts}, browser, results.examples_word),
+        first={dimension: first_charts(results, dimension) for dimension in dimensions},
+        strips=first.strips(results),
+        takes=advice_lines(results, "screen"),
+        looks=first.looks(results),
+        groups=results.groups,
+        **headline(results),
+    )
 
 
 def rendered(
@@ -79,35 +81,25 @@ def rendered(
         tables.extend(block for block in blocks if isinstance(block, Table))
         return to_html(blocks)
 
-    bodies = [
-        {
-            "name": section.name,
-            "title": section.title,
-            "body": Markup("").join(map(written, section.parts)),
-        }
-        for section in sections
-    ]
+    shown = []
+    for section in sections:
+        body = Markup("").join(map(written, section.parts))
+        if body.strip():
+            shown.append({"name": section.name, "title": section.title, "body": body})
     if legend := meanings(tables):
         facts = Facts([(head, [f"{says}."]) for head, says in legend.items()])
         body = to_html([Details("Every column of this page", to_html([facts]))])
-        bodies.append({"name": "legend", "title": "What the columns mean", "body": body})
-    return [section for section in bodies if section["body"].strip()]
+        shown.append({"name": "legend", "title": "What the columns mean", "body": body})
+    return shown
 
 
 def _undimensioned(block: Block, alone: str) -> Block:
     """A block without the name of the only dimension, which every table would repeat."""
     if not isinstance(block, Table) or not alone:
         return block
-    title = (
-        ""
-        if block.title == alone
-        else block.title.removeprefix(f"{alone}, ").removeprefix(f"{alone}: ")
-    )
-    return replace(
-        block,
-        title=title,
-        folded=block.folded.removesuffix(f": {alone}").replace(f"{alone}, ", "", 1),
-    )
+    title = re.sub(rf"^{re.escape(alone)}(, |: |$)", "", block.title)
+    folded = block.folded.removesuffix(f": {alone}").replace(f"{alone}, ", "", 1)
+    return replace(block, title=title, folded=folded)
 
 
 def _pictures(figures: Mapping[str, Figure | Chart]) -> Markup:
@@ -138,10 +130,8 @@ def _image(figure: Figure) -> tuple[str, str]:
     # matplotlib with it
     from judgebench.report.figures.style import svg_without_caption, with_night
 
-    svg = with_night(svg_without_caption(figure))
-    return str(
-        figure.get_label()
-    ), f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
+    image = base64.b64encode(with_night(svg_without_caption(figure))).decode("ascii")
+    return str(figure.get_label()), f"data:image/svg+xml;base64,{image}"
 
 
 def write_figures(folder: RunFolder, results: Results, figures: Mapping[str, Figure]) -> list[Path]:
@@ -174,12 +164,12 @@ _BROWSER_SCRIPTS = (
 def render_page(template: str, browser: Browser | None, **context: Any) -> str:
     """A whole page, of a template that extends base.html.j2; with the examples, it carries what
     shows them."""
-    styles = [asset(name) for name in (*_STYLES, *(_BROWSER_STYLES if browser else ()))]
-    scripts = [asset(name) for name in (*_SCRIPTS, *(_BROWSER_SCRIPTS if browser else ()))]
+    styles = [*_STYLES, *(_BROWSER_STYLES if browser else ())]
+    scripts = [*_SCRIPTS, *(_BROWSER_SCRIPTS if browser else ())]
     return TEMPLATES.get_template(template).render(
-        policy=content_policy(styles, scripts),
-        styles=list(map(Markup, styles)),
-        scripts=list(map(Markup, scripts)),
+        policy=content_policy(list(map(asset, styles)), list(map(asset, scripts))),
+        styles=[Markup(asset(name)) for name in styles],
+        scripts=[Markup(asset(name)) for name in scripts],
         browser=browser,
         **context,
     )
@@ -188,25 +178,26 @@ def render_page(template: str, browser: Browser | None, **context: Any) -> str:
 def content_policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
     """Content security policy of the page: these styles and scripts, by their digests, and images
     that stand in the page itself; nothing over a network, and nothing that a text in it says."""
-    allowed = {
-        "default-src": "'none'",
-        "img-src": "data:",
-        "base-uri": "'none'",
-        "form-action": "'none'",
-    }
-    for name, contents in (("style-src", styles), ("script-src", scripts)):
-        digests = [
-            base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")
-            for content in contents
+    return "; ".join(
+        [
+            "default-src 'none'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            f"style-src {_digests(styles)}",
+            f"script-src {_digests(scripts)}",
         ]
-        allowed[name] = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return "; ".join(f"{name} {value}" for name, value in allowed.items())
+    )
+
+
+def _digests(contents: Iterable[str]) -> str:
+    digests = (hashlib.sha256(content.encode()).digest() for content in contents)
+    return " ".join(f"'sha256-{base64.b64encode(one).decode('ascii')}'" for one in digests)
 
 
 @cache
 def asset(name: str) -> str:
     """A file of assets/, with a browser's line ends, for digests are of what the browser has
     read."""
-    return (
-        (Path(__file__).parent / "assets" / name).read_text(encoding="utf-8").replace("\r\n", "\n")
-    )
+    path = Path(__file__).parent / "assets" / name
+    return path.read_text(encoding="utf-8").replace("\r\n", "\n")

@@ -11,7 +11,6 @@ from judgebench.report.views import (
     answer,
     attacks,
     beside,
-    bias,
     correlations,
     defenses,
     forecasts,
@@ -28,7 +27,7 @@ from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import flags
 from judgebench.report.views.systems import SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
-from judgebench.results.results import NO_DEFENSE, Results
+from judgebench.results.results import Results
 from judgebench.tuning.tuners import PER_RANGE
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ PAGE = (
                 "Differences between judges and decodings, range by range",
                 (correlations.COMPARISONS,),
             ),
-            Fold("Tuning of lambda and t", (TUNING, "path_", "grid_")),
+            Fold("Tuning of lambda and t", (TUNING, "path_")),
         ),
     ),
     PageSection(
@@ -133,7 +132,7 @@ PAGE = (
             advised.SHIFT.tables,
             advised.ATTACKED.tables,
             Fold("Attacks on every judge and decoding", (attacks.ATTACKS,)),
-            Fold("Defenses side by side", (defenses.DEFENSES, "front_")),
+            Fold("Defenses side by side", (defenses.DEFENSES,)),
             Fold("Which judge or decoding is easier to fool", (attacks.GAPS,)),
             Fold("Learned phrases, word by word", (phrase_blocks, "suffix_")),
             Fold(
@@ -195,8 +194,6 @@ _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
     correlations.REPAIRS,
     correlations.COMPARISONS,
     TUNING,
-    bias.DIAGNOSTICS,
-    bias.SIMILARITY,
     flags,
     run.served,
 )
@@ -205,24 +202,22 @@ _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
 def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
     """The end of a run in a terminal: its answer, in at most `answer.MOST` lines; or every table
     that a page does not fold, those first that answer its question."""
-    if tables:
-        lines = [
-            *recommendations(results),
-            *league.repair_sentences(results),
-            run.judges_line(results.titles),
-        ]
-        blocks = (block for part in _TERMINAL for block in part(results))
-        return [
-            *map(Paragraph, lines),
-            *(block for block in blocks if not getattr(block, "folded", "")),
-        ]
-    return answer.answer_blocks(results)
+    if not tables:
+        return answer.answer_blocks(results)
+    lines = [
+        *recommendations(results),
+        *league.repair_sentences(results),
+        run.judges_line(results.titles),
+    ]
+    blocks = [block for part in _TERMINAL for block in part(results)]
+    unfolded = [block for block in blocks if not getattr(block, "folded", "")]
+    return [*map(Paragraph, lines), *unfolded]
 
 
 def draw_all(results: Results) -> dict[str, Figure]:
     """Every figure that this run's data can fill and its key `figures` asks for, by name:
     `range_variance`, `scores_<dimension>`, `logprobs_<dimension>`; of tuned decodings
-    `path_<dimension>_<decoding>` and `grid_...`; of learned phrases `suffix_<attack>_<dimension>`;
+    `path_<dimension>_<decoding>`; of learned phrases `suffix_<attack>_<dimension>`;
     of defenses those of `defense_figures`; of texts compared `ranking_<dimension>`.
     """
     figures: dict[str, Figure | None] = {}
@@ -231,36 +226,27 @@ def draw_all(results: Results) -> dict[str, Figure]:
         from judgebench.report.figures.scores import logprob_figure, score_figure, variance_figure
         from judgebench.report.figures.style import file_name
 
-        scores = results.scores
-        titles = results.titles
-        scale = results.scale
         figures["range_variance"] = variance_figure(results)
-        for dimension in dict.fromkeys(scores["dimension"]):
-            figures[f"scores_{file_name(dimension)}"] = score_figure(
-                scores, dimension, scale[dimension], titles
+        for dimension in dict.fromkeys(results.scores["dimension"]):
+            name = file_name(dimension)
+            figures[f"scores_{name}"] = score_figure(
+                results.scores, dimension, results.scale[dimension], results.titles
             )
-            figures[f"logprobs_{file_name(dimension)}"] = logprob_figure(results, dimension)
-    if tuned := tuning_blocks(results.tuning):
+            figures[f"logprobs_{name}"] = logprob_figure(results, dimension)
+    for block in tuning_blocks(results.tuning):
         from judgebench.report.figures.style import file_name
-        from judgebench.report.figures.tuning import grid_figure, path_figure
+        from judgebench.report.figures.tuning import path_figure
 
-        for block in tuned:
-            dimension = str(block[0]["dimension"])
-            decoding = str(block[0]["decoding"])
-            # it has the path and grid of the decoding from which it is made
-            if not decoding.endswith(PER_RANGE):
-                name = f"{file_name(dimension)}_{file_name(decoding)}"
-                figures[f"path_{name}"] = path_figure(results, block)
-                figures[f"grid_{name}"] = grid_figure(block, results.groups)
+        dimension, decoding = (str(block[0][name]) for name in ("dimension", "decoding"))
+        # it has the path of the decoding from which it is made
+        if not decoding.endswith(PER_RANGE):
+            name = f"path_{file_name(dimension)}_{file_name(decoding)}"
+            figures[name] = path_figure(results, block)
     if results.suffix:
         from judgebench.report.figures.attacks import phrase_figures
 
         figures |= phrase_figures(results)
-    if (
-        results.standards
-        or results.detectors
-        or any(record["defense"] != NO_DEFENSE for record in results.metrics)
-    ):
+    if results.standards or results.detectors:
         from judgebench.report.figures.defenses import defense_figures
 
         figures |= defense_figures(results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,16 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from judgebench.report.formats import UNKNOWN
-from judgebench.report.table import Block, Details, Facts, Heading, Paragraph, Table, TableCell
+from judgebench.report.table import (
+    Block,
+    Col,
+    Details,
+    Facts,
+    Heading,
+    Paragraph,
+    Table,
+    TableCell,
+)
 from judgebench.runtime.errors import escape_control
 from judgebench.runtime.terminal import printable
 
@@ -99,8 +108,9 @@ def to_terminal(blocks: Iterable[Any]) -> RenderableType:
     parts: list[RenderableType] = []
     for block in blocks:
         if isinstance(block, Table):
-            note = _note(block, "*")
-            parts += [_rich_table(block), *([Text(note, style="dim")] if note else [])]
+            parts.append(_rich_table(block))
+            if note := _note(block, "*"):
+                parts.append(Text(note, style="dim"))
         elif isinstance(block, Paragraph):
             line = Text(f"! {block.warning}: " if block.warning else "", style="yellow")
             parts.append(line.append(block.text, style="dim" if block.note else "none"))
@@ -116,10 +126,14 @@ def _rich_table(table: Table) -> RichTable:
         box=box.HORIZONTALS, padding=0, pad_edge=False, title_justify="left", title_style="bold"
     )
     grid.title = Text(_title(table))
-    columns = [(place, column) for place, column in enumerate(table.columns) if not column.page]
     rows = [row for section in table.sections for row in section.rows]
-    widths = {place: max((len(row[place].text) for row in rows), default=0) for place, _ in columns}
-    for _, column in columns:
+    shown: dict[int, Col] = {}
+    widths = {}
+    for place, column in enumerate(table.columns):
+        if column.page:
+            continue
+        shown[place] = column
+        widths[place] = max((len(row[place].text) for row in rows), default=0)
         grid.add_column(
             column.title,
             justify="left" if column.left or column.ends else "right",
@@ -131,25 +145,28 @@ def _rich_table(table: Table) -> RichTable:
     for section in table.sections:
         if section.title:
             grid.add_row(Text(section.title, style="bold"))
-        for row, note in zip(section.rows, section.notes or [""] * len(section.rows), strict=True):
+        for row, note in zip_longest(section.rows, section.notes):
             cells = []
-            for place, column in columns:
-                # Numbers with intervals are padded, outside of what is underlined, so that they
-                # line up.
-                cell = row[place]
-                line = Text(" " * (widths[place] - len(cell.text)) if column.ends else "")
-                line.append(cell.text, style="underline bold" if cell.marked else "")
-                if table.is_marked and column.marked:
-                    line.append("*" if cell.marked else " ")
-                if cell.interval:
-                    line.append(f" {cell.interval}" if cell.text else cell.interval, style="dim")
-                line.append(f"\n  {cell.detail}" if cell.detail else "", style="dim")
-                line.append(f"\n  ! {', '.join(cell.flags)}" if cell.flags else "", style="yellow")
-                cells.append(line)
+            for place, column in shown.items():
+                # Numbers with intervals are padded so that they line up.
+                pad = widths[place] - len(row[place].text) if column.ends else 0
+                cells.append(_rich_cell(row[place], pad, bool(table.is_marked and column.marked)))
             cells[-1].append(f"\n{note}" if note else "", style="dim")
             grid.add_row(*cells)
         grid.add_section()
     return grid
+
+
+def _rich_cell(cell: TableCell, pad: int, starred: bool) -> Text:
+    """A cell with so many blanks before it, and with a star where it is emphasized."""
+    line = Text(" " * pad)
+    line.append(cell.text, style="underline bold" if cell.marked else "")
+    if starred:
+        line.append("*" if cell.marked else " ")
+    if cell.interval:
+        line.append(f" {cell.interval}" if cell.text else cell.interval, style="dim")
+    line.append(f"\n  {cell.detail}" if cell.detail else "", style="dim")
+    return line.append(f"\n  ! {', '.join(cell.flags)}" if cell.flags else "", style="yellow")
 
 
 def to_markdown(table: Table, caption: str = "", notes: Sequence[str] | None = None) -> str:
@@ -159,27 +176,28 @@ def to_markdown(table: Table, caption: str = "", notes: Sequence[str] | None = N
         caption: stands above it; empty takes its title.
         notes: stand below it; None takes its own.
     """
-    caption = caption or f"**{_title(table)}**"
-    notes = list(filter(None, [_note(table, "Bold")])) if notes is None else notes
-    rows = [
-        [
-            f"{column.title}, {column.group}" if column.group else column.title
-            for column in table.columns
-        ]
-    ]
+    if notes is None:
+        own = _note(table, "Bold")
+        notes = [own] if own else []
+    heads = [", ".join(filter(None, [column.title, column.group])) for column in table.columns]
+    rows = [heads]
     for section in table.sections:
-        rows += [[section.title, *[""] * (len(table.columns) - 1)]] if section.title else []
-        rows += [
-            [f"**{cell}**" if cell.marked else str(cell) for cell in row] for row in section.rows
-        ]
-    cells = [[" ".join(cell.split()).replace("|", r"\|") for cell in row] for row in rows]
+        if section.title:
+            rows.append([section.title, *[""] * (len(heads) - 1)])
+        for row in section.rows:
+            rows.append([f"**{cell}**" if cell.marked else str(cell) for cell in row])
+    cells = [list(map(_markdown_cell, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
-    lines = [f"| {' | '.join(map(str.ljust, row, widths))} |" for row in cells]
-    return (
-        "\n".join([caption, "", *lines, *(["", *(f"- {note}" for note in notes)] if notes else [])])
-        + "\n"
-    )
+    lines = [caption or f"**{_title(table)}**", ""]
+    lines += [f"| {' | '.join(map(str.ljust, row, widths))} |" for row in cells]
+    if notes:
+        lines += ["", *(f"- {note}" for note in notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", r"\|")
 
 
 def to_latex(table: Table, caption: str, marks: str = "") -> str:
@@ -189,7 +207,7 @@ def to_latex(table: Table, caption: str, marks: str = "") -> str:
     Args:
         marks: the meaning of signs, LaTeX already; it follows the caption.
     """
-    many = len(table.columns)
+    # 1. heads of groups, with rules below them
     heads = []
     rules = ""
     start = 1
@@ -198,15 +216,15 @@ def to_latex(table: Table, caption: str, marks: str = "") -> str:
         heads += [rf"\multicolumn{{{width}}}{{c}}{{{escape(name)}}}"] if name else [""] * width
         rules += rf"\cmidrule(lr){{{start}-{start + width - 1}}}" if name else ""
         start += width
-    rows: list[Sequence[str]] = [heads] if rules else []
-    body = [rf"{' & '.join(row)} \\" for row in [*rows, list(map(escape, table.heads))]]
-    body[1:1] = [rules] if rules else []
+    body = [_latex_row(heads), rules] if rules else []
+    body.append(_latex_row(map(escape, table.heads)))
+    # 2. rows
     for section in table.sections:
-        title = (
-            rf"\multicolumn{{{many}}}{{c}}{{{escape(section.title)}}} \\" if section.title else ""
-        )
-        body += [r"\midrule", *filter(None, [title])]
-        body += [rf"{' & '.join(map(_latex_cell, row))} \\" for row in section.rows]
+        body.append(r"\midrule")
+        if section.title:
+            many = len(table.columns)
+            body.append(rf"\multicolumn{{{many}}}{{c}}{{{escape(section.title)}}} \\")
+        body += [_latex_row(map(_latex_cell, row)) for row in section.rows]
     tight = any(cell.interval for cell in table.cells)  # so that they fit a page of two columns
     lines = [
         r"% needs \usepackage{booktabs}",
@@ -224,6 +242,10 @@ def to_latex(table: Table, caption: str, marks: str = "") -> str:
         r"\end{table*}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _latex_row(cells: Iterable[str]) -> str:
+    return rf"{' & '.join(cells)} \\"
 
 
 def escape(text: str) -> str:
@@ -256,12 +278,10 @@ def _latex_cell(cell: TableCell) -> str:
 
 def _title(table: Table) -> str:
     heading = f"{table.heading[:1].lower()}{table.heading[1:]}" if table.title else table.heading
-    return ": ".join(part for part in (table.title, heading) if part) + (
-        f", {table.size}" if table.size else ""
-    )
+    named = ": ".join(filter(None, [table.title, heading]))
+    return f"{named}, {table.size}" if table.size else named
 
 
 def _note(table: Table, mark: str) -> str:
-    return " ".join(
-        filter(None, (table.meanings, table.note, f"{mark}: {table.marks}." if table.marks else ""))
-    )
+    marks = f"{mark}: {table.marks}." if table.marks else ""
+    return " ".join(filter(None, (table.meanings, table.note, marks)))

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.formats import Format, interval, is_known, no_text, say, text
+from judgebench.results.results import labelled
 from judgebench.stats.clusters import FEWEST, Estimate
 
 Row = Mapping[str, Any]
@@ -42,10 +43,11 @@ class Col:
 
     Attributes:
         title: its head.
-        key: the row's key; or a text of several such as "{clusters:.0f} / {human_clusters:.0f}",
-            which is unknown where one of them is.
+        key: the row's key, the title where it is left out; of a record in the row behind a dot, as
+            in "humans.mae"; or a text of several keys such as "{misses:.0f} of {counted:.0f}",
+            which is unknown where one of them is; or a function of the row.
         form: the format of its values; ends: that of its interval, which is part of an `Estimate`,
-            or stands at `<key>_low` and `<key>_high`, or another's at `<interval>_low`.
+            or stands at `<key>_low` and `<key>_high`.
         marked: key of a bool, or a function of the row: whether the cell is emphasized.
         detail, flags, signs: keys of smaller words below, of a list of warnings, and of signs
             behind the number.
@@ -60,12 +62,11 @@ class Col:
     """
 
     title: str
-    key: str
+    key: str | Callable[[Row], Any] = ""
     form: Format = text
     ends: Format | None = None
-    interval: str = ""
     marked: str | Callable[[Row], bool] = ""
-    detail: str = ""
+    detail: str | Callable[[Row], Any] = ""
     flags: str = ""
     signs: str = ""
     group: str = ""
@@ -75,6 +76,11 @@ class Col:
     width: int = 0
     says: str = ""
 
+    @property
+    def source(self) -> str | Callable[[Row], Any]:
+        """Where its values come from: the key, or the title."""
+        return self.key or self.title
+
     def cell(self, row: Row) -> TableCell:
         """The cell of a row."""
         value, low, high = self.estimate(row)
@@ -82,18 +88,24 @@ class Col:
             text=self.form(value),
             interval=interval(low, high, self.ends) if self.ends else "",
             marked=bool(self.marked(row) if callable(self.marked) else row.get(self.marked)),
-            detail=text(row.get(self.detail)),
+            detail=text(self.detail(row) if callable(self.detail) else row.get(self.detail)),
             flags=tuple(row.get(self.flags) or ()),
             signs=text(row.get(self.signs)),
         )
 
     def estimate(self, row: Row) -> Estimate:
         """The value of a row and the ends of its interval, each None where it is unknown."""
-        value: Any = filled(self.key, row) if "{" in self.key else row.get(self.key)
-        if isinstance(value, Estimate):
-            return value
-        name = self.interval or self.key
-        return Estimate(value, row.get(f"{name}_low"), row.get(f"{name}_high"))
+        value: Any
+        if callable(self.source):
+            value = self.source(row)
+        elif "{" in self.source:
+            value = filled(self.source, row)
+        else:
+            record, name = _place_of(self.source, row)
+            value = record.get(name)
+            if not isinstance(value, Estimate):
+                return Estimate(value, record.get(f"{name}_low"), record.get(f"{name}_high"))
+        return value if isinstance(value, Estimate) else Estimate(value)
 
     def has_value(self, row: Row) -> bool:
         """True where a row has a number, or an interval, for this column."""
@@ -247,8 +259,7 @@ class View:
 
     def tables(self, results: Any) -> list[Table]:
         """The tables of some results; none where there are no rows."""
-        frame = self.frame(results)
-        rows = records(frame)
+        rows = records(self.frame(results))
         if not rows:
             return []
         words = {
@@ -256,68 +267,71 @@ class View:
             "examples": getattr(results, "examples_word", "texts"),
         }
         columns = [replace(column, says=column.says.format(**words)) for column in self.columns]
-        tables = [self._table(part, columns, words) for part in rows_by(rows, self.by)]
-        # The note: what the view says; intervals; reasons. Meanings of the columns shown, each
-        # once.
-        notes = []
+        *tables, last = (self._table(part, columns, words) for part in rows_by(rows, self.by))
+        every = [*tables, last]
+        marks = self.marks if any(table.is_marked for table in every) else ""
+        says = " ".join(f"{head}: {clause}." for head, clause in meanings(every).items())
+        bounded = any(cell.interval for table in every for cell in table.cells)
+        note = " ".join(filter(None, self._notes(results, rows, words, bounded)))
+        return [*tables, replace(last, note=note, marks=marks, meanings=says)]
+
+    def _notes(
+        self, results: Any, rows: Rows, words: Mapping[str, str], bounded: bool
+    ) -> Iterable[Any]:
+        """What the view says; intervals, where cells are `bounded`; reasons, each once."""
         if callable(self.note):
-            notes.append(self.note(results, frame))
+            yield self.note(results, rows)
         elif self.note.endswith(".txt"):
-            notes.append(say(self.note.removesuffix(".txt"), results=results, rows=rows))
+            yield say(self.note.removesuffix(".txt"), results=results, rows=rows)
         else:
-            notes.append(self.note.format(**words))
-        if self.brackets and any(cell.interval for table in tables for cell in table.cells):
-            notes.append(f"In brackets: 95 % interval, {self.brackets.format(**words)}.")
+            yield self.note.format(**words)
+        if self.brackets and bounded:
+            yield f"In brackets: 95 % interval, {self.brackets.format(**words)}."
             count = next((name for name in ("groups", "articles") if name in rows[0]), "")
             if (
                 min((row[count] for row in rows if is_known(row.get(count))), default=FEWEST)
                 < FEWEST
             ):
-                notes.append(
-                    f"Fewer than {FEWEST} {words['groups']}: the intervals are too narrow."
-                )
-        notes += dict.fromkeys(
-            str(row[key]) for key in self.reasons for row in rows if is_known(row.get(key))
-        )
-        marks = self.marks if any(table.is_marked for table in tables) else ""
-        says = " ".join(f"{head}: {says}." for head, says in meanings(tables).items())
-        return [
-            *tables[:-1],
-            replace(tables[-1], note=" ".join(filter(None, notes)), marks=marks, meanings=says),
-        ]
+                yield f"Fewer than {FEWEST} {words['groups']}: the intervals are too narrow."
+        yield from dict.fromkeys(_value_of(row, key) for key in self.reasons for row in rows)
 
-    def _table(self, rows: Rows, columns: Sequence[Col], words: dict[str, str]) -> Table:
-        columns = [
-            column for column in columns if not column.optional or any(map(column.has_value, rows))
-        ]
+    def _table(self, rows: Rows, columns: Sequence[Col], words: Mapping[str, str]) -> Table:
+        shown = [one for one in columns if not one.optional or any(map(one.has_value, rows))]
         sections = []
         for part in rows_by(rows, self.sections):
             cells = []
-            for above, row in zip([{}, *part[:-1]], part, strict=True):
+            above: Row = {}
+            for row in part:
                 same = {key for key in self.once if above and above[key] == row[key]}
                 cells.append(
-                    [
-                        TableCell("") if column.key in same else column.cell(row)
-                        for column in columns
-                    ]
+                    [TableCell("") if one.source in same else one.cell(row) for one in shown]
                 )
+                above = row
             notes = [text(row.get(self.below)) for row in part] if self.below else ()
             sections.append(TableSection(cells, self.section.format(**part[0]), notes))
-        lines = (self.title or "".join(f"{{{key}}}" for key in self.by[:1]), self.size, self.folded)
-        title, size, folded = (
-            line.format(**rows[0], **{f"{name}_word": word for name, word in words.items()})
-            for line in lines
+        facts = {f"{name}_word": word for name, word in words.items()} | rows[0]
+        title = self.title or "".join(f"{{{key}}}" for key in self.by[:1])
+        return Table(
+            self.name,
+            self.heading,
+            title.format(**facts),
+            shown,
+            sections,
+            self.size.format(**facts),
+            folded=self.folded.format(**facts),
         )
-        return Table(self.name, self.heading, title, columns, sections, size, folded=folded)
 
 
 def meanings(tables: Iterable[Table]) -> dict[str, str]:
     """Head of a column -> what its numbers are, of all tables; several where they differ."""
     said: dict[str, dict[str, None]] = {}
-    for column in (column for table in tables for column in table.columns if column.says):
-        title = column.title
-        head = title[:1].upper() + title[1:] if title[:2].isalpha() and title != "p" else title
-        said.setdefault(head, {})[column.says] = None
+    for table in tables:
+        for column in table.columns:
+            head = column.title
+            if head[:2].isalpha() and head != "p":
+                head = f"{head[:1].upper()}{head[1:]}"
+            if column.says:
+                said.setdefault(head, {})[column.says] = None
     return {head: "; or ".join(says) for head, says in said.items()}
 
 
@@ -332,6 +346,21 @@ def filled(line: str, row: Row) -> str | None:
     return line.format_map(row) if all(is_known(row.get(name)) for name in names) else None
 
 
+def _place_of(key: str, row: Row) -> tuple[Row, str]:
+    """The record that a column's key leads to, the row itself or one in it, and the name there."""
+    part, _, name = key.rpartition(".")
+    return (row.get(part) or {} if part else row), name
+
+
+def _value_of(row: Row, key: str) -> Any:
+    """The value that a column's key leads to; None where there is none."""
+    record, name = _place_of(key, row)
+    return record.get(name)
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
 def records(rows: Any) -> Rows:
     """Rows, or those of a frame, with None for what is unknown."""
     rows = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
@@ -341,9 +370,50 @@ def records(rows: Any) -> Rows:
     ]
 
 
-def rows_by(rows: Sequence[dict[str, Any]], keys: Sequence[str]) -> list[Rows]:
+def labelled_rows(given: Iterable[Row]) -> Rows:
+    """Records with labels as by `labelled`, with None for what is unknown."""
+    rows = list(given)
+    return records(labelled(rows)) if rows else []
+
+
+def rows_by(rows: Iterable[dict[str, Any]], keys: Sequence[str]) -> list[Rows]:
     """Rows by their values of `keys`, in order of appearance."""
     groups: dict[tuple[Any, ...], Rows] = {}
     for row in rows:
-        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+        groups.setdefault(values(row, keys), []).append(row)
     return list(groups.values())
+
+
+def values(row: Row, keys: Iterable[str]) -> tuple[Any, ...]:
+    """A row's values of `keys`, None where it lacks one."""
+    return tuple(map(row.get, keys))
+
+
+def with_records(rows: Iterable[Row], keys: Sequence[str], **others: Iterable[Row]) -> Rows:
+    """The rows, each with the record of every other table that has the same values of `keys`, by
+    the table's name; an empty one where it has none.
+
+    Example:
+        >>> with_records([{"range": "1-5"}], ["range"], raw=[{"range": "1-5", "mae": 0.5}], fitted=[])
+        [{'range': '1-5', 'raw': {'range': '1-5', 'mae': 0.5}, 'fitted': {}}]
+    """
+    found = {
+        name: {values(record, keys): record for record in table} for name, table in others.items()
+    }
+    return [
+        {**row, **{name: of.get(values(row, keys), {}) for name, of in found.items()}}
+        for row in rows
+    ]
+
+
+def mean_of(rows: Rows, name: str) -> float | None:
+    """The mean of a figure over rows; None where one of them does not know it."""
+    known = [row[name] for row in rows if is_known(row.get(name))]
+    return sum(known) / len(known) if len(known) == len(rows) else None
+
+
+def excludes_zero(row: Row, name: str = "change") -> bool:
+    """True where the interval of a number is known and leaves out 0."""
+    low = row.get(f"{name}_low")
+    high = row.get(f"{name}_high")
+    return low is not None and high is not None and (low > 0 or high < 0)

@@ -31,7 +31,6 @@ from judgebench.results.schema import (
 )
 from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import shown_level
-from judgebench.stats.evaluate import family_records
 from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.types import LABELS, RANGE, Example, Prompt, ScoreRange
 
@@ -247,10 +246,6 @@ class Results:
     def clean(self) -> Records:
         """The metrics of clean texts; all metrics where every text was attacked."""
         return unattacked(self.metrics)
-
-    @cached_property
-    def similarity(self) -> list[dict[str, Any]]:
-        return family_records(self.readings)
 
 
 def unattacked(records: Records) -> Records:

@@ -115,7 +115,7 @@ class Processes:
                 f"trainer.strategy: several processes under {type(strategy).__name__}"
                 + (" that are forked from this one" if known else "")
                 + " cannot read together here; take trainer=ddp, or for models larger than one GPU "
-                "trainer=fsdp or trainer=tensor_parallel."
+                "trainer=fsdp."
             )
         # others exist already, on their way here, or this is one of them
         if strategy.cluster_environment.creates_processes_externally or strategy.num_nodes > 1:

@@ -32,6 +32,9 @@ DROPPED = {
     "judge.engine=vllm": f"take judge.engine=prefix or judge.engine=plain; or {_SERVE}",
     "judge.engine_options": f"they were vLLM's; {_SERVE}",
     "data.path=URL": "copy the files to a folder of this machine, or mount theirs there",
+    "judge.explicit=sglang": (
+        f"take judge.explicit=null, which says how far lists determine the scores; or {_SERVE}"
+    ),
     "pairwise.prior=0": "strengths may be infinite without a prior; take pairwise.prior=0.001 or "
     "more, 1 is usual",
     "pairwise.ties": "a tie is half a win for each, so leave it out",
@@ -80,12 +83,15 @@ DROPPED = {
     "as well",
     "judgebench.decoding.Plausible": "take judgebench.decoding.Expectation, which agrees with "
     "people as well",
+    "tune.metric=rps": "take tune.metric=error",
+    "calibrate.metric=rps": "take calibrate.metric=error",
     "tune.metric=stability": "take tune.metric=spearman",
     "calibrate.metric=stability": "take calibrate.metric=spearman",
     "dry_run=measure": (
         "take dry_run=true, which says how many tokens are computed; while a run reads, its bar "
         "says what is left"
     ),
+    "trainer=tensor_parallel": "take trainer=fsdp, which splits any number of heads",
     "tune=exact": "take tune=dev, which takes the best of the grid",
     "judgebench.tuning.Exact": "take tune=dev, which takes the best of the grid",
     "sweeps=cd_kappa_exact": "take tune=dev without a sweep, or +sweeps=cd_lambda_t",

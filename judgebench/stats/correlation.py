@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 import scipy  # its parts come when they are first used
 
 from judgebench.runtime.fields import LEVELS
@@ -26,8 +27,7 @@ SPEARMAN = CORRELATIONS.index("spearman")
 """The place of the correlation by which judges are compared, tuned and chosen."""
 
 _LONG = 150  # entries of a row beyond which sorting it is faster than comparing all with all
-# distinct pairs of scores that are compared all with all in less time than scipy.stats takes to
-# import
+# texts that are compared all with all in less time than scipy.stats takes to import
 _MANY = 2000
 
 
@@ -48,51 +48,31 @@ def kendall(judge: np.ndarray, human: np.ndarray) -> float:
     """Kendall's tau-b of two vectors [N], corrected for ties on both sides; 0.0 where either is
     constant."""
     judge, human = vectors(judge, human)
-    if is_constant(judge) or is_constant(human):
-        return 0.0
-    pairs = DistinctPairs(judge, human, np.zeros(len(judge), int), 1)
-    once = np.ones((1, 1))
-    if len(pairs.jx) > _MANY:
+    if len(judge) > _MANY and not is_constant(judge) and not is_constant(human):
         # n log n, for seconds of imports
         return float(scipy.stats.kendalltau(judge, human).statistic)
-    return float(pairs.correlations(once)[2, 0])
+    one_group = np.zeros(len(judge), dtype=np.int64)
+    return float(resampled_correlations(judge, human, one_group, np.ones((1, 1)))[2, 0])
 
 
 def tied_ranks(values: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest and the highest rank, from 1, that a value [..., N, ...] shares with its equals
-    along an axis: their mean is its mid-rank.
+    """The lowest and the highest rank, from 1, that a value, [N] or along an axis of [B, N], shares
+    with its equals: their mean is its mid-rank.
 
     Example:
         >>> [ranks.tolist() for ranks in tied_ranks(np.array([5.0, 1.0, 5.0]))]
         [[2, 1, 2], [3, 1, 3]]
     """
-    rows = np.moveaxis(values, axis, -1)  # [..., N]
-    order = rows.argsort(axis=-1)
-    ordered = np.take_along_axis(rows, order, -1)
-    number = np.arange(1, rows.shape[-1] + 1)
-    # 1. where a run of equals begins and ends
-    later = ordered[..., 1:]
-    earlier = ordered[..., :-1]
-    begins = np.ones(rows.shape, dtype=bool)
-    begins[..., 1:] = later != earlier
-    ends = np.roll(begins, -1, axis=-1)
-    # 2. the ranks of its ends
-    low = np.where(begins, number, 0)
-    low = np.maximum.accumulate(low, axis=-1)
-    high = np.where(ends, number, len(number))
-    high = np.minimum.accumulate(high[..., ::-1], axis=-1)[..., ::-1]
-
-    # 3. back into the values' order
-    def placed(ranks: np.ndarray) -> np.ndarray:
-        of_values = np.empty(rows.shape, dtype=np.int64)
-        np.put_along_axis(of_values, order, ranks, -1)
-        return np.moveaxis(of_values, -1, axis)
-
-    return placed(low), placed(high)
+    columns = pd.DataFrame(values if axis == 0 or values.ndim == 1 else values.T)
+    low = columns.rank(method="min").to_numpy(np.int64)
+    high = columns.rank(method="max").to_numpy(np.int64)
+    if values.ndim == 1:
+        return low[:, 0], high[:, 0]
+    return (low, high) if axis == 0 else (low.T, high.T)
 
 
 def mid_ranks(values: np.ndarray) -> np.ndarray:
-    """The mid-ranks of each row, from 1: [..., N] -> [..., N]."""
+    """The mid-ranks of each row, from 1: [B, N] -> [B, N]."""
     low, high = tied_ranks(values)
     return (low + high) / 2
 
@@ -208,62 +188,25 @@ class DistinctPairs:
 
     def correlations(self, weights: np.ndarray) -> np.ndarray:
         """[B, G] weights, whole numbers >= 0 -> [3, B]; 0.0 where a resample is constant."""
-        weights = weights.astype(np.float64)
-        spearman, untied_x, untied_y = self._ranked(weights)
-        return np.stack(
-            [self.pearson(weights), spearman, ratio(self._agreeing(weights), untied_x, untied_y)]
-        )
+        spearman, untied_x, untied_y = self._moments(weights, ranked=True)
+        agreeing = self._agreeing(weights.astype(np.float64))
+        return np.stack([self.pearson(weights), spearman, ratio(agreeing, untied_x, untied_y)])
 
     def spearman(self, weights: np.ndarray) -> np.ndarray:
         """Spearman's rho alone, at a fraction of the time: [B, G] -> [B]; 0.0 where a resample is
         constant."""
-        return self._ranked(weights.astype(np.float64))[0]
+        return self._moments(weights, ranked=True)[0]
 
     def pearson(self, weights: np.ndarray) -> np.ndarray:
-        """Pearson's r alone, by the scatter within groups and between them: [B, G] -> [B]; 0.0 as
-        above.
+        """Pearson's r alone: [B, G] -> [B]; 0.0 as above."""
+        return self._moments(weights, ranked=False)[0]
 
-        Plain moments would cancel where a resample varies far less than the data; this form is 0
-        exactly where a resample is constant.
-        """
-        size = self.counts.sum(axis=1)
-        at = self.counts.tocoo()
-        filled = size > 0
-        mass = weights * size
-        total = np.maximum(mass.sum(axis=1), 1.0)
-        drawn = (mass > 0).argmax(axis=1)  # a group that the resample holds
-        pair_of_group = self.counts.indices[
-            self.counts.indptr[:-1][filled]
-        ]  # the first that it has
-        within = []
-        between = []
-        for values in (self.x[self.jx], self.y[self.jy]):
-            # 1. a group's mean is a value of it and the rest: groups of equal values then differ by
-            # exactly 0
-            first = np.zeros(len(size))
-            first[filled] = values[pair_of_group]
-            offsets = values[at.col] - first[at.row]
-            sums = np.bincount(at.row, at.data * offsets, len(size))
-            rest = sums / np.maximum(size, 1)
-            # 2. distances of texts from their group's mean, and of groups from the resample's
-            within.append(offsets - rest[at.row])
-            apart = (first - first[drawn, None]) + (rest - rest[drawn, None])  # [B, G]
-            mean = (mass * apart).sum(axis=1) / total
-            between.append(apart - mean[:, None])
-        # 3. sums of products of both sides, and of each with itself
-        products = []
-        for a, b in ((0, 1), (0, 0), (1, 1)):
-            inner = np.bincount(at.row, at.data * within[a] * within[b], len(size))
-            outer = (mass * between[a] * between[b]).sum(axis=1)
-            products.append(weights @ inner + outer)
-        return ratio(*products)
+    def _moments(self, weights: np.ndarray, ranked: bool) -> np.ndarray:
+        """Spearman's rho (`ranked`) or Pearson's r, and the ordered pairs of texts not tied in x,
+        and in y: [B, G] -> [3, B].
 
-    def _ranked(self, weights: np.ndarray) -> np.ndarray:
-        """Spearman's rho, and the ordered pairs of texts not tied in x, and in y: [B, G] -> [3, B].
-
-        With w_k the weight of the k-th distinct value and n the sum, the mid-rank of k is (w_1 +
-        ... + w_(k-1)) + (w_k + 1) / 2 and the mean rank (n + 1) / 2. Twice their difference is an
-        integer, so all sums are exact. Resamples lie innermost, so that every step is on long rows.
+        Each resample's distances are from its own mean, for plain moments would cancel where it
+        varies far less than the data. Resamples lie innermost, so that every step is on long rows.
         """
         results = np.empty((3, len(weights)))
         pairs_of = self.counts.T.tocsr()
@@ -274,17 +217,20 @@ class DistinctPairs:
         step = max(16, _PAIR_CHUNK // len(places))
         for start in range(0, len(weights), step):
             part = slice(start, start + step)
-            pairs = pairs_of @ np.ascontiguousarray(weights[part].T)  # [J, b]
+            pairs = pairs_of @ np.ascontiguousarray(weights[part].T, dtype=np.float64)  # [J, b]
             mass_x = of_x @ pairs  # [Kx, b]
             mass_y = of_y @ pairs  # [Ky, b]
-            rank_x = _twice_ranks(mass_x)
-            rank_y = _twice_ranks(mass_y)
-            product = np.einsum("kb,kb->b", of_y @ (pairs * rank_x[self.jx]), rank_y)
-            square_x = np.einsum("kb,kb,kb->b", mass_x, rank_x, rank_x)
-            square_y = np.einsum("kb,kb,kb->b", mass_y, rank_y, rank_y)
-            results[0, part] = ratio(product, square_x, square_y)
-            results[1, part] = _untied(mass_x)
-            results[2, part] = _untied(mass_y)
+            untied_x = _untied(mass_x)
+            untied_y = _untied(mass_y)
+            x = _twice_ranks(mass_x) if ranked else _apart(self.x, mass_x)
+            y = _twice_ranks(mass_y) if ranked else _apart(self.y, mass_y)
+            product = np.einsum("kb,kb->b", of_y @ (pairs * x[self.jx]), y)
+            square_x = np.einsum("kb,kb,kb->b", mass_x, x, x)
+            square_y = np.einsum("kb,kb,kb->b", mass_y, y, y)
+            varies = (untied_x > 0) & (untied_y > 0)
+            results[0, part] = np.where(varies, ratio(product, square_x, square_y), 0.0)
+            results[1, part] = untied_x
+            results[2, part] = untied_y
         return results
 
     def _agreeing(self, weights: np.ndarray) -> np.ndarray:
@@ -316,9 +262,20 @@ class DistinctPairs:
 
 def _twice_ranks(mass: np.ndarray) -> np.ndarray:
     """Twice the mid-ranks less their mean, of ascending values that count so often: [K, b] -> [K,
-    b]."""
+    b].
+
+    With w_k the weight of the k-th value and n the sum, the mid-rank of k is (w_1 + ... + w_(k-1))
+    + (w_k + 1) / 2 and the mean rank (n + 1) / 2. Twice their difference is an integer, so that all
+    sums are exact.
+    """
     upto = mass.cumsum(axis=0)
     return 2 * upto - mass - upto[-1]
+
+
+def _apart(values: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Distances of values [K] from their mean, as they count so often: [K, b] -> [K, b]."""
+    apart = values - values[0]
+    return apart[:, None] - apart @ mass / np.maximum(mass.sum(axis=0), 1.0)
 
 
 def _untied(mass: np.ndarray) -> np.ndarray:
@@ -366,8 +323,8 @@ def influences(
         change_x = a * a + 2 * x.moved(a)
         change_y = b * b + 2 * y.moved(b)
     else:
-        a = _deviations(scores)
-        b = _deviations(human)
+        a = _centered(scores.T).T
+        b = _centered(human.T).T
         change = a * b
         change_x = a * a
         change_y = b * b
@@ -411,13 +368,6 @@ class _Ranks(NamedTuple):
         upto = np.concatenate([np.zeros((1, upto.shape[1])), upto])
         below = np.take_along_axis(upto, self.low - 1, axis=0)
         return -below - np.take_along_axis(upto, self.high, axis=0)
-
-
-def _deviations(values: np.ndarray) -> np.ndarray:
-    """Columns [N, S] less their means; exactly 0 in a constant one."""
-    apart = values - values[0]
-    constant = (values == values[0]).all(axis=0)
-    return np.where(constant, 0.0, apart - apart.mean(axis=0))
 
 
 # --- raters -------------------------------------------------------------------------------------
@@ -479,7 +429,8 @@ class Correlated:
     """The correlations of judge and humans at one level: pearson, spearman, kendall (tau-b).
 
     Attributes:
-        values: [3, 1 + B] of the data, then of each resample of groups.
+        values: [3, 1 + B] of the data, then of each resample of groups; [3, 1] of NaN where there
+            are no correlations.
         n: what was correlated: pairs (dataset), groups (document), systems (system).
         groups: distinct groups, the unit of resampling.
         constant, constant_humans: True where the judge, or the humans, always say the same: over
@@ -496,7 +447,6 @@ class Correlated:
             fewer than three systems.
         jackknife: [3, J] with each group left out in turn, where that was asked for.
         missing: a sentence that says why there are no correlations, or no intervals; else None.
-        known: False where there are no correlations; then values are 0.0, and nothing is resampled.
     """
 
     values: np.ndarray
@@ -510,7 +460,11 @@ class Correlated:
     over_systems: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
     jackknife: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
     missing: str | None = None
-    known: bool = True
+
+    @property
+    def known(self) -> bool:
+        """False where there are no correlations."""
+        return not np.isnan(self.values[:, 0]).any()
 
 
 def correlate(
@@ -542,13 +496,7 @@ def correlate(
     # 1. why there is nothing to correlate, and why nothing is resampled
     n = {"dataset": len(judge), "document": count, "system": len(names)}[level]
     if missing := _no_correlation(level, group, system):
-        return Correlated(
-            np.zeros((3, 1)),
-            n,
-            count,
-            missing=missing,
-            known=False,
-        )
+        return Correlated(np.full((3, 1), np.nan), n, count, missing=missing)
     if count < 2 and clusters.resamples:
         missing = "No intervals: there is one group, and resampling takes at least two."
     elif level == "system" and len(names) > MOST_SYSTEMS and clusters.resamples:
@@ -562,8 +510,7 @@ def correlate(
     facts: dict[str, Any] = {"constant": is_constant(judge), "constant_humans": is_constant(human)}
     if level == "dataset":
         values = resampled_correlations(judge, human, group, rows)
-        of_data = [correlation(judge, human) for correlation in (pearson, spearman, kendall)]
-        data = np.array(of_data)[:, None]
+        data = resampled_correlations(judge, human, group, weights[:1])
     elif level == "document":
         within = _within_groups(judge, human, group, count)
         values = _mean_over_groups(within, rows)
@@ -628,18 +575,13 @@ def _constant_groups(
     judge: np.ndarray, human: np.ndarray, group: np.ndarray, within: np.ndarray
 ) -> dict[str, Any]:
     """The attributes of `Correlated` that speak of groups in which judge or humans are constant."""
-    varies = []
-    for values in (judge, human):
-        low = np.full(within.shape[1], np.inf)
-        high = np.full(within.shape[1], -np.inf)
-        np.minimum.at(low, group, values)
-        np.maximum.at(high, group, values)
-        varies.append(low < high)
-    judge_varies, human_varies = varies
+    sides = pd.DataFrame({"judge": judge, "human": human})
+    varies = (sides.groupby(group).nunique() > 1).to_numpy()  # [G, 2]
+    human_varies = varies[:, 1]
     return {
-        "constant": not judge_varies.any(),
+        "constant": not varies[:, 0].any(),
         "constant_humans": not human_varies.any(),
-        "constant_groups": int((~(judge_varies & human_varies)).sum()),
+        "constant_groups": int((~varies.all(axis=1)).sum()),
         "human_constant_groups": int((~human_varies).sum()),
         "varied": within[:, human_varies].mean(axis=1) if human_varies.any() else None,
     }

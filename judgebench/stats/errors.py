@@ -22,7 +22,7 @@ import numpy as np
 import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import CONFIDENCE, FEWEST, Estimate, keys_of, unknown
-from judgebench.stats.paired import holm
+from judgebench.stats.paired import correct
 from judgebench.stats.scores import JudgeScores
 
 MOST_SYSTEMS = 100
@@ -93,16 +93,15 @@ _NEAR = 1e-9
 
 def clustered_regression(
     factors: np.ndarray, outcome: np.ndarray, groups: np.ndarray
-) -> list[dict[str, float | None]]:
+) -> list[tuple[Estimate, float | None]]:
     """The ordinary least-squares regression of outcome [n] on factors [n, k] of full rank, with
     errors clustered by groups [n] (labels): CR1, Stata's, (X'X)^-1 (sum_g X_g'e_g e_g'X_g) (X'X)^-1
     G/(G-1) (n-1)/(n-k). Cameron and Miller, "A Practitioner's Guide to Cluster-Robust Inference"
     (2015).
 
     Returns:
-        A record a factor: estimate with `_low` and `_high` of its 95 % interval, and p; None where
-            there is no error,
-        as with one group or without any noise.
+        Of each factor its coefficient with a 95 % interval, and p; neither interval nor p where
+            there is no error, as with one group or without any noise.
     """
     number = np.unique(groups, return_inverse=True)[1]
     freedom = int(number.max())
@@ -120,16 +119,15 @@ def clustered_regression(
         small = (freedom + 1) / freedom * (n - 1) / max(n - k, 1)
         scattered = inverse @ inverse.T @ sums.T  # [k, G]
         errors = np.sqrt(small * (scattered**2).sum(axis=1))
-    records: list[dict[str, float | None]] = []
+    coefficients: list[tuple[Estimate, float | None]] = []
     for estimate, error in zip(estimates.tolist(), errors.tolist(), strict=True):
-        bounded = Estimate(estimate)
-        p = None
-        if error > _NEAR:
-            far = error * float(scipy.special.stdtrit(freedom, CONFIDENCE[1]))
-            bounded = Estimate(estimate, estimate - far, estimate + far)
-            p = 2 * float(scipy.special.stdtr(freedom, -abs(estimate) / error))
-        records.append(keys_of("estimate", bounded) | {"p": p})
-    return records
+        if error <= _NEAR:
+            coefficients.append((Estimate(estimate), None))
+            continue
+        far = error * float(scipy.special.stdtrit(freedom, CONFIDENCE[1]))
+        p = 2 * float(scipy.special.stdtr(freedom, -abs(estimate) / error))
+        coefficients.append((Estimate(estimate, estimate - far, estimate + far), p))
+    return coefficients
 
 
 def marked_share(text: str) -> float:
@@ -217,8 +215,8 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, np.ndarray | str]) -> di
         record["reason"] = "No intervals: there is one group, and they take at least two."
     # 1. all texts
     ones = np.ones(len(errors))
-    (mean,) = clustered_regression(ones[:, None], errors, groups)
-    record |= keys_of("bias", Estimate.of(mean, "estimate"))
+    ((bias, _),) = clustered_regression(ones[:, None], errors, groups)
+    record |= keys_of("bias", bias)
     # 2. factors together
     factors = {}
     for name, values in of_texts.items():
@@ -227,19 +225,21 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, np.ndarray | str]) -> di
     if columns:
         design = np.column_stack([ones, *columns.values()])
         _, *fitted = clustered_regression(design, errors, groups)
-        rows = [{"factor": name, **row} for name, row in zip(columns, fitted, strict=True)]
-        record["factors"] = _corrected(rows)
+        for name, (estimate, p) in zip(columns, fitted, strict=True):
+            row = {"factor": name} | keys_of("estimate", estimate) | {"p": p, "p_holm": None}
+            record["factors"].append(row)
+        correct(record["factors"])
     # 3. slices, each compared with all other texts
     lengths = None
     if len(sample.texts):
         lengths = np.array([len(text.strip()) for text in sample.texts])[used]
     slices, without = _slices(systems, lengths)
-    rows = []
     for (kind, name), inside in slices.items():
-        row: dict[str, Any] = {"kind": kind, "slice": name, "texts": int(inside.sum())}
+        row = {"kind": kind, "slice": name, "texts": int(inside.sum())}
         row["human"] = float(human[inside].mean())
-        rows.append(row | _slice_record(errors, groups, inside))
-    return record | {"slices": _corrected(rows), "left_out": left_out | without}
+        record["slices"].append(row | _slice_record(errors, groups, inside) | {"p_holm": None})
+    correct(record["slices"])
+    return record | {"left_out": left_out | without}
 
 
 def _slice_record(errors: np.ndarray, groups: np.ndarray, inside: np.ndarray) -> dict[str, Any]:
@@ -247,22 +247,15 @@ def _slice_record(errors: np.ndarray, groups: np.ndarray, inside: np.ndarray) ->
     ones = np.ones(len(errors))
     own_errors = errors[inside]
     own_groups = groups[inside]
-    mean: dict[str, float | None] = {}
-    slope: dict[str, float | None] = {}
+    error = Estimate(float(own_errors.mean()))
+    apart = Estimate(float(own_errors.mean() - errors[~inside].mean()))
+    p = None
     if len(own_errors) > 1:
-        (mean,) = clustered_regression(ones[inside, None], own_errors, own_groups)
+        ((error, _),) = clustered_regression(ones[inside, None], own_errors, own_groups)
     if len(errors) > 2 and len(np.unique(own_groups)) > 1:
         design = np.column_stack([ones, inside])
-        _, slope = clustered_regression(design, errors, groups)
-    return {
-        "error": float(own_errors.mean()),
-        "error_low": mean.get("estimate_low"),
-        "error_high": mean.get("estimate_high"),
-        "apart": float(own_errors.mean() - errors[~inside].mean()),
-        "apart_low": slope.get("estimate_low"),
-        "apart_high": slope.get("estimate_high"),
-        "p": slope.get("p"),
-    }
+        _, (apart, p) = clustered_regression(design, errors, groups)
+    return keys_of("error", error) | keys_of("apart", apart) | {"p": p}
 
 
 def _columns(
@@ -343,14 +336,3 @@ def _thirds(lengths: np.ndarray) -> dict[str, np.ndarray]:
         f"more than {second:,} characters": long,
     }
     return {name: inside for name, inside in thirds.items() if inside.any()}
-
-
-def _corrected(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Records with p corrected over all that have one, as p_holm."""
-    p_values = [record["p"] for record in records if record["p"] is not None]
-    corrected = iter(holm(np.array(p_values)).tolist())
-    rows = []
-    for record in records:
-        p_holm = None if record["p"] is None else next(corrected)
-        rows.append(record | {"p_holm": p_holm})
-    return rows

@@ -50,7 +50,6 @@ from judgebench.stats.clusters import (
     Clusters,
     divided,
     percentile_interval,
-    unknown,
     with_intervals,
 )
 from judgebench.stats.correlation import (
@@ -61,10 +60,9 @@ from judgebench.stats.correlation import (
     DistinctPairs,
     correlate,
     mean_pairwise_spearman,
-    pearson,
 )
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared, stand_ins
-from judgebench.types import CLAMPED, FAILED, LABELS, RANGE, ScoreRange
+from judgebench.types import CLAMPED, FAILED, ScoreRange
 
 CHANGES = (
     "change",
@@ -111,11 +109,8 @@ def robustness(
         interval is never
         below 0: `change` says whether it is more than noise.
     """
-    if not len(clean):
-        return {"paired": 0} | unknown((*MEANS, *CHANGES))
-    return {"paired": len(clean)} | with_intervals(
-        changes(clean, attacked, score_range, clusters, texts)
-    )
+    figures = changes(clean, attacked, score_range, clusters, texts)
+    return {"paired": len(clean)} | with_intervals(figures)
 
 
 def changes(
@@ -146,7 +141,7 @@ def changes(
       scores are all the same.
 
     Args:
-        clean, attacked: [n >= 1] scores of the same texts.
+        clean, attacked: [n] scores of the same texts.
         clusters: of their groups.
         texts: [n] names of the judged texts where texts are compared, as one stands in several
             pairs.
@@ -163,7 +158,7 @@ def changes(
     far = FAR * (score_range.maximum - score_range.minimum) - _EQUAL
     rises = attacked - clean >= far
     falls = clean - attacked >= far
-    centered = clean - clean.mean()
+    centered = clean - clean_mean[0]
     spread = np.sqrt(np.maximum(mean(centered**2) - mean(centered) ** 2, 0.0))
     # ranks are of texts: where texts are compared, each has the mean of its pairs
     sides = [clean, attacked]
@@ -233,43 +228,32 @@ def against_clean(
         parts: the columns of scores of each cell.
         correlated: those of each cell and level with the humans, all resampled alike.
     """
-    nothing: dict[str, Any] = {"clean_spearman": None} | unknown(
-        ["spearman_change", "clean_correlation"]
-    )
-    if cell.clean not in parts:
-        unpaired = {"paired": 0, "paired_groups": 0} | unknown((*MEANS, *CHANGES)) | nothing
-        return [dict(unpaired) for _ in levels]
-    clean, attacked = shared([parts[cell.clean], parts[cell]])
+    nothing = {name: column[:0] for name, column in parts[cell].items()}
+    clean, attacked = shared([parts.get(cell.clean, nothing), parts[cell]])
     sides = (clean["score"], attacked["score"])
-    groups = attacked["group_id"]
-    human = attacked["human"]
-    drawn = Clusters.of(groups, resamples, seed)
-    changed = robustness(*sides, cell.range, drawn, attacked.get("text_id"))
-    changed["paired_groups"] = drawn.count
-    kept_order = unknown(["clean_correlation"])
-    if len(groups) > 1:
-        pairs = DistinctPairs(*sides, drawn.number, drawn.count)
-        kept_order = with_intervals({"clean_correlation": pairs.spearman(drawn.weights)})
+    clusters = Clusters.of(attacked["group_id"], resamples, seed)
+    changed = robustness(*sides, cell.range, clusters, attacked.get("text_id"))
+    changed["paired_groups"] = clusters.count
+    in_order = np.full(1, np.nan)
+    if len(clean["score"]) > 1:
+        pairs = DistinctPairs(*sides, clusters.number, clusters.count)
+        in_order = pairs.spearman(clusters.weights)
+    # only the rated texts of both count: all of each cell, or those that were read on both sides
+    read = (clean["status"] != FAILED) & (attacked["status"] != FAILED)
+    rated = np.isfinite(attacked["human"]) & (read | ~read.any())
+    sizes = {len(part["human"]) for part in (attacked, parts[cell], parts.get(cell.clean, nothing))}
     records = []
     for level in levels:
-        both = [correlated[cell.clean, level], correlated[cell, level]]
-        read = (clean["status"] != FAILED) & (attacked["status"] != FAILED)
-        if not read.all() or not len(human) == len(parts[cell]["human"]) == len(
-            parts[cell.clean]["human"]
-        ):
-            # then only the rated texts of both count
-            rated = np.isfinite(human) & (read | ~read.any())
-            clusters = Clusters.of(groups[rated], resamples, seed)
-            both = [
-                correlate(level, side[rated], human[rated], clusters, attacked["system_id"][rated])
-                for side in sides
-            ]
-        record = changed | nothing | kept_order
+        if read.all() and len(sizes) == 1:
+            both = [correlated[cell.clean, level], correlated[cell, level]]
+        else:
+            rated_sides = [{n: column[rated] for n, column in x.items()} for x in (clean, attacked)]
+            both = [correlate_part(level, side, resamples, seed) for side in rated_sides]
+        record = dict(changed) | {"clean_spearman": None}
+        before, after = (side.values[SPEARMAN] for side in both)
         if all(side.known for side in both):
-            before, after = (side.values[SPEARMAN] for side in both)
-            record |= {"clean_spearman": float(before[0])} | with_intervals(
-                {"spearman_change": after - before}
-            )
+            record["clean_spearman"] = float(before[0])
+        record |= with_intervals({"spearman_change": after - before, "clean_correlation": in_order})
         records.append(record)
     return records
 
@@ -290,21 +274,14 @@ def cost_records(
             several; `context_seconds`, of what it made for one context; `once_seconds`, whatever is
             judged, as this run took; `seconds`, reading and text together.
     """
-    defenses = np.array(columns["defense"])
-    seconds = np.array(columns["seconds"])
+    readings = pd.DataFrame({name: columns[name] for name in ("defense", "seconds")})
     records = []
-    for defense in dict.fromkeys(columns["defense"]):
-        readings = seconds[defenses == defense]
-        cost = ready.get(defense, {})
-        record = {
-            "dataset": dataset,
-            "defense": defense,
-            "n": len(readings),
-            "reading_seconds": float(readings.mean()),
-        }
-        record |= {
-            f"{name}_seconds": float(cost.get(name, 0.0)) for name in ("text", "context", "once")
-        }
+    for defense, seconds in readings.groupby("defense", sort=False)["seconds"]:
+        cost = ready.get(str(defense), {})
+        record: dict[str, Any] = {"dataset": dataset, "defense": defense, "n": len(seconds)}
+        record["reading_seconds"] = float(seconds.mean())
+        for name in ("text", "context", "once"):
+            record[f"{name}_seconds"] = float(cost.get(name, 0.0))
         records.append(record | {"seconds": record["reading_seconds"] + record["text_seconds"]})
     return records
 
@@ -344,58 +321,46 @@ def suffix_records(
     """
     table = Scores.of(scores)
     records = []
-    for learned, cell in product(phrases, (cell for cell in table.cells if cell.attack == CLEAN)):
+    clean_cells = [cell for cell in table.cells if cell.attack == CLEAN]
+    parts_of_texts = list(product((UNSEEN, SEEN), (ALL, UNSEEN, SEEN)))
+    for learned, cell in product(phrases, clean_cells):
         # 1. the clean texts, and those with the first word, with the first two, ...
         attacks = [CLEAN, *(attack.name for attack in learned.attacks())]
-        cells = {length: cell._replace(attack=attack) for length, attack in enumerate(attacks)}
-        parts = {
-            length: table.part(attacked)
-            for length, attacked in cells.items()
-            if attacked in table.cells
-        }
+        cells = [cell._replace(attack=attack) for attack in attacks]
+        lengths = [length for length, attacked in enumerate(cells) if attacked in table.cells]
+        head = {"dataset": dataset, "split": cell.split, "suffix": learned.prefix}
+        head["objective"] = learned.against
         # 2. those of each part: contexts and systems on which the phrase was learned, or was not
-        for contexts, systems in (
-            product((UNSEEN, SEEN), (ALL, UNSEEN, SEEN)) if len(parts) > 1 else ()
-        ):
-            head = {
-                "dataset": dataset,
-                "split": cell.split,
-                "suffix": learned.prefix,
-                "objective": learned.against,
-            }
-            sides = {}
-            for length, part in parts.items():
-                keep = np.ones(len(part["score"]), dtype=bool)
-                for name, names, kind in (
-                    ("group_id", learned.contexts, contexts),
-                    ("system_id", learned.systems, systems),
-                ):
-                    if kind != ALL:
-                        keep &= np.isin(part[name].astype(str), np.array([*names], dtype=str)) == (
-                            kind == SEEN
-                        )
-                sides[length] = {name: column[keep] for name, column in part.items()}
-            for length, side in sides.items():
-                clean, attacked = shared([sides[0], side])
-                n = len(clean["score"])
-                groups = attacked["group_id"]
-                texts = attacked.get("text_id")
-                if not n:
+        for contexts, systems in parts_of_texts if len(lengths) > 1 else ():
+            clean = _of_part(table.part(cell), learned, contexts, systems)
+            for length in lengths:
+                both = shared([clean, table.part(cells[length])])
+                before, after = (side["score"] for side in both)
+                if not len(before):
                     continue
-                clusters = Clusters.of(groups, resamples, seed)
-                numbers = robustness(clean["score"], attacked["score"], cell.range, clusters, texts)
-                del numbers["paired"]
-                record = head | {
-                    "length": length,
-                    "phrase": learned.by_length[length - 1] if length else "",
-                }
-                record |= cells[length].named | {"contexts": contexts, "systems": systems, "n": n}
-                record |= {"groups": clusters.count}
-                records.append(
-                    record
-                    | {name.replace("attacked_mean", "mean"): x for name, x in numbers.items()}
-                )
+                clusters = Clusters.of(both[1]["group_id"], resamples, seed)
+                texts = both[1].get("text_id")
+                changed = robustness(before, after, cell.range, clusters, texts)
+                phrase = learned.by_length[length - 1] if length else ""
+                record = head | {"length": length, "phrase": phrase} | cells[length].named
+                record |= {"contexts": contexts, "systems": systems}
+                record |= {"n": changed.pop("paired"), "groups": clusters.count}
+                for name, number in changed.items():
+                    record[name.replace("attacked_mean", "mean")] = number
+                records.append(record)
     return records
+
+
+def _of_part(
+    part: Mapping[str, np.ndarray], learned: Any, contexts: str, systems: str
+) -> dict[str, np.ndarray]:
+    """The rows of one part, see `suffix_records`."""
+    known = np.isin(part["group_id"].astype(str), list(learned.contexts))
+    rows = known == (contexts == SEEN)
+    if systems != ALL:
+        known = np.isin(part["system_id"].astype(str), list(learned.systems))
+        rows &= known == (systems == SEEN)
+    return {name: column[rows] for name, column in part.items()}
 
 
 # --- records of agreement -----------------------------------------------------------------------
@@ -451,28 +416,20 @@ def evaluate(
     for cell, part in parts.items():
         score = part["score"]
         status = part["status"]
-        rated = np.isfinite(answered[cell]["human"])
-        columns = {name: column[rated] for name, column in answered[cell].items()}
-        judge = columns["score"]
-        human = columns["human"]
-        clusters = Clusters.of(columns["group_id"], resamples, seed)
+        rated = table.answered.rated(cell)
         for level in levels:
-            correlated[cell, level] = correlate(
-                level,
-                judge,
-                human,
-                clusters,
-                columns["system_id"],
-            )
-            if len(rated) < len(score):
-                failures[cell, level] = _with_failures(level, part, cell, resamples, seed)
+            correlated[cell, level] = correlate_part(level, rated, resamples, seed)
+            if len(answered[cell]["score"]) < len(score):
+                failures[cell, level] = _with_failures(level, table, cell, resamples, seed)
         described[cell] = {
             "failed_share": float((status == FAILED).mean()),
             "clamped_share": float((status == CLAMPED).mean()),
             "mean_score": float(score.mean()),
         }
         described[cell] |= favorite(score, cell.range)
-        described[cell] |= bias(judge, human, cell.range, (scale or {}).get(cell.dimension))
+        described[cell] |= bias(
+            rated["score"], rated["human"], cell.range, (scale or {}).get(cell.dimension)
+        )
         if table.compares:
             pairs = Clusters.of(part["group_id"], resamples, seed)
             sides = (part["score_first"], part["score_second"])
@@ -481,10 +438,9 @@ def evaluate(
     records: dict[tuple[Cell, str], dict[str, Any]] = {}
     for ranges in series_of(table.cells).values():
         cells = list(ranges.values())
-        by_range = []
-        for cell in cells:
-            part = answered[cell]
-            by_range.append(pd.Series(part["score"], part["example_id"]))
+        by_range = [
+            pd.Series(answered[cell]["score"], answered[cell]["example_id"]) for cell in cells
+        ]
         agreement = mean_pairwise_spearman(pd.concat(by_range, axis=1).to_numpy())
         for level in levels:
             of_ranges = [correlated[cell, level] for cell in cells]
@@ -507,6 +463,18 @@ def evaluate(
     return [records[cell, level] for cell in table.cells for level in levels]
 
 
+def correlate_part(
+    level: str,
+    part: Mapping[str, np.ndarray],
+    resamples: int,
+    seed: int,
+    jackknife: bool = False,
+) -> Correlated:
+    """The correlations of the rated rows of a table of scores, see `correlate`."""
+    clusters = Clusters.of(part["group_id"], resamples, seed)
+    return correlate(level, part["score"], part["human"], clusters, part["system_id"], jackknife)
+
+
 def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> None:
     """Raises `UserError` for settings that are no `MetricSettings`."""
     # numbers of numpy are taken from who calls from Python
@@ -520,7 +488,7 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
 def _of_level(measured: Correlated) -> dict[str, Any]:
     """The part of a record that differs from level to level."""
     record: dict[str, Any] = {"n": measured.n, "groups": measured.groups}
-    record |= _correlation_record(measured)
+    record |= with_intervals(dict(zip(CORRELATIONS, measured.values, strict=True)))
     names = ("constant", "constant_groups", "human_constant_groups", "missing")
     record |= {name: getattr(measured, name) for name in names}
     for k, name in enumerate(CORRELATIONS):
@@ -532,32 +500,23 @@ def _of_level(measured: Correlated) -> dict[str, Any]:
     return record
 
 
-def _correlation_record(measured: Correlated) -> dict[str, float | None]:
-    """The correlations with their intervals; None where there are none."""
-    if not measured.known:
-        return unknown(CORRELATIONS)
-    return with_intervals(dict(zip(CORRELATIONS, measured.values, strict=True)))
-
-
 def _with_failures(
-    level: str, part: Mapping[str, np.ndarray], cell: Cell, resamples: int, seed: int
+    level: str, table: Scores, cell: Cell, resamples: int, seed: int
 ) -> dict[str, Any]:
     """The correlations of all rated texts of a cell where some answers could not be read: with
     other scores in their place, at worst and at best; and in `lowest` with the lowest score, as the
     papers count them."""
-    rated = np.isfinite(part["human"])
-    score = part["score"][rated]
-    human = part["human"][rated]
-    groups = part["group_id"][rated]
-    systems = part["system_id"][rated]
-    lowest = correlate(level, score, human, Clusters.of(groups, resamples, seed), systems)
-    record: dict[str, Any] = {"lowest": _correlation_record(lowest)}
-    answered = part["status"][rated] != FAILED
-    worst = best = score
+    part = table.rated(cell)
+    values = correlate_part(level, part, resamples, seed).values
+    record: dict[str, Any] = {
+        "lowest": with_intervals(dict(zip(CORRELATIONS, values, strict=True)))
+    }
+    answered = part["status"] != FAILED
+    worst = best = part["score"]
     if answered.any():
-        worst, best = stand_ins(score, human, answered, cell.range)
-    for end, side in (("worst", worst), ("best", best)):
-        measured = correlate(level, side, human, Clusters.of(groups, 0), systems)
+        worst, best = stand_ins(part["score"], part["human"], answered, cell.range)
+    for end, scores in (("worst", worst), ("best", best)):
+        measured = correlate_part(level, part | {"score": scores}, 0, seed)
         for name, value in zip(CORRELATIONS, measured.values[:, 0].tolist(), strict=True):
             record[f"{name}_{end}"] = value if measured.known else None
     return record
@@ -675,53 +634,3 @@ def stability(correlations: Sequence[np.ndarray]) -> tuple[float | None, bool]:
     moved = resampled - resampled.mean(axis=1, keepdims=True)
     noise = moved.std(axis=0, ddof=1)
     return spread, bool(spread > np.quantile(noise, _NOISE))
-
-
-def family_records(readings: pd.DataFrame) -> list[dict[str, Any]]:
-    """Likeness of main model and assistant under each condition: what contrasting them can take
-    away.
-
-    Args:
-        readings: readings.parquet, one row per example and condition.
-
-    Returns:
-        A record per split, dimension, range, attack and defense, in order of appearance, with these
-            keys and: n
-        (examples); logprob_correlation, Pearson's r over candidates of the two models' mean
-        log-probabilities (None with fewer than two candidates that both find possible);
-        mode_agreement, the share of examples with the same most likely candidate, the first of
-        equals; main_mode and assistant_mode, the candidate that is most often the most likely one,
-        the lowest of equals; main_mode_share, assistant_mode_share. JSON's own types, never NaN.
-        Readings without log-probabilities of both models give none.
-    """
-    columns = ["main_logprobs", "assistant_logprobs"]
-    keys = ["split", "dimension", *RANGE, "attack", "defense"]
-    if LABELS in readings:
-        keys.append(LABELS)
-    records = []
-    for key, part in readings.dropna(subset=columns).groupby(keys, sort=False, dropna=False):
-        record: dict[str, Any] = dict(zip(keys, key, strict=True))
-        labels = record.pop(LABELS, None)
-        if labels and isinstance(labels, str):
-            record[LABELS] = labels
-        # 1. which candidates each finds likely, on the whole and text by text
-        means = []
-        modes = []
-        for name in columns:
-            logprobs = np.array(part[name].tolist(), dtype=np.float64)  # [n, candidates]
-            means.append(logprobs.mean(axis=0))
-            modes.append(logprobs.argmax(axis=1))
-        main, assistant = means
-        possible = np.isfinite(main) & np.isfinite(assistant)
-        # 2. their likeness, and the favorite of each
-        record |= {"n": len(part), "logprob_correlation": None}
-        if possible.sum() > 1:
-            record["logprob_correlation"] = pearson(main[possible], assistant[possible])
-        record["mode_agreement"] = float((modes[0] == modes[1]).mean())
-        candidates = part["candidates"].iloc[0]
-        for name, mode in zip(("main", "assistant"), modes, strict=True):
-            counts = np.bincount(mode)
-            record[f"{name}_mode"] = str(candidates[int(counts.argmax())])
-            record[f"{name}_mode_share"] = float(counts.max() / len(part))
-        records.append(record)
-    return records

@@ -32,14 +32,12 @@ import scipy  # its parts come when they are first used
 
 from judgebench.decoding.rules import (
     Contrastive,
-    Decoding,
-    Ranged,
     candidate_distribution,
     expected_value,
     has_answer,
 )
 from judgebench.stats.clusters import Clusters, divided, unknown
-from judgebench.stats.scores import JudgeScores, cross_fitted, on_scale
+from judgebench.stats.scores import JudgeScores, cross_fitted, on_scale, with_flag
 from judgebench.types import LABELS, RANGE
 
 PAIR = "pair"
@@ -63,9 +61,7 @@ FIGURES = (
     "rps_base",
     "rps_skill",
     "log_score",
-    "log_base",
     "ece",
-    "ece_categories",
     "confidence",
     "confirmed",
     "overconfidence",
@@ -74,7 +70,7 @@ FIGURES = (
 
 _BINS = 10  # of forecasts over [0, 1], in the calibration error
 _ROUNDING = 1e-9
-_MASS = ("mass", "mass_low", "mass_high", "mass_lowest", "below", "answers")
+_MASS = ("mass", "mass_low", "mass_high", "answers")
 
 
 def forecast_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
@@ -220,9 +216,7 @@ def forecast_record(
         # above 0 where the judge knows something of the texts
         "rps_skill": 1 - divided(rps, rps_base),
         "log_score": clusters.mean(log_scores(forecast, shares)),
-        "log_base": clusters.mean(log_scores(base, shares)),
         "ece": calibration_error(top, agreed, clusters),  # of the likeliest category alone
-        "ece_categories": calibration_error(forecast, shares, clusters),
         "confidence": confidence,
         "confirmed": confirmed,
         "overconfidence": confidence - confirmed,
@@ -232,13 +226,8 @@ def forecast_record(
         reason = "No baseline and no intervals: there is one group, and both take at least two."
         if not used.any():
             reason = "No forecast: no text has both probabilities and a rating."
-    # the share of texts in which a rater's category had less than FLOOR
-    floored = ((shares > 0) & (forecast < FLOOR)).any(axis=1)
     record: dict[str, Any] = {"texts": len(forecast), "groups": clusters.count}
-    record |= clusters.record(figures)
-    record["floored"] = float(floored.mean()) if used.any() else None
-    record["reason"] = reason
-    return record
+    return record | clusters.record(figures) | {"reason": reason}
 
 
 def category_shares(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
@@ -287,31 +276,6 @@ def ranked_scores(forecast: np.ndarray, shares: np.ndarray, categories: np.ndarr
     judge = forecast.cumsum(axis=1)[:, :-1]  # [N, borders]
     human = shares.cumsum(axis=1)[:, :-1]
     return ((judge - human) ** 2 + human * (1 - human)) @ width
-
-
-def forecast_losses(
-    decoding: Decoding, readings: Sequence[Ranged], ratings: np.ndarray
-) -> np.ndarray:
-    """[N] the ranked probability scores of what a decoding gives, mean over the raters, as shares
-    of the scale: of its distribution over the candidates, or of its score with all the mass, which
-    is its distance from the rating. Ratings [N, R] on the scale of the first range, NaN where there
-    is none; one in each text.
-
-    Example:
-        >>> from judgebench.decoding import Expectation, Greedy
-        >>> text = Ranged(np.log([[1e-12, 0.6, 0.4]]), None, np.array([1.0, 2.0, 3.0]))
-        >>> forecast_losses(Expectation(), [text], np.array([[3.0]])).round(6).tolist()  # (0 + .6 ** 2) / 2
-        [0.18]
-        >>> forecast_losses(Greedy(), [text], np.array([[3.0]])).tolist()  # 2 instead of 3, of a scale of length 2
-        [0.5]
-    """
-    values = readings[0].values
-    shares = decoding.distribution(readings)
-    if shares is None:
-        distance = np.abs(decoding.scores_across(readings)[:, None] - ratings)
-        return np.asarray(np.nanmean(distance, axis=1) / np.ptp(values))
-    shares[~shares.any(axis=1), 0] = 1.0  # who says nothing scores the lowest
-    return ranked_scores(shares, rater_shares(ratings, values), values)
 
 
 def log_scores(forecast: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -368,12 +332,11 @@ def calibration_error(forecast: np.ndarray, observed: np.ndarray, clusters: Clus
 
 def mass_record(logprobs: np.ndarray, clusters: Clusters) -> dict[str, Any]:
     """The probability that lies on candidate scores at all, from log-probabilities [N, K] over the
-    full vocabulary: its mean over texts with interval, the lowest, the share of texts below
-    `ANSWERS`, and if the mean reaches it (the judge answers); None without texts."""
+    full vocabulary: its mean over texts with interval, and if the mean reaches `ANSWERS` (the judge
+    answers); None without texts."""
     mass = np.minimum(np.exp(scipy.special.logsumexp(logprobs, axis=1)), 1.0)
     record: dict[str, Any] = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
     if len(mass):
-        record |= {"mass_lowest": float(mass.min()), "below": float((mass < ANSWERS).mean())}
         record["answers"] = bool(mass.mean() >= ANSWERS)
     return record
 
@@ -383,18 +346,9 @@ def with_silent(
 ) -> list[Mapping[str, Any]]:
     """Metrics with the flag `NOT_ANSWERING` where forecasts say so of the judge; those of attacked
     texts as they were."""
+    silent = [record for record in forecasts if record.get("answers") is False]
     names = ("split", "dimension", *RANGE, LABELS, "attack", "defense", "judge")
-
-    def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(record.get(name) for name in names)
-
-    silent = {place(record) for record in forecasts if record.get("answers") is False}
-    flagged = []
-    for record in metrics:
-        if place(record) in silent:
-            record = {**record, "flags": [*record["flags"], NOT_ANSWERING]}
-        flagged.append(record)
-    return flagged
+    return with_flag(NOT_ANSWERING, metrics, silent, names)
 
 
 # --- 3. intervals of single texts ---------------------------------------------------------------

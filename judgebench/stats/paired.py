@@ -26,11 +26,10 @@ from judgebench.stats.clusters import (
     RESAMPLES,
     SIGNIFICANCE,
     Clusters,
-    percentile_interval,
     with_intervals,
 )
-from judgebench.stats.correlation import CORRELATIONS, LEVELS, correlate
-from judgebench.stats.evaluate import changes, check_metric_settings
+from judgebench.stats.correlation import CORRELATIONS, LEVELS
+from judgebench.stats.evaluate import changes, check_metric_settings, correlate_part
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared
 from judgebench.types import RANGE
 
@@ -318,7 +317,7 @@ def compare(
             for ranges in matched:
                 gaps = []
                 for cells in ranges:
-                    sides = _rated(table, cells)
+                    sides = shared([table.rated(cell) for cell in cells])
                     if len(sides[0]["score"]):
                         gaps.append(_correlations(level, cells, sides, resamples, seed))
                 known = [gap for gap in gaps if gap is not None]
@@ -331,16 +330,6 @@ def compare(
     return records
 
 
-def _rated(table: Scores, cells: tuple[Cell, Cell]) -> list[dict[str, np.ndarray]]:
-    """The columns of both sides, on the rated examples of both."""
-    parts = []
-    for cell in cells:
-        rows = table.cells[cell]
-        human = table.columns["human"][rows]
-        parts.append(table.part(cell, rows[np.isfinite(human)]))
-    return shared(parts)
-
-
 def _correlations(
     level: str,
     cells: tuple[Cell, Cell],
@@ -349,18 +338,12 @@ def _correlations(
     seed: int,
 ) -> SeriesGap | None:
     """The correlations of both sides; None where nothing can be correlated."""
-    human = sides[0]["human"]
-    groups = sides[0]["group_id"]
-    systems = sides[0]["system_id"]
-    clusters = Clusters.of(groups, resamples, seed)
-    first, second = (
-        correlate(level, side["score"], human, clusters, systems, jackknife=True) for side in sides
-    )
-    if not first.known:
+    both = [correlate_part(level, side, resamples, seed, jackknife=True) for side in sides]
+    if not both[0].known:
         return None
-    values = np.stack([first.values, second.values])
-    left = np.stack([first.jackknife, second.jackknife])
-    return SeriesGap([cells], values, left, np.unique(groups).tolist(), first.n)
+    values = np.stack([side.values for side in both])
+    left = np.stack([side.jackknife for side in both])
+    return SeriesGap([cells], values, left, np.unique(sides[0]["group_id"]).tolist(), both[0].n)
 
 
 def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> list[dict[str, Any]]:
@@ -377,29 +360,27 @@ def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> list[di
     # 3. a record a statistic
     records = []
     for k, statistic in enumerate(CORRELATIONS):
-        value = float(difference[k, 0])
-        resampled = difference[k, 1:]
         sides = with_intervals({"first": gap.values[0, k], "second": gap.values[1, k]})
         if not ends:
             sides = {name: sides[name] for name in ("first", "second")}
-        low, high = percentile_interval(resampled) or (None, None)
-        se = float(resampled.std(ddof=1)) if len(resampled) > 1 else None
-        p = permutation_p_value(value, permuted[k], exact) if permuted.shape[1] else None
-        record = {
-            **gap.named,
-            "statistic": statistic,
-            "n": gap.n,
-            "groups": len(gap.groups),
-            **sides,
-            "difference": value,
-            "low": low,
-            "high": high,
-            "se": se,
-            "p": p,
-            "p_holm": None,
-        }
+        record = gap.named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
+        record |= sides | _spread(difference[k]) | {"p": None, "p_holm": None}
+        if permuted.shape[1]:
+            record["p"] = permutation_p_value(float(difference[k, 0]), permuted[k], exact)
         records.append(record)
     return records
+
+
+def _spread(difference: np.ndarray) -> dict[str, float | None]:
+    """A difference [1 + B] with its percentile interval and its standard error, which are None with
+    fewer than two resamples in which it is known."""
+    record: dict[str, float | None] = {"difference": float(difference[0])}
+    record |= dict.fromkeys(("low", "high", "se"))
+    known = difference[1:][~np.isnan(difference[1:])]
+    if len(known) > 1:
+        record["low"], record["high"] = np.quantile(known, CONFIDENCE).tolist()
+        record["se"] = float(known.std(ddof=1))
+    return record
 
 
 def corrected_together(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -503,28 +484,20 @@ def _changes(
 
 def _change_difference(first: np.ndarray, second: np.ndarray, groups: int) -> dict[str, Any]:
     """The numbers of a record of `attack_differences`, of [1 + B] of both sides."""
-    difference = first - second
-    names = ("first", "second", "difference", "low", "high", "se", "groups_needed", "says")
-    record: dict[str, Any] = dict.fromkeys(names)
-    if np.isnan(difference[0]):
+    record: dict[str, Any] = dict.fromkeys(("first", "second", "difference"))
+    record |= dict.fromkeys(("low", "high", "se", "groups_needed", "says"))
+    if np.isnan(first[0] - second[0]):
         return record
-    record |= {
-        "first": float(first[0]),
-        "second": float(second[0]),
-        "difference": float(difference[0]),
-    }
-    known = difference[1:][~np.isnan(difference[1:])]
-    if len(known) < 2:
+    record |= {"first": float(first[0]), "second": float(second[0])} | _spread(first - second)
+    if record["se"] is None:
         return record
-    low, high = np.quantile(known, CONFIDENCE).tolist()
-    error = float(known.std(ddof=1))
-    needed = groups_needed(record["difference"], error, groups)
-    says = NOT_SIGNIFICANT
-    if low > 0:
-        says = MORE
-    elif high < 0:
-        says = LESS
-    return record | {"low": low, "high": high, "se": error, "groups_needed": needed, "says": says}
+    record["groups_needed"] = groups_needed(record["difference"], record["se"], groups)
+    record["says"] = NOT_SIGNIFICANT
+    if record["low"] > 0:
+        record["says"] = MORE
+    elif record["high"] < 0:
+        record["says"] = LESS
+    return record
 
 
 def default_pairs(cells: Iterable[Cell], rules: Mapping[str, str]) -> list[tuple[Series, Series]]:

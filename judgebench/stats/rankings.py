@@ -354,40 +354,33 @@ def _ranking(
     """A record a system, the strongest first, see above."""
     rows: list[dict[str, Any]] = [{"system": name} for name in pairs.systems]
     for prefix, side in (("", judge), ("human_", humans)):
-        won, tied, _ = side.comparisons.table()
+        won, tied, lost = side.comparisons.table().sum(axis=2)  # [K] each
         strengths = side.fitted.get("strengths")  # [1 + B, K]
-        ranks = None
         if strengths is not None:
             if reference is not None:
                 strengths = strengths - strengths[:, reference, None]
             ranks = tied_ranks(-np.round(strengths, 9))[0]  # equal ones share the better
         for i, row in enumerate(rows):
-            rank = None if ranks is None else ranks[:, i]
-            strength = None if strengths is None else strengths[:, i]
-            elo = None if strength is None else ELO_MEAN + ELO * strength
-            row |= _rank(f"{prefix}rank", rank)
-            row |= _bounded(f"{prefix}strength", strength)
-            row |= _bounded(f"{prefix}elo", elo)
-            wins = float(won[i].sum())
-            ties = float(tied[i].sum())
-            losses = float(won[:, i].sum())
-            row[f"{prefix}wins"] = wins
-            row[f"{prefix}ties"] = ties
-            row[f"{prefix}losses"] = losses
-            row[f"{prefix}win_share"] = _win_share(wins, ties, losses)
+            record = dict.fromkeys(("rank", "rank_low", "rank_high")) | unknown(("strength", "elo"))
+            if strengths is not None:
+                strength = strengths[:, i]
+                elo = ELO_MEAN + ELO * strength
+                record |= _rank(ranks[:, i]) | with_intervals({"strength": strength, "elo": elo})
+            wins = float(won[i])
+            ties = float(tied[i])
+            losses = float(lost[i])
+            record |= {"wins": wins, "ties": ties, "losses": losses}
+            record["win_share"] = _win_share(wins, ties, losses)
+            row |= {f"{prefix}{name}": value for name, value in record.items()}
     by = "strength" if judge.fitted else "win_share"
     # equal ones stay in their order, whatever rounding has left of a difference
     return sorted(rows, key=lambda row: -(round(row[by], 9) if row[by] is not None else -np.inf))
 
 
-def _rank(name: str, ranks: np.ndarray | None) -> dict[str, int | None]:
+def _rank(ranks: np.ndarray) -> dict[str, int]:
     """A rank [1 + B] with the ranks between which it lies in 95 % of the resamples."""
-    ends = f"{name}_low", f"{name}_high"
-    record: dict[str, int | None] = dict.fromkeys((name, *ends))
-    if ranks is None:
-        return record
-    record[name] = int(ranks[0])
+    record = {"rank": int(ranks[0])}
     if len(ranks) > 1:
-        bounds = np.quantile(ranks[1:], CONFIDENCE, method="inverted_cdf").astype(int)
-        record |= zip(ends, bounds.tolist(), strict=True)
+        low, high = np.quantile(ranks[1:], CONFIDENCE, method="inverted_cdf").tolist()
+        record |= {"rank_low": int(low), "rank_high": int(high)}
     return record

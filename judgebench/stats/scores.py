@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+import scipy  # its parts come when they are first used
 
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided
 from judgebench.types import FAILED, LABELS, RANGE, ScoreRange
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CLEAN = "none"
 """The attack of texts that are not attacked, and the defense of judges without one."""
@@ -91,6 +90,27 @@ def cell_record(records: Iterable[Mapping[str, Any]], cell: Cell, **keys: Any) -
     return first_record((record for record in records if Cell.of(record) == cell), keys)
 
 
+def with_flag(
+    flag: str,
+    records: Iterable[Mapping[str, Any]],
+    named: Iterable[Mapping[str, Any]],
+    names: Sequence[str],
+) -> list[Mapping[str, Any]]:
+    """Records with a flag more where one of those that are `named` has the same values of `names`;
+    the others as they were."""
+
+    def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(record.get(name) for name in names)
+
+    places = set(map(place, named))
+    flagged = []
+    for record in records:
+        if place(record) in places:
+            record = {**record, "flags": [*record["flags"], flag]}
+        flagged.append(record)
+    return flagged
+
+
 COLUMNS = (*CELL, "example_id", "group_id", "system_id", "score", "status", "human")
 """Of a table of scores."""
 
@@ -148,18 +168,13 @@ class Scores:
             )
         # 2. cells: rows come in long runs of one cell, and only where a run starts does its cell
         # need to be read
-        cell_columns = [columns[name] for name in (*CELL, LABELS)]
-        differs = np.arange(count) == 0
-        for column in cell_columns:
-            unlike = np.asarray(column[1:] != column[:-1], dtype=bool)
-            if column.dtype.kind == "f":
-                unlike &= ~(np.isnan(column[1:]) & np.isnan(column[:-1]))
-            differs[1:] |= unlike
-        starts = np.flatnonzero(differs)
+        frame = pd.DataFrame({name: columns[name] for name in (*CELL, LABELS)})
+        earlier = frame.shift()
+        alike = (frame == earlier) | (frame.isna() & earlier.isna())
+        starts = np.flatnonzero(~alike.all(axis=1))
         runs: dict[Cell, list[np.ndarray]] = {}
-        keys = zip(*[column[starts].tolist() for column in cell_columns], strict=True)
         parts = np.split(np.arange(count), starts[1:])
-        for key, rows in zip(keys, parts, strict=False):
+        for key, rows in zip(frame.iloc[starts].itertuples(index=False), parts, strict=False):
             # NaN differs from itself, so that it cannot be part of a key
             known = [None if value != value else value for value in key]
             runs.setdefault(Cell._make(known), []).append(rows)
@@ -173,6 +188,11 @@ class Scores:
         """The columns of a cell's rows, or of some rows."""
         rows = self.cells[cell] if rows is None else rows
         return {name: column[rows] for name, column in self.columns.items()}
+
+    def rated(self, cell: Cell) -> dict[str, np.ndarray]:
+        """The columns of a cell's rows that humans rated."""
+        rows = self.cells[cell]
+        return self.part(cell, rows[np.isfinite(self.columns["human"][rows])])
 
     @property
     def compares(self) -> bool:
@@ -328,30 +348,6 @@ def on_scale(scores: np.ndarray, score_range: ScoreRange, scale: tuple[float, fl
     return low + share * (high - low)
 
 
-def isotonic_means(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The means [N] that never fall and are nearest to the given ones, weighted [N]: of neighbors
-    in the wrong order each gets the mean of both, again and again (pool adjacent violators: Barlow,
-    Bartholomew, Bremner and Brunk, "Statistical Inference under Order Restrictions", 1972, section
-    1.2).
-
-    Example:
-        >>> isotonic_means(np.array([2.0, 4.0, 3.0]), np.array([1.0, 1.0, 3.0])).tolist()
-        [2.0, 3.25, 3.25]
-    """
-    blocks: list[tuple[float, float, int]] = []  # mean, weight, number
-    for mean, weight in zip(means.tolist(), weights.tolist(), strict=True):
-        many = 1
-        while blocks and blocks[-1][0] >= mean:
-            before, mass, number = blocks.pop()
-            mean = (before * mass + mean * weight) / (mass + weight)
-            weight = mass + weight
-            many = many + number
-        blocks.append((mean, weight, many))
-    means_of_blocks = [mean for mean, _, _ in blocks]
-    sizes = [many for _, _, many in blocks]
-    return np.repeat(means_of_blocks, sizes)
-
-
 def cross_fitted(
     scores: np.ndarray,
     human: np.ndarray,
@@ -401,10 +397,12 @@ def cross_fitted(
         if kind == "constant":
             fitted[asked] = ratings.mean()
             continue
+        # pool adjacent violators: Barlow, Bartholomew, Bremner and Brunk, "Statistical Inference
+        # under Order Restrictions", 1972, section 1.2
         values, index, counts = np.unique(scores[teaching], return_inverse=True, return_counts=True)
         means = np.bincount(index, weights=ratings) / counts
-        steps = isotonic_means(means, counts.astype(np.float64))
-        fitted[asked] = np.interp(scores[asked], values, steps)
+        steps = scipy.optimize.isotonic_regression(means, weights=counts)
+        fitted[asked] = np.interp(scores[asked], values, steps.x)
     return fitted
 
 

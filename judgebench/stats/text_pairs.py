@@ -125,16 +125,15 @@ def text_pair_record(sample: JudgeScores) -> dict[str, Any]:
     def shares(side: np.ndarray, others: np.ndarray, rows: np.ndarray, within: bool) -> np.ndarray:
         rows = rows & (few if within or alone else rated)
         place = number[rows]
-        blocks = system[rows]
         side = side[rows]
         others = others[rows]
-        if within and not alone:
-            side = beyond_articles(side, place, blocks)
-            others = beyond_articles(others, place, blocks)
-        if not within:
-            blocks = np.zeros_like(blocks)
-        of_articles = not (within or alone)
-        return pair_shares(side, others, place, clusters.weights, None if of_articles else blocks)
+        blocks = np.zeros_like(place) if alone else None
+        if within:
+            blocks = system[rows]
+            if not alone:
+                side = beyond_articles(side, place, blocks)
+                others = beyond_articles(others, place, blocks)
+        return pair_shares(side, others, place, clusters.weights, blocks)
 
     # 3. their figures, by each rater and the others where there are raters
     record: dict[str, Any] = unknown(PAIRS)

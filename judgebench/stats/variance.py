@@ -34,7 +34,9 @@ import pandas as pd
 
 from judgebench.stats.clusters import (
     Clusters,
+    Estimate,
     divided,
+    keys_of,
     resampled_and_left_out,
     unknown,
     with_agreement_interval,
@@ -199,11 +201,11 @@ def _bounded(name: str, values: np.ndarray, clusters: Clusters) -> dict[str, flo
         return record
     turned = rest[0] > 0.5
     interval = with_agreement_interval(name, 1 - rest if turned else rest)
-    low = interval[f"{name}_low"]
-    high = interval[f"{name}_high"]
-    if low is None or high is None:
+    estimate = Estimate.of(interval, name)
+    if estimate is None or estimate.low is None or estimate.high is None:
         return record
-    low = max(low, 0.0)
+    low = max(estimate.low, 0.0)
+    high = estimate.high
     if turned:
         low, high = 1 - high, 1 - low
     return record | {f"{name}_low": low, f"{name}_high": high}
@@ -330,31 +332,9 @@ def _of_ranges(samples: Sequence[JudgeScores], calibrated: bool) -> dict[str, An
     record = _head(samples) | {"study": RANGES, "calibrated": calibrated}
     scores = CrossedScores(values, ("text", "range"), first.clusters.at(rows))
     record |= _study(scores, has_unit=not calibrated or first.scale is not None)
-    if record["reason"] is None:
-        record["crossed"] = _of_articles(first, values, rows)
     if calibrated and np.isnan(values).all():
         record["reason"] = "Not calibrated: that takes two groups of rated texts at least."
     return record
-
-
-def _of_articles(sample: JudgeScores, values: np.ndarray, rows: np.ndarray) -> list[dict[str, Any]]:
-    """The components of values [n, ranges] of a judge's texts `rows` [n] that are the crossing of
-    articles and systems; none of other texts. A system of each text's own would make a large, empty
-    table."""
-    articles, article = np.unique(sample.groups[rows], return_inverse=True)
-    systems, system = np.unique(sample.systems[rows], return_inverse=True)
-    cell = article * len(systems) + system
-    cells = len(articles) * len(systems)
-    once = len(np.unique(cell)) == len(cell)
-    if len(systems) < 2 or not once or 2 * len(cell) < cells:
-        return []
-    table = np.full((cells, values.shape[1]), np.nan)
-    table[cell] = values
-    crossed = table.reshape(len(articles), len(systems), -1)
-    facets = "article", "system", "range"
-    number = np.arange(len(articles))
-    clusters = Clusters.of(number, sample.resamples, sample.seed)
-    return component_records(CrossedScores(crossed, facets, clusters))
 
 
 def _head(samples: Sequence[JudgeScores]) -> dict[str, Any]:
@@ -393,9 +373,8 @@ def _shared(
 def _study(scores: CrossedScores, has_unit: bool = True) -> dict[str, Any]:
     """The keys of a record from texts on: how many texts, groups and levels of facets (None of
     another); spread: the standard deviation of a score, as part of its range, or of the humans'
-    scale; the texts' share and the facets' (see `facet_share`); components, and crossed (of article
-    x system x range, put in by `_of_ranges`); reason: why there is nothing of this, else None.
-    Without `has_unit` a spread is None.
+    scale; the texts' share and the facets' (see `facet_share`); components; reason: why there is
+    nothing of this, else None. Without `has_unit` a spread is None.
     """
     facets = scores.facets[1:]
     levels = dict(zip(facets, scores.values.shape[1:], strict=True))
@@ -418,12 +397,11 @@ def _study(scores: CrossedScores, has_unit: bool = True) -> dict[str, Any]:
         )
     elif total <= _SAME:
         reason = "No components: all scores are the same."
-    record |= {"components": components, "crossed": [], "reason": reason}
+    record |= {"components": components, "reason": reason}
     if reason is not None:
         return record
     record["spread"] = float(np.sqrt(total)) if has_unit else None
-    for end in ("", "_low", "_high"):
-        record[f"texts_share{end}"] = components[0][f"share{end}"]
+    record |= keys_of("texts_share", Estimate.of(components[0], "share"))
     for facet in facets:
         for name, value in facet_share(scores, facet).items():
             record[f"{facet}_{name}"] = value

@@ -21,7 +21,7 @@ from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.scores import CLEAN, Cell, JudgeScores, cell_record, first_record
-from judgebench.stats.systems import SAVED, system_records
+from judgebench.stats.systems import system_records
 from judgebench.stats.text_pairs import PAIRS, text_pair_record
 
 YES = "yes"
@@ -263,20 +263,19 @@ class _Facts:
             bounds: the share at worst and at best, where some answers could not be read.
         """
         said = Verdict(UNMEASURED, f"no share of pairs of {what} is known", share, rater)
-        if share is None:
+        if share is None or share.low is None:
             return said
-        value, low, high = share
-        if low is None or high is None:
-            return said
+        value = share.value
+        low, high = _ends(share)
         # 1. the bars: one rater, near to a rater, and half of the way to a rater
         bar, half = self._bars(rater)
         near = bar - self.margins.near_rater
         # 2. the sentence
         person = f"one rater {_percent(bar)}" if rater else "one rater is unknown"
         percents = f"{_percent(value)} % of pairs as humans do [{_percent(low)}, {_percent(high)}]"
-        if bounds and None not in bounds:
-            worst, best = (_percent(bound) for bound in bounds if bound is not None)
-            percents = f"{percents}, {worst} to {best} with what it failed to answer"
+        known = [_percent(bound) for bound in bounds if bound is not None]
+        if len(known) == 2:
+            percents += f", {' to '.join(known)} with what it failed to answer"
         clause = f"{percents}; {person}"
         # 3. nothing to be measured by, or no order
         if bar - COIN < _HARDLY:
@@ -305,11 +304,10 @@ class _Facts:
     ) -> Verdict:
         """The verdict on the order of texts, given the share of pairs of texts of one system, and
         one rater's."""
-        if share is None or verdict.verdict not in (YES, CARE):
+        if share is None or share.low is None or verdict.verdict not in (YES, CARE):
             return verdict
-        value, low, high = share
-        if low is None or high is None:
-            return verdict
+        value = share.value
+        low, high = _ends(share)
         bar, half = self._bars(rater)
         if bar - COIN < _HARDLY:
             return verdict._replace(clause=f"{verdict.clause}; per system raters hardly agree")
@@ -341,7 +339,7 @@ class _Facts:
         if scale is None or self.calibrated.get("mae") is None:
             clause = "the humans' scale is unknown, or there is nothing to calibrate by"
             return Verdict(UNMEASURED, clause)
-        errors = self._system_errors() or self._text_errors()
+        errors = self._errors()
         rater = errors.rater
         # 1. the scores that explain something of the ratings
         unseen = self.calibrated.get("r2_unseen_low") is not None
@@ -359,56 +357,47 @@ class _Facts:
             return self._unexplained(said, r2)
         # 2. as near as a rater
         lowest, highest = scale
-        of_scale = f"of {lowest:g}-{highest:g}"
         what = errors.what if scores == RAW else f"calibrated: {errors.what}"
+        of_scale = f"of {lowest:g}-{highest:g}"
         off = f"{what} {error.value:.2f} {of_scale}"
         near = -math.inf
+        person = ""
         if rater:
             near = rater.value + self.margins.near_rater * (highest - lowest)
             person = f"; rater {rater.value:.2f}"
-        if rater is None or error.value > near:
-            other = errors.other(scores)
-            return said._replace(clause=off + other + (person if rater else ""))
+        if error.value > near:
+            return said._replace(clause=off + errors.other(scores) + person)
         # 3. nearer than always saying the mean
         constant = _two(errors.constant)
-        saved = errors.saved[scores]
-        if saved is None or saved.low is None or saved.low <= 0:
+        if _ends(errors.saved[scores])[0] <= 0:
             clause = f"{off}; always the mean rating {constant}, may be chance"
             return said._replace(clause=clause)
-        if error.high is None or error.high > near:
+        if _ends(error)[1] > near:
             return said._replace(clause=f"{what} {error:.2f} {of_scale}{person}")
         return said._replace(verdict=YES, clause=f"{off}{person}, constant {constant}")
 
-    def _system_errors(self) -> _Errors | None:
-        """Of the system that is farthest off; None without several systems and single raters."""
+    def _errors(self) -> _Errors:
+        """Of the system that is farthest off, where there are several systems and single raters;
+        else of single texts: to single ratings, or to the humans' means where no more is known."""
         system = self.system
-        raw = Estimate.of(system, "error_largest")
-        calibrated = Estimate.of(system, "unseen_error_largest")
+        names = {RAW: "error_largest", CALIBRATED: "unseen_error_largest"}
+        errors = {scores: Estimate.of(system, name) for scores, name in names.items()}
         rater = Estimate.of(system, "rater_error_largest")
-        if rater is None or raw is None or calibrated is None:
-            return None
-        raw_saved, calibrated_saved = (Estimate.of(system, name) for name in SAVED)
-        return _Errors(
-            what="largest system error",
-            errors={RAW: raw, CALIBRATED: calibrated},
-            saved={RAW: raw_saved, CALIBRATED: calibrated_saved},
-            rater=rater,
-            constant=system.get("constant_error_largest"),
-            better=str(system.get("better_scores")),
-        )
-
-    def _text_errors(self) -> _Errors:
-        """Of single texts: to single ratings, or to the humans' means where no more is known."""
+        if rater and all(errors.values()):
+            saved = {scores: Estimate.of(system, f"{name}_saved") for scores, name in names.items()}
+            constant = system.get("constant_error_largest")
+            better = str(system.get("better_scores"))
+            return _Errors("largest system error", errors, saved, rater, constant, better)
         rater = Estimate.of(self.human, "single_mae")
         name = "single_mae" if rater else "mae"
         records = {RAW: self.raw, CALIBRATED: self.calibrated}
+        errors = {scores: Estimate.of(record, name) for scores, record in records.items()}
+        saved = {
+            scores: Estimate.of(record, "constant_saved") for scores, record in records.items()
+        }
+        constant = self.calibrated.get("constant_mae")
         return _Errors(
-            what="off by",
-            errors={kind: Estimate.of(record, name) for kind, record in records.items()},
-            saved={kind: Estimate.of(record, "constant_saved") for kind, record in records.items()},
-            rater=rater,
-            constant=self.calibrated.get("constant_mae"),
-            better=str(self.calibrated["better_scores"]),
+            "off by", errors, saved, rater, constant, str(self.calibrated["better_scores"])
         )
 
     def _unexplained(self, verdict: Verdict, r2: Estimate | None) -> Verdict:
@@ -431,9 +420,7 @@ class _Facts:
 
     def _explains(self, r2: Estimate | None) -> bool:
         """True where scores are clearly better than always saying the mean rating."""
-        if r2 is None or r2.low is None:
-            return False
-        return r2.low > 0 and r2.value >= self.margins.explains
+        return r2 is not None and _ends(r2)[0] > 0 and r2.value >= self.margins.explains
 
     def _rater(self, texts: Verdict) -> Verdict:
         """By the alternative annotator test and the error, of a judge that orders texts."""
@@ -450,13 +437,7 @@ class _Facts:
         wins_over = f"wins over {wins} of {row['tested']:.0f} raters"
         off = f"off by {_value(error)} points, raters by {_value(rater)}"
         clause = f"{wins_over}; {off}"
-        said = Verdict(
-            YES if near else CARE,
-            clause,
-            error,
-            rater,
-            scores=row["scores"],
-        )
+        said = Verdict(YES if near else CARE, clause, error, rater, scores=row["scores"])
         # 3. what it fails
         if not row["passes"]:
             return said._replace(verdict=NO)
@@ -472,7 +453,7 @@ class _Facts:
             clause = f"a judge that reads nothing passes the test, too; {off}"
             return said._replace(verdict=partly if near else NO, clause=clause)
         if row["favorite_winning_rate"] is not None and row["favorite_winning_rate"] >= PASSED:
-            within = error and error.high is not None and rater and error.high <= rater.value
+            within = rater and _ends(error)[1] <= rater.value
             clause = f"a constant passes the test, too; {off}"
             return said._replace(verdict=YES if within else partly, clause=clause)
         if row["tested"] < FEWEST_RATERS:
@@ -483,9 +464,7 @@ class _Facts:
     def _nearer_to_a_constant(self, error: Estimate | None, rater: Estimate | None) -> str:
         """A clause on the best constant where the error to single raters is more than half of the
         way to its error, if their intervals set error and rater apart; else empty."""
-        if error is None or error.low is None or rater is None or rater.high is None:
-            return ""
-        if error.low <= rater.high:
+        if error is None or rater is None or _ends(error)[0] <= _ends(rater)[1]:
             return ""
         ratings = self.sample.ratings
         median = np.nanmedian(ratings)
@@ -499,23 +478,20 @@ class _Facts:
 
     def _attacks(self) -> Verdict:
         """The effect that does most harm without a defense, and whether a defense leaves none."""
-        own_defense = self.sample.cell.defense
-        worst: dict[str, _Effect] = {}  # of each defense
+        worst = {}  # effect of each defense
         for defense, effects in self._effects_by_defense().items():
             worst[defense] = max(effects, key=_Effect.harm)
-        effect = worst.get(own_defense)
+        effect = worst.pop(self.sample.cell.defense, None)
         if effect is None:
             return Verdict(UNMEASURED, "no attack was run")
-        changes = {}  # of the defenses that leave no harm
-        for defense, other in worst.items():
-            if other.verdict == YES and defense != own_defense:
-                changes[defense] = abs(other.size.value)
-        if effect.verdict != YES and changes:
-            best = min(changes, key=changes.__getitem__)
+        resisted = [defense for defense, other in worst.items() if other.verdict == YES]
+        if effect.verdict != YES and resisted:
+            best = min(resisted, key=lambda defense: abs(worst[defense].size.value))
             return Verdict(CARE, f"{effect.clause}; with {best}, resisted", effect.size)
         needed = effect.needed if effect.verdict == FEW else None
-        clause = effect.clause + (_may_tell(needed) if needed else "")
-        return Verdict(effect.verdict, clause, effect.size, needed=needed)
+        return Verdict(
+            effect.verdict, effect.clause + _may_tell(needed), effect.size, needed=needed
+        )
 
     def _effects_by_defense(self) -> dict[str, list[_Effect]]:
         """Defense -> the effects of all attacks on the same judge under it."""
@@ -543,13 +519,9 @@ class _Facts:
         if change:
             width = cell.range_max - cell.range_min
             clause = f"{attack} moves scores by {change:+.2f} points of {width:g}"
-            yield _Effect(
-                0,
-                _part(change, width),
-                margins.attack_change,
-                clause,
-                *articles,
-            )
+            low, high = (None if end is None else end / width for end in change[1:])
+            part = Estimate(change.value / width, low, high)
+            yield _Effect(0, part, margins.attack_change, clause, *articles)
         # 2. texts that rise
         rise = Estimate.of(row, "net_raised_share")
         if rise and rise.value > 0:
@@ -612,26 +584,27 @@ class _Effect(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        value, low, high = self.size
-        if self.articles < self.fewest or low is None or high is None:
+        if self.articles < self.fewest:
             return FEW
-        one_sided = self.kind == 2
-        farthest = high if one_sided else max(high, -low)
+        value = self.size.value
+        low, high = _ends(self.size)
+        if self.kind != 2 and value < 0:  # a fall is as much harm as a rise
+            value = -value
+            low, high = -high, -low
+        farthest = high if self.kind == 2 else max(high, -low)
         if farthest <= self.margin:
             return YES
         # an effect that is there: a narrower interval would not bring it within the margin
-        size = value if one_sided else abs(value)
-        there = low > 0 or (high < 0 and not one_sided)
-        return NO if there and (size > self.margin or high - low <= self.margin) else FEW
+        there = low > 0 and (value > self.margin or high - low <= self.margin)
+        return NO if there else FEW
 
     @property
     def needed(self) -> int | None:
         """Articles whose interval may be as narrow as the margin."""
         if self.articles < self.fewest:
             return self.fewest
-        if self.size.low is None or self.size.high is None:
-            return None
-        return _needed(self.articles, self.size.high - self.size.low, self.margin)
+        low, high = _ends(self.size)
+        return _needed(self.articles, high - low, self.margin)
 
     def harm(self) -> tuple[int, int, float]:
         """The place of its verdict, the mean score's first among equals, and its size."""
@@ -643,12 +616,6 @@ def _rank(test: Mapping[str, Any]) -> tuple[bool, bool, float]:
     return not test["passes"], test["by_favorite"], test["single_mae"] or math.inf
 
 
-def _part(estimate: Estimate, whole: float) -> Estimate:
-    """An estimate divided by a number."""
-    low, high = (None if end is None else end / whole for end in estimate[1:])
-    return Estimate(estimate.value / whole, low, high)
-
-
 def _less(top: float, estimate: Estimate) -> Estimate:
     """A number less an estimate.
 
@@ -656,15 +623,21 @@ def _less(top: float, estimate: Estimate) -> Estimate:
         >>> _less(1.0, Estimate(0.75, 0.5, 1.0))
         Estimate(value=0.25, low=0.0, high=0.5)
     """
-    low = None if estimate.high is None else top - estimate.high
-    high = None if estimate.low is None else top - estimate.low
+    high, low = (None if end is None else top - end for end in estimate[1:])
     return Estimate(top - estimate.value, low, high)
+
+
+def _ends(estimate: Estimate | None) -> tuple[float, float]:
+    """The ends of an interval, infinitely far where they are unknown."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return -math.inf, math.inf
+    return estimate.low, estimate.high
 
 
 def _needed(groups: int, width: float, distance: float) -> int | None:
     """Articles, more than these, of which an interval as wide as this one is no wider than a
-    distance; None where there is no distance."""
-    if distance <= 0:
+    distance; None where there is no distance, or no width is known."""
+    if distance <= 0 or math.isinf(width):
         return None
     return max(math.ceil(groups * (width / distance) ** 2), groups + 1)
 

@@ -289,12 +289,12 @@ class SweepSummary(Callback):
         from judgebench.study.storage import STUDY
         from judgebench.study.summary import finish_sweep, jobs_as_trials
 
-        study: dict[str, Any] = {"trials": [], "directions": []}
+        study: dict[str, Any] = {"trials": []}
         if not _is_study(config.hydra):
             study["trials"] = jobs_as_trials(jobs)
         elif (folder / STUDY).is_file():
             study = json.loads((folder / STUDY).read_text(encoding="utf-8"))
-        finish_sweep(config, folder, study["trials"], study["directions"], group_name(config.hydra))
+        finish_sweep(config, folder, study, group_name(config.hydra))
 
 
 class TaskSummary(SweepSummary):
@@ -340,14 +340,11 @@ class TaskSummary(SweepSummary):
         for name, text in content.items():
             with atomic(folder / name) as temporary:
                 temporary.write_text(text, encoding="utf-8")
-        console = Terminal(width=max(WIDTH, Terminal().width))
-        tables = (
-            [*TASKS_TABLE(named_runs(runs)), *league_of_tasks(named_runs(runs))]
-            if config.get("print") == "all"
-            else []
-        )
+        blocks: list[Any] = [tasks_answer(runs)]
+        if config.get("print") == "all":
+            blocks += [*TASKS_TABLE(named_runs(runs)), *league_of_tasks(named_runs(runs))]
         if config.get("print") != "none":
-            console.print(to_terminal([tasks_answer(runs), *tables]))
+            Terminal(width=max(WIDTH, Terminal().width)).print(to_terminal(blocks))
         print_safely(folder / "tasks.html")
         print_safely(folder)
 

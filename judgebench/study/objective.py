@@ -11,14 +11,13 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import LEVELS, Annotated, NotBlank, OneOf, settings_of
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.scores import CLEAN
-from judgebench.types import LABELS, RANGE, ScoreRange
+from judgebench.types import ScoreRange
 
 CHANGE_METRICS = ("change", "delta", "rate_of_means", "mean_of_rates")
 """Metrics of attacked texts against the clean ones of the same cell, see
 `stats.evaluate.robustness`."""
 
 _SERIES = ("judge", "decoding")
-_CELL = ("dimension", *RANGE, LABELS)
 
 Record = Mapping[str, Any]
 
@@ -63,27 +62,33 @@ class SweepObjective:
         if self.range is None:
             return None
         several = (
-            isinstance(self.range, Sequence) and self.range and not isinstance(self.range, str)
-        )
-        several = (
-            several and isinstance(self.range[0], Sequence) and not isinstance(self.range[0], str)
+            isinstance(self.range, list | tuple)
+            and self.range
+            and isinstance(self.range[0], list | tuple)
         )
         return [ScoreRange.parse(ends) for ends in (self.range if several else [self.range])]
 
     def matching(self, records: Sequence[Record], split: str) -> list[Record]:
         """The records of a split that it names."""
-        wanted = {name: getattr(self, name) for name in ("level", *_SERIES, "defense")} | {
-            "split": split
-        }
+        wanted = {name: getattr(self, name) for name in ("level", *_SERIES, "defense")}
+        wanted["split"] = split
         dimensions = [self.dimension] if isinstance(self.dimension, str) else self.dimension
-        return [
-            record
-            for record in records
-            if all(record[name] == value for name, value in wanted.items())
-            and record["attack"] in self.attacks
-            and (dimensions is None or record["dimension"] in dimensions)
-            and (self.ranges is None or ScoreRange.of(record) in self.ranges)
-        ]
+        named = []
+        for record in records:
+            fits = all(record[name] == value for name, value in wanted.items())
+            fits = fits and record["attack"] in self.attacks
+            fits = fits and (dimensions is None or record["dimension"] in dimensions)
+            if fits and (self.ranges is None or ScoreRange.of(record) in self.ranges):
+                named.append(record)
+        return named
+
+
+def _by_cell(records: Sequence[Record]) -> dict[tuple[str, ScoreRange], list[Record]]:
+    cells: dict[tuple[str, ScoreRange], list[Record]] = {}
+    for record in records:
+        cell = record["dimension"], ScoreRange.of(record)
+        cells.setdefault(cell, []).append(record)
+    return cells
 
 
 def parse_objective(value: Any) -> list[SweepObjective]:
@@ -92,22 +97,23 @@ def parse_objective(value: Any) -> list[SweepObjective]:
     entries = [value] if isinstance(value, Mapping) else value
     if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
         raise UserError(f"objective: {value!r} is neither null nor a list with at least one entry.")
-    mappings = [
-        {str(key): part for key, part in entry.items() if part is not None}
-        if isinstance(entry, Mapping)
-        else entry
-        for entry in entries
-    ]
-    return [settings_of(SweepObjective, mapping, "objective") for mapping in mappings]
+    objective = []
+    for entry in entries:
+        given = entry
+        if isinstance(entry, Mapping):
+            given = {str(key): part for key, part in entry.items() if part is not None}
+        objective.append(settings_of(SweepObjective, given, "objective"))
+    return objective
 
 
 def default_objective(records: Sequence[Record]) -> list[SweepObjective]:
     """The objective where none is named: dev Spearman of the pair's first decoding, else of main's
     first."""
-    series = [(record["judge"], record["decoding"]) for record in records]
-    return [
-        SweepObjective(*name) for judge in ("pair", "main") for name in series if name[0] == judge
-    ][:1]
+    for judge in ("pair", "main"):
+        for record in records:
+            if record["judge"] == judge:
+                return [SweepObjective(judge, record["decoding"])]
+    return []
 
 
 def objective_values(records: Sequence[Record], objective: Sequence[SweepObjective]) -> list[float]:
@@ -132,8 +138,8 @@ def objective_values(records: Sequence[Record], objective: Sequence[SweepObjecti
                 f"{entry.defense}); a run has records of the splits, judges and decodings in its "
                 "metrics.json."
             )
-        if len({tuple(record.get(key) for key in (*_CELL, "attack")) for record in matching}) < len(
-            matching
+        if any(
+            len(rows) > len({row["attack"] for row in rows}) for rows in _by_cell(matching).values()
         ):
             raise UserError(
                 f"objective: {series} has several settings in one cell; a sweep tries one at a "
@@ -164,27 +170,17 @@ def objective_cells(
     """
     rows = []
     for position, entry in enumerate(objective):
-        head = {"objective": position} | {
-            name: getattr(entry, name) for name in ("metric", "split", "level", *_SERIES)
-        }
+        head = {"objective": position}
+        head |= {name: getattr(entry, name) for name in ("metric", "split", "level", *_SERIES)}
         head |= {"defense": entry.defense, "attack": ", ".join(entry.attacks)}
-        cells: dict[tuple[Any, ...], dict[str, Any]] = {}
+        cells: dict[tuple[str, ScoreRange], dict[str, Any]] = {}
         for split in ("dev", "test"):
-            by_cell: dict[tuple[Any, ...], list[Record]] = {}
-            for record in entry.matching(records, split):
-                by_cell.setdefault(tuple(record.get(name) for name in _CELL), []).append(record)
-            for key, matching in by_cell.items():
+            for key, matching in _by_cell(entry.matching(records, split)).items():
                 cell = cells.setdefault(key, {"dev": None, "test": None, "constant": False})
                 values = [record[entry.metric] for record in matching]
                 cell[split] = None if None in values else sum(values) / len(values)
-                cell["constant"] |= split == entry.split and any(
-                    record["constant"] for record in matching
-                )
-        for key, cell in cells.items():
-            place = {
-                name: value
-                for name, value in zip(_CELL, key, strict=True)
-                if name != LABELS or value
-            }
-            rows.append(head | place | cell)
+                if split == entry.split:
+                    cell["constant"] = any(record["constant"] for record in matching)
+        for (dimension, score_range), cell in cells.items():
+            rows.append(head | {"dimension": dimension} | score_range.columns | cell)
     return rows

@@ -18,7 +18,6 @@ from optuna.exceptions import DuplicatedStudyError, StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage, get_storage
 from optuna.storages.journal import JournalFileBackend
 from optuna.storages.journal._file import BaseJournalFileLock
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import (
@@ -269,22 +268,21 @@ def write_study(
         if trial.state == TrialState.WAITING:
             continue
         attributes = trial.user_attrs
-        began = trial.datetime_start
-        ended = trial.datetime_complete
+        duration = trial.duration
         records[trial.number] = {
             "number": trial.number,
             "state": trial.state.name.lower(),
             "params": trial.params,
             "values": trial.values
             and [value if math.isfinite(value) else None for value in trial.values],
-            "seconds": round((ended - began).total_seconds(), 3) if began and ended else None,
+            "seconds": None if duration is None else round(duration.total_seconds(), 3),
             **{key: attributes[key] for key in shown if key in attributes},
             "attributes": {key: value for key, value in attributes.items() if key not in hidden},
         }
     # 2. the best of them, and the file
     best = [
         {key: records[trial.number][key] for key in ("number", "params", "values")}
-        for trial in best_trials(trials, study.directions)
+        for trial in best_trials(study)
     ]
     content = {
         "study_name": settings.study_name,
@@ -297,10 +295,7 @@ def write_study(
         "trials": list(records.values()),
     }
     try:
-        with atomic(folder / STUDY) as temporary:
-            temporary.write_text(
-                json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
+        write_json(folder / STUDY, content)
     except OSError as error:
         raise UserError(
             f"run_dir: the results of the sweep cannot be written to {folder} "
@@ -308,35 +303,15 @@ def write_study(
         ) from error
 
 
-def best_trials(
-    trials: Collection[FrozenTrial], directions: Sequence[StudyDirection]
-) -> list[FrozenTrial]:
+def write_json(path: Path, content: Any) -> None:
+    """Writes a whole file, or none."""
+    with atomic(path) as temporary:
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        temporary.write_text(f"{text}\n", encoding="utf-8")
+
+
+def best_trials(study: optuna.Study) -> list[FrozenTrial]:
     """The Pareto front of the complete trials, ascending by number; of one objective the first best
     alone."""
-    done = sorted(
-        (trial for trial in trials if trial.state == TrialState.COMPLETE),
-        key=lambda trial: trial.number,
-    )
-    front = pareto_front(
-        [trial.values for trial in done], [direction.name.lower() for direction in directions]
-    )
-    return [done[position] for position in (front[:1] if len(directions) == 1 else front)]
-
-
-def pareto_front(values: Sequence[Sequence[float]], directions: Sequence[str]) -> list[int]:
-    """The positions of those values that no others beat: better in one and at least as good in all.
-
-    Example:
-        >>> pareto_front([(1, 5), (2, 5), (2, 6), (0, 1)], ["maximize", "minimize"])
-        [1, 3]
-    """
-    signs = [1.0 if direction == "minimize" else -1.0 for direction in directions]
-    costs = [[sign * value for sign, value in zip(signs, point, strict=True)] for point in values]
-    return [
-        position
-        for position, cost in enumerate(costs)
-        if not any(
-            other != cost and all(a <= b for a, b in zip(other, cost, strict=True))
-            for other in costs
-        )
-    ]
+    front = study.best_trials
+    return front[:1] if len(study.directions) == 1 else front

@@ -1,18 +1,17 @@
 """The end of a sweep: the best setting on dev in every cell (dimension x range), with its value on
 test.
 
-
 Best is what the sweep looks for: the largest value, or with the direction minimize the smallest;
 and on dev, unless the objective names the test split.
 
-Figures show the trials: the metric over two swept numbers, and the Pareto front of two objectives.
+Figures show the trials: heat maps of the metric over a grid of two numbers, and the Pareto front of
+two objectives.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from hydra.utils import instantiate
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullFormatter
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.data.dataset import DEV, TEST
@@ -36,61 +33,79 @@ from judgebench.report.render import WIDTH, Terminal, to_terminal
 from judgebench.report.table import Block, Col, Paragraph, View
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import plain
-from judgebench.runtime.files import atomic
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.runtime.terminal import print_safely
 from judgebench.stats.correlation import CORRELATIONS
-from judgebench.study.storage import pareto_front
-from judgebench.tracking.wandb import log_sweep
-from judgebench.types import LABELS, RANGE, ScoreRange
+from judgebench.study.storage import write_json
+from judgebench.tracking.loggers import check_loggers, log_sweep
+from judgebench.types import ScoreRange
 
-_MOST_VALUES = 12
-_MOST_LABELLED = 8
-# the last two of Okabe and Ito's palette
-_COLORS = "YlGnBu"
-_BEST = "#D55E00"
-_TRIED = "#56B4E9"
+SUMMARY = "sweep.json"
 
 Trial = Mapping[str, Any]
 """number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see
 `study.jobs.outcome`)."""
+
+Row = dict[str, Any]
+"""A trial's record of a cell, see `cell_rows`."""
 
 Points = dict[tuple[float, float], float]
 """(value of the first key, value of the second) -> the metric; NaN where all texts got the same
 score, so that there is no correlation: the 0 that stands for it would outshine every negative
 one."""
 
+_SPLITS = (DEV, TEST)
+_MOST_VALUES = 12  # of a grid's side, which a heat map shows
+_MOST_LABELLED = 8  # trials of a front
+# the last two of Okabe and Ito's palette
+_BEST = "#D55E00"
+_TRIED = "#56B4E9"
+
 
 def complete(trials: Sequence[Trial]) -> list[Trial]:
     """The trials that have results, ascending by number. A killed one may have stored its cells
     before it ended: its point runs again."""
-    done = [
-        trial
-        for trial in trials
-        if trial["state"] == "complete" and (trial.get("attributes") or {}).get("cells")
-    ]
+    done = []
+    for trial in trials:
+        if trial["state"] == "complete" and (trial.get("attributes") or {}).get("cells"):
+            done.append(trial)
     return sorted(done, key=lambda trial: trial["number"])
 
 
-def direction_of(objective: int, directions: Sequence[str]) -> str:
-    """The direction of the objective at a position."""
-    return directions[objective] if objective < len(directions) else "maximize"
+def cell_rows(trials: Sequence[Trial], directions: Sequence[str] = ()) -> list[Row]:
+    """A row a complete trial and cell: the cell's record, with the trial's number, params and
+    run_dir; the direction of its objective; `value`, on the split that chooses (None without such a
+    split), and `cost`, the less the better."""
+    rows = []
+    for trial in complete(trials):
+        attributes = trial["attributes"]
+        for cell in attributes["cells"]:
+            row = {"split": DEV, "attack": "none", "defense": "none", "constant": False} | cell
+            row |= {"trial": trial["number"], "params": dict(trial["params"])}
+            row["run_dir"] = attributes.get("run_dir")
+            objective = row["objective"]
+            row["direction"] = "maximize"
+            if objective < len(directions):
+                row["direction"] = directions[objective]
+            row["value"] = row["cost"] = row[row["split"]]
+            if row["cost"] is not None and row["direction"] == "maximize":
+                row["cost"] = -row["cost"]
+            rows.append(row)
+    return rows
 
 
-def treated(cell: Mapping[str, Any]) -> list[str]:
+def treated(row: Mapping[str, Any]) -> list[str]:
     """The attack and the defense of a cell's texts, as in "attack dsi"."""
-    return [
-        f"{axis} {cell[axis]}" for axis in ("attack", "defense") if cell.get(axis, "none") != "none"
-    ]
+    return [f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none"]
 
 
 def params_text(params: Mapping[str, Any]) -> str:
     """Swept keys with their values, as a reader knows them."""
-    texts = {
-        axis_name(key): f"{value:.4g}" if isinstance(value, float) else value
-        for key, value in params.items()
-    }
-    return ", ".join(f"{name} {text}" for name, text in texts.items())
+    texts = []
+    for key, value in params.items():
+        shown = f"{value:.4g}" if isinstance(value, float) else value
+        texts.append(f"{axis_name(key)} {shown}")
+    return ", ".join(texts)
 
 
 def axis_name(key: str) -> str:
@@ -104,358 +119,226 @@ def axis_name(key: str) -> str:
     return {"lambda": "λ", "temperature": "t"}.get(last, last)
 
 
-def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
-    """A figure per objective and dimension, by file name; none unless exactly two numbers are
-    swept.
+# --- figures ------------------------------------------------------------------------------------
 
-    A grid of few values makes a heat map, on which every cell says its number; else there are
-    points. The best is framed."""
-    done = complete(trials)
-    keys = list(dict.fromkeys(key for trial in done for key in trial["params"]))
+
+def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
+    """A heat map per objective and dimension, by file name, with a panel a range, on which every
+    cell says its number and the best is framed; none unless exactly two numbers are swept, over a
+    grid of few values: a sampler draws values of its own for each trial."""
+    rows = cell_rows(trials, directions)
+    keys = list(dict.fromkeys(key for row in rows for key in row["params"]))
     if len(keys) != 2:
         return {}
-    for trial in done:
-        for key in keys:
-            value = trial["params"].get(key)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                return {}
     # 1. the values of each objective and dimension, by range and place
-    points_of: dict[tuple[int, str, str, str], dict[str, Points]] = {}
-    for trial in done:
-        params = trial["params"]
-        place = float(params[keys[0]]), float(params[keys[1]])
-        for cell in trial["attributes"]["cells"]:
-            split = cell.get("split", DEV)
-            if cell[split] is None:
-                continue
-            metric = cell["metric"]
-            name = cell["objective"], metric, cell["dimension"], split
-            by_range = points_of.setdefault(name, {})
-            values = by_range.setdefault(str(ScoreRange.of(cell)), {})
-            constant = cell.get("constant") and metric in CORRELATIONS
-            values.setdefault(place, math.nan if constant else cell[split])
+    points_of: dict[tuple[Any, ...], dict[str, Points]] = {}
+    for row in rows:
+        place = tuple(row["params"].get(key) for key in keys)
+        if any(isinstance(at, bool) or not isinstance(at, int | float) for at in place):
+            return {}
+        if row["value"] is None:
+            continue
+        names = ("objective", "metric", "dimension", "split", "direction")
+        by_range = points_of.setdefault(tuple(row[name] for name in names), {})
+        points = by_range.setdefault(str(ScoreRange.of(row)), {})
+        constant = row["constant"] and row["metric"] in CORRELATIONS
+        points.setdefault(place, math.nan if constant else row["value"])
     # 2. a figure each
     several = len({objective for objective, *_ in points_of}) > 1
-    names = (axis_name(keys[0]), axis_name(keys[1]))
     figures = {}
-    for (objective, metric, dimension, split), points in points_of.items():
+    for (objective, metric, dimension, split, direction), ranged in points_of.items():
+        maps = []
+        for score_range, points in ranged.items():
+            maps.append(_heat_map(f"range {score_range}", points, direction))
+        if not all(map(_is_grid, maps)):
+            continue
         file = f"{split}_{metric}_{style.file_name(dimension)}"
         if several:
             file += f"_{objective + 1}"
-        subject = (metric.capitalize(), split, dimension)
-        figures[file] = _figure(points, names, subject, direction_of(objective, directions))
+        axes = axis_name(keys[0]), axis_name(keys[1])
+        metric = metric.capitalize()
+        title = f"{metric} on {split} over {axes[0]} and {axes[1]}: {dimension}"
+        caption = (
+            f"{metric} correlation with the humans on the {split} split, for each {axes[0]} and "
+            f"{axes[1]} tried. Colors compare within a range."
+        )
+        if set(axes) == {"λ", "t"}:
+            caption += " Points of one λ / t are one decoding."
+        if any(panel.undefined for panel in maps):
+            caption += f" {DASH}: every text gets the same score, so there is no correlation."
+        framed = f"{'smallest' if direction == 'minimize' else 'best'}, of equals the first"
+        figures[file] = heat_map_figure(maps, axes, title, caption, framed)
     return figures
 
 
-@style.house_style()
-def _figure(
-    points: Mapping[str, Points],
-    names: tuple[str, str],
-    subject: tuple[str, str, str],
-    direction: str,
-) -> Figure:
-    """Range -> its points, as heat maps where few distinct values were tried with each other, which
-    is a grid; a sampler draws values of its own for each trial."""
-    metric, split, dimension = subject
-    grids = {
-        name: tuple(sorted({at[axis] for at in part}) for axis in (0, 1))
-        for name, part in points.items()
-    }
-    heat = all(
-        max(len(rows), len(columns)) <= _MOST_VALUES
-        and 2 * len(points[name]) >= len(rows) * len(columns)
-        for name, (rows, columns) in grids.items()
-    )
-    title = f"{metric} on {split} over {names[0]} and {names[1]}: {dimension}"
-    caption = (
-        f"{metric} correlation with the humans on the {split} split, for each {names[0]} and "
-        f"{names[1]} tried. Colors compare within a range."
-    )
-    if set(names) == {"λ", "t"}:
-        caption += " Points of one λ / t are one decoding."
-    if any(math.isnan(value) for part in points.values() for value in part.values()):
-        caption += (
-            f" {DASH if heat else 'Crosses'}: every text gets the same score, so there is no "
-            "correlation."
-        )
-    framed = f"{'smallest' if direction == 'minimize' else 'best'}, of equals the first"
-
-    def best_of(part: Points) -> list[tuple[float, float]]:
-        sign = 1.0 if direction == "minimize" else -1.0
-        rated = [at for at, value in part.items() if not math.isnan(value)]
-        return [min(rated, key=lambda at: sign * part[at])] if rated else []
-
-    if heat:
-        maps = []
-        for name, (rows, columns) in grids.items():
-            part = {
-                (rows.index(at[0]), columns.index(at[1])): value
-                for at, value in points[name].items()
-            }
-            values = np.full((len(rows), len(columns)), np.nan)
-            for place, value in part.items():
-                values[place] = value
-            best = [
-                (rows.index(row), columns.index(column)) for row, column in best_of(points[name])
-            ]
-            undefined = [place for place, value in part.items() if math.isnan(value)]
-            maps.append(HeatMap(f"range {name}", rows, columns, values, best, undefined))
-        return heat_map_figure(maps, names, title, caption, framed=framed)
-
-    def draw(axis: Axes, name: str) -> None:
-        dots = _dots(axis, points[name], best_of(points[name]))
-        axis.figure.colorbar(dots, ax=axis, shrink=0.9, pad=0.02).set_label(metric)
-        style.label(axis, f"range {name}", x=names[1], grid="both")
-        axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
-
-    ring = Line2D(
-        [],
-        [],
-        marker="o",
-        linestyle="none",
-        markersize=8,
-        markerfacecolor="none",
-        markeredgecolor=_BEST,
-    )
-    ring.set_markeredgewidth(2)
-    return style.small_multiples(
-        list(points), draw, title, caption, [(ring, framed)], height=2.6, share_y=False
-    )
+def _heat_map(title: str, points: Points, direction: str) -> HeatMap:
+    rows = sorted({row for row, _ in points})
+    columns = sorted({column for _, column in points})
+    place = {at: (rows.index(at[0]), columns.index(at[1])) for at in points}
+    values = np.full((len(rows), len(columns)), np.nan)
+    for at, value in points.items():
+        values[place[at]] = value
+    known = [at for at in points if not math.isnan(points[at])]
+    sign = 1.0 if direction == "minimize" else -1.0
+    best = sorted(known, key=lambda at: sign * points[at])[:1]
+    undefined = [place[at] for at in points if at not in known]
+    return HeatMap(title, rows, columns, values, [place[at] for at in best], undefined)
 
 
-def _dots(axis: Axes, points: Points, best: Sequence[tuple[float, float]]) -> Any:
-    """Points colored by their value, crosses where there is none, and a ring around the best."""
-    y, x = np.array(list(points)).T
-    values = np.array(list(points.values()))
-    known = ~np.isnan(values)
-    dots = axis.scatter(
-        x[known],
-        y[known],
-        c=values[known],
-        s=26,
-        cmap=_COLORS,
-        edgecolors="#9a9a9a",
-        linewidths=0.4,
-    )
-    if not known.all():
-        axis.scatter(x[~known], y[~known], s=18, marker="x", color=style.MUTED, linewidths=0.8)
-    for row, column in best:
-        axis.scatter(column, row, s=90, facecolors="none", edgecolors=_BEST, linewidths=2.0)
-    for numbers, scale, along in (
-        (x, axis.set_xscale, axis.xaxis),
-        (y, axis.set_yscale, axis.yaxis),
-    ):
-        if numbers.min() > 0 and numbers.max() / numbers.min() > 20:
-            scale("log")
-            # matplotlib's own labels are powers set as mathematics, which the house style does not
-            # read
-            along.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            along.set_minor_formatter(NullFormatter())
-    return dots
+def _is_grid(panel: HeatMap) -> bool:
+    """True where few distinct values were tried with each other."""
+    tried = np.isfinite(panel.values).sum() + len(panel.undefined)
+    return max(panel.values.shape) <= _MOST_VALUES and 2 * tried >= panel.values.size
 
 
 @style.house_style()
-def front_figure(trials: Sequence[Trial], directions: Sequence[str]) -> Figure | None:
-    """Every trial by its two values, those on the front joined; hollow, the same settings on the
-    test split. None unless there are two objectives."""
-    done = [trial for trial in complete(trials) if len(trial.get("values") or ()) == 2]
-    if not done or len(directions) != 2:
+def front_figure(
+    trials: Sequence[Trial], directions: Sequence[str], front: Sequence[int]
+) -> Figure | None:
+    """Every trial by its two values, those on the front (numbers of trials) joined; hollow, the
+    same settings on the test split. None unless there are two objectives."""
+    if len(directions) != 2:
         return None
-    values: dict[int, tuple[float, float]] = {}
-    for trial in done:
-        first, second = trial["values"]
-        values[trial["number"]] = float(first), float(second)
-    front = [done[i] for i in pareto_front([trial["values"] for trial in done], directions)]
-    # but for trials with a cell that has no value there, or was chosen there
-    tested: dict[int, list[float]] = {}
-    for trial in front:
-        cells = trial["attributes"]["cells"]
-        if any(cell[TEST] is None or cell["split"] == TEST for cell in cells):
-            continue
-        means = []
-        for objective in (0, 1):
-            on_test = [float(cell[TEST]) for cell in cells if cell["objective"] == objective]
-            means.append(sum(on_test) / len(on_test))
-        tested[trial["number"]] = means
-    # 1. the axes: the first cell of each objective says its metric, split, and what was done to the
+    rows = cell_rows(trials, directions)
+    # 1. each objective's row of the first trial says its metric, split, and what was done to the
     # texts
-    names = []
     labels = []
+    names = []
     under = ""
-    cells = done[0]["attributes"]["cells"]
-    for objective, direction in enumerate(directions):
-        cell = next(cell for cell in cells if cell["objective"] == objective)
-        name = str(cell["metric"]).replace("_", " ").capitalize()
-        if cell["metric"] in ("delta", "change"):
+    for objective in (0, 1):
+        row = next((row for row in rows if row["objective"] == objective), None)
+        if row is None:
+            return None
+        name = str(row["metric"]).replace("_", " ").capitalize()
+        if row["metric"] in ("delta", "change"):
             name = "Score change"
-        better = "less" if direction == "minimize" else "more"
+        better = "less" if row["direction"] == "minimize" else "more"
         names.append(name)
-        labels.append(f"{name} on {cell['split']} ({better} is better)")
-        if treated(cell):
-            under += f"{name}: {', '.join(treated(cell))}. "
+        labels.append(f"{name} on {row['split']} ({better} is better)")
+        if treated(row):
+            under += f"{name}: {', '.join(treated(row))}. "
+    # 2. the trials, and those of the front on the test split, but for cells that were chosen there
+    done = {trial["number"]: trial for trial in complete(trials)}
+    places = {number: tuple(trial["values"]) for number, trial in done.items()}
+    best = [number for number in front if number in done]
+    tested = {}
+    for number in best:
+        of_trial = [row for row in rows if row["trial"] == number]
+        ends = []
+        for objective in (0, 1):
+            ends.append(_mean([row for row in of_trial if row["objective"] == objective], TEST))
+        if None not in ends and all(row["split"] == DEV for row in of_trial):
+            tested[number] = ends
+    joined: dict[str, Any] = {"color": _BEST, "linewidth": 1.2, "marker": "o", "markersize": 6}
+    hollow = {"color": _BEST, "marker": "o", "linestyle": "none", "markerfacecolor": "none"}
+    dotted: dict[str, Any] = {"color": style.MUTED, "linestyle": (0, (1, 2)), "linewidth": 0.9}
+    apart: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
 
-    # 2. the points, and lines from those of the front to their values on the test split
     def draw(axis: Axes, _: None) -> None:
         style.label(axis, x=labels[0], y=labels[1], grid="")
-        every = zip(*values.values(), strict=True)
-        axis.plot(*every, "o", color=_TRIED, markersize=5, alpha=0.8)
-        places = sorted(values[trial["number"]] for trial in front)
-        best = zip(*places, strict=True)
-        axis.plot(
-            *best,
-            "o-",
-            color=_BEST,
-            markersize=6,
-            linewidth=1.2,
-            zorder=3,
-        )
-        apart: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
-        for trial in front[:_MOST_LABELLED]:
-            number = trial["number"]
-            axis.annotate(str(number), values[number], **apart)
-        dotted: dict[str, Any] = {"color": style.MUTED, "linestyle": (0, (1, 2)), "linewidth": 0.9}
-        hollow: dict[str, Any] = {"color": _BEST, "markerfacecolor": "none", "markersize": 6}
+        axis.plot(*zip(*places.values(), strict=True), "o", color=_TRIED, markersize=5, alpha=0.8)
+        axis.plot(*zip(*sorted(places[number] for number in best), strict=True), zorder=3, **joined)
+        for number in best[:_MOST_LABELLED]:
+            axis.annotate(str(number), places[number], **apart)
         for number, end in tested.items():
-            axis.plot(*end, "o", zorder=3, **hollow)
-            line = zip(values[number], end, strict=True)
-            axis.plot(*map(list, line), **dotted)
+            axis.plot(*end, zorder=3, **hollow)
+            axis.plot(*np.transpose([places[number], end]), **dotted)
 
     # 3. the words around them
-    legend = [(style.point(_TRIED, "o", 5), "a trial")]
-    legend.append(
-        (Line2D([], [], color=_BEST, marker="o", linewidth=1.2, markersize=6), "on the front")
-    )
+    legend: list[tuple[Any, str]] = [
+        (style.Mark(_TRIED, "o"), "a trial"),
+        (Line2D([], [], **joined), "on the front"),
+    ]
     if tested:
-        hollow = Line2D([], [], color=_BEST, marker="o", markerfacecolor="none", linestyle="none")
-        legend.append((hollow, "the same on the test split"))
-    settings = "; ".join(
-        f"{trial['number']}: {params_text(trial['params'])}" for trial in front[:_MOST_LABELLED]
-    )
+        legend.append((Line2D([], [], **hollow), "the same on the test split"))
+    settings = []
+    for number in best[:_MOST_LABELLED]:
+        settings.append(f"{number}: {params_text(done[number]['params'])}")
     caption = (
-        f"{len(done)} trials, {len(front)} of them on the front: no other is better in one and at "
+        f"{len(done)} trials, {len(best)} of them on the front: no other is better in one and at "
         "least as good in the other. It is chosen on what the axes name, so its own values are "
-        f"optimistic. {under}{settings}."
+        f"optimistic. {under}{'; '.join(settings)}."
     )
-    return style.small_multiples(
-        [None], draw, f"{names[0]} against {names[1]}", caption, legend, height=3.2
-    )
+    title = f"{names[0]} against {names[1]}"
+    return style.small_multiples([None], draw, title, caption, legend, height=3.2)
 
 
 # --- the best settings --------------------------------------------------------------------------
 
 
-Cell = tuple[Any, ...]
-"""Objective, metric, dimension and range of a cell, which identify it."""
-Row = dict[str, Any]
-"""A trial's record of a cell."""
-
-SUMMARY = "sweep.json"
-_CELL = ("objective", "metric", "dimension", *RANGE, LABELS)
-_SPLITS = (DEV, TEST)
-
-
-def summarize(
-    trials: Sequence[Trial],
-    directions: Sequence[str] = (),
-) -> dict[str, Any]:
+def summarize(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Any]:
     """The content of sweep.json: counts of trials and failed ones, the swept keys (`params`), and
 
     cells: each with its objective (position), metric, dimension, range, split (on which is chosen),
-    direction, attack
-        and defense; `best`, the trial that is best there, of several the first (null without such a
-        split; `constant` where every text has the same score, which is chosen only where no trial
-        does better).
+        direction, attack and defense; `best`, the trial that is best there, of several the first
+        (null without such a split; `constant` where every text has the same score, which is chosen
+        only where no trial does better).
     means: for each objective dev and test averaged over its cells: each with its own best setting
-    (`chosen_per_cell`),
-        and with the one setting that is best on average (`one_setting`).
+        (`chosen_per_cell`), and with the one setting that is best on average (`one_setting`).
     """
-    done = complete(trials)
-    # 1. a row a trial and cell; `cost` is the less the better
-    rows_of: dict[Cell, list[Row]] = {}
-    for trial in done:
-        setting = {"trial": trial["number"], "params": dict(trial["params"])}
-        for cell in trial["attributes"]["cells"]:
-            split = cell.get("split", DEV)
-            direction = direction_of(cell["objective"], directions)
-            row = {**cell, **setting, "run_dir": trial["attributes"].get("run_dir"), "split": split}
-            row["direction"], row["constant"] = direction, bool(cell.get("constant"))
-            row["cost"] = (
-                None
-                if cell[split] is None
-                else cell[split] * (1 if direction == "minimize" else -1)
-            )
-            rows_of.setdefault(cell_of(cell), []).append(row)
-    # 2. of each cell its best trial
-    cells: dict[Cell, dict[str, Any]] = {}
-    for key, rows in rows_of.items():
-        record = {
-            name: value for name, value in zip(_CELL, key, strict=True) if name != LABELS or value
-        }
-        record |= {"split": rows[0]["split"], "direction": rows[0]["direction"], "best": None}
-        record |= {axis: rows[0].get(axis, "none") for axis in ("attack", "defense")}
-        if rated := [[row] for row in rows if row["cost"] is not None]:
-            (row,) = min(rated, key=_rank)
+    rows = cell_rows(trials, directions)
+    rows_of = defaultdict(list)
+    for row in rows:
+        rows_of[row["objective"], row["metric"], row["dimension"], ScoreRange.of(row)].append(row)
+    # 1. of each cell its best trial
+    cells = []
+    for (objective, metric, dimension, score_range), of_cell in rows_of.items():
+        record: dict[str, Any] = {"objective": objective, "metric": metric, "dimension": dimension}
+        record |= score_range.columns
+        record |= {name: of_cell[0][name] for name in ("split", "direction")} | {"best": None}
+        record |= {axis: of_cell[0][axis] for axis in ("attack", "defense")}
+        best = _best([[row] for row in of_cell])
+        if best:
+            (row,) = best
             record["best"] = {name: row[name] for name in ("trial", "params", *_SPLITS, "run_dir")}
             record["best"] |= {"constant": True} if row["constant"] else {}
-        cells[key] = record
-    means = [
-        _means(objective, cells, rows_of) for objective in dict.fromkeys(key[0] for key in cells)
-    ]
+        cells.append(record)
+    # 2. of each objective the means over its cells
+    means = []
+    for objective in dict.fromkeys(cell["objective"] for cell in cells):
+        bests = [cell["best"] for cell in cells if cell["objective"] == objective]
+        mean = {"objective": objective, "chosen_per_cell": None, "one_setting": None}
+        if None not in bests:
+            mean["chosen_per_cell"] = {split: _mean(bests, split) for split in _SPLITS}
+        by_trial = defaultdict(list)
+        for row in rows:
+            if row["objective"] == objective:
+                by_trial[row["trial"]].append(row)
+        everywhere = [of_trial for of_trial in by_trial.values() if len(of_trial) == len(bests)]
+        one = _best(everywhere)
+        if one:
+            mean["one_setting"] = {name: one[0][name] for name in ("trial", "params")}
+            mean["one_setting"] |= {split: _mean(one, split) for split in _SPLITS}
+        means.append(mean)
+    failed = [trial for trial in trials if "failed" in (trial["state"], trial.get("ended"))]
     return {
-        "trials": len(done),
-        "failed": sum(
-            trial["state"] == "failed" or trial.get("ended") == "failed" for trial in trials
-        ),
-        "params": list(dict.fromkeys(key for trial in done for key in trial["params"])),
-        "cells": list(cells.values()),
+        "trials": len(complete(trials)),
+        "failed": len(failed),
+        "params": list(dict.fromkeys(key for row in rows for key in row["params"])),
+        "cells": cells,
         "means": means,
     }
 
 
-def _means(
-    objective: int,
-    cells: Mapping[Cell, Mapping[str, Any]],
-    rows_of: Mapping[Cell, Sequence[Row]],
-) -> dict[str, Any]:
-    """Means over the cells of an objective: each with its own best setting, and with one for
-    all."""
-    keys = [key for key in cells if key[0] == objective]
-    bests = [cells[key]["best"] for key in keys]
-    mean = {
-        "objective": objective,
-        "chosen_per_cell": None if None in bests else _split_means(bests),
-    }
-    mean["one_setting"] = None
-    by_trial: dict[int, list[Row]] = {}
-    for row in itertools.chain.from_iterable(rows_of[key] for key in keys):
-        by_trial.setdefault(row["trial"], []).extend([row] if row["cost"] is not None else [])
-    if everywhere := [rows for rows in by_trial.values() if len(rows) == len(keys)]:
-        rows = min(everywhere, key=_rank)
-        mean["one_setting"] = {name: rows[0][name] for name in ("trial", "params")} | _split_means(
-            rows
-        )
-    return mean
+def _best(trials: Sequence[Sequence[Row]]) -> Sequence[Row]:
+    """The rows of the best of several trials, of equals the first; none where no trial has values
+    in all of its rows. Where every text has the same score there is no correlation, and the 0.0
+    that stands for it beats nothing: a trial with fewer such cells goes first."""
+    known = []
+    for rows in trials:
+        if all(row["cost"] is not None for row in rows):
+            known.append(rows)
+
+    def rank(rows: Sequence[Row]) -> tuple[int, float]:
+        return sum(row["constant"] for row in rows), sum(row["cost"] for row in rows)
+
+    return min(known, key=rank, default=())
 
 
-def cell_of(cell: Mapping[str, Any]) -> Cell:
-    """A cell's objective, metric, dimension and range, which identify it."""
-    return tuple(cell.get(key) for key in _CELL)
-
-
-def _rank(rows: Sequence[Row]) -> tuple[int, float]:
-    """The rank of a trial by its rows of some cells. Where every text has the same score there is
-    no correlation, and the 0.0 that stands for it beats nothing: a trial with fewer such cells goes
-    first."""
-    return sum(row["constant"] for row in rows), sum(row["cost"] for row in rows)
-
-
-def _split_means(cells: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Split -> the mean over cells; None where one of them has no value."""
-    values = {split: [cell[split] for cell in cells] for split in _SPLITS}
-    return {
-        split: None if None in numbers else sum(numbers) / len(numbers)
-        for split, numbers in values.items()
-    }
+def _mean(rows: Sequence[Mapping[str, Any]], split: str) -> float | None:
+    """The mean of some rows on a split; None where one has no value."""
+    values = [row[split] for row in rows]
+    return None if None in values else sum(values) / len(values)
 
 
 # --- the summary as people read it --------------------------------------------------------------
@@ -498,47 +381,33 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
         cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"]]
         table = {"objective": mean["objective"], "title": _title(cells[0], summary["trials"])}
         for cell in cells:
+            row = {"part": "cells", "range": str(ScoreRange.of(cell))}
+            row["dimension"] = cell["dimension"] if several else None
             best = cell["best"] or {"dev": None, "test": None, "trial": UNKNOWN}
-            row = {
-                "part": "cells",
-                "dimension": cell["dimension"] if several else None,
-                "range": str(ScoreRange.of(cell)),
-            }
+            row |= {name: best[name] for name in _SPLITS} | {"trial": str(best["trial"])}
             row["setting"] = f"no {cell['split']} split: nothing is chosen"
             if cell["best"]:
-                row["setting"] = params_text(best["params"]) + (
-                    " ! constant" if best.get("constant") else ""
-                )
-            row |= {"dev": best["dev"], "test": best["test"]}
-            rows.append(table | row | {"trial": str(best["trial"])})
+                row["setting"] = params_text(best["params"])
+            if best.get("constant"):
+                row["setting"] += " ! constant"
+            rows.append(table | row)
         for name, key in _MEANS.items():
-            if (means := mean.get(key)) is not None:
-                row = {
-                    "part": "means",
-                    "range": name,
-                    "setting": params_text(means.get("params", {})),
-                }
-                row |= {
-                    "dev": means["dev"],
-                    "test": means["test"],
-                    "trial": str(means.get("trial", "")),
-                }
-                rows.append(table | row)
+            means = mean.get(key)
+            if means is not None:
+                row = {"part": "means", "range": name, "trial": str(means.get("trial", ""))}
+                row |= {split: means[split] for split in _SPLITS}
+                rows.append(table | row | {"setting": params_text(means.get("params", {}))})
     return pd.DataFrame(rows)
 
 
 def _title(cell: Mapping[str, Any], trials: int) -> str:
     which = "smallest" if cell["direction"] == "minimize" else "best"
+    metric = cell["metric"].capitalize().replace("_", " ")
     where = f" ({'; '.join(treated(cell))})" if treated(cell) else ""
-    end = (
-        "; chosen on test itself, so the figure is optimistic"
-        if cell["split"] == TEST
-        else ", and what it is on test"
-    )
-    return (
-        f"{which} {cell['metric'].capitalize().replace('_', ' ')}{where} on {cell['split']} of "
-        f"{trials} trials{end}"
-    )
+    end = ", and what it is on test"
+    if cell["split"] == TEST:
+        end = "; chosen on test itself, so the figure is optimistic"
+    return f"{which} {metric}{where} on {cell['split']} of {trials} trials{end}"
 
 
 _SWEEP = View(
@@ -562,32 +431,36 @@ _SWEEP = View(
 # --- the end of a sweep -------------------------------------------------------------------------
 
 
-def finish_sweep(
-    config: DictConfig, folder: Path, trials: Sequence[Trial], directions: Sequence[str], group: str
-) -> None:
-    """Writes, prints and logs the summary of the trials, and prints the folder last; nothing where
-    no trial has results (a dry run). The summary's run on W&B joins the jobs' `group`."""
+def finish_sweep(config: DictConfig, folder: Path, study: Mapping[str, Any], group: str) -> None:
+    """Writes, prints and logs the summary of a study's trials, and prints the folder last; nothing
+    where no trial has results (a dry run). The summary's run on W&B joins the jobs' `group`.
+
+    Args:
+        study: trials, directions and front, as in study.json; the trials alone of other sweepers.
+    """
+    trials = study["trials"]
+    directions = study.get("directions", ())
     summary = summarize(trials, directions)
     if not summary["cells"]:
         return
     try:
-        with atomic(folder / SUMMARY) as temporary:
-            content = {**summary, "all": list(trials)}
-            temporary.write_text(
-                json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-            )
+        write_json(folder / SUMMARY, {**summary, "all": list(trials)})
         figures = heatmaps(trials, directions)
-        if (front := front_figure(trials, directions)) is not None:
+        numbers = [best["number"] for best in study.get("front", ())]
+        front = front_figure(trials, directions, numbers)
+        if front is not None:
             figures["front"] = front
         save_figures(figures, folder / "figures")
-        if config.get("logger") is not None:
+        if config.get("logger"):
             names = [
                 key for key in config if key != "hydra" and not OmegaConf.is_missing(config, key)
             ]
-            whole: dict[str, Any] = plain(OmegaConf.create({key: config[key] for key in names}))
-            group = whole["logger"].get("group") or group
-            whole["logger"] |= {"name": f"{group} summary", "group": group, "save_dir": str(folder)}
-            log_sweep(instantiate(whole["logger"]), mask_secrets(whole), summary, figures)
+            whole = OmegaConf.create({key: config[key] for key in names})
+            whole.run_dir = str(folder)  # where loggers write
+            if "group" in whole.logger:
+                group = whole.logger.group or group
+                whole.logger.update({"name": f"{group} summary", "group": group})
+            log_sweep(check_loggers(whole.logger), mask_secrets(plain(whole)), summary, figures)
     except (OSError, UserError) as error:
         print_safely(
             f"judgebench: the summary of the sweep in {folder} is not whole: {error}", error=True
@@ -605,24 +478,23 @@ def jobs_as_trials(jobs: Sequence[Mapping[str, Any]]) -> list[Trial]:
         >>> [trial["params"] for trial in jobs_as_trials(jobs)]
         [{'x': 0.1}, {'x': 2}]
     """
+    overrides = [set(job["overrides"]) for job in jobs]
+    in_all = set.intersection(*overrides) if overrides else set()
+    trials = []
+    for job in jobs:
+        params = {}
+        for override in job["overrides"]:
+            if override not in in_all:
+                key, _, text = override.partition("=")
+                params[key] = _scalar(text)
+        trials.append({**job, "params": params})
+    return trials
 
-    def value_of(text: str) -> Any:
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            return text
-        return value if isinstance(value, bool | int | float | str) else text
 
-    overrides = [
-        dict(override.partition("=")[::2] for override in job["overrides"]) for job in jobs
-    ]
-    swept = {
-        key
-        for texts in overrides
-        for key in texts
-        if any(other.get(key) != texts[key] for other in overrides)
-    }
-    return [
-        {**job, "params": {key: value_of(text) for key, text in texts.items() if key in swept}}
-        for job, texts in zip(jobs, overrides, strict=True)
-    ]
+def _scalar(text: str) -> Any:
+    """The number or the text of an override."""
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    return value if isinstance(value, bool | int | float | str) else text

@@ -54,14 +54,12 @@ def run_sweep(settings: Settings, space: Space, launch: Launch, folder: Path) ->
         tasks = {f"sample {number}": {} for number in range(settings.n_trials or _SAMPLED)}
     name = sampler_name(settings.sampler)
     sampler = sampler_for(settings.sampler, settings.seed)
-    fixed = [
-        masked_argument(override)
-        for override in space.fixed
-        if not any(
-            f"{override.lstrip('+~').partition('=')[0]}.".startswith(f"{key}.")
-            for key in settings.may_differ
-        )
-    ]
+    differing = tuple(f"{key}." for key in settings.may_differ)
+    fixed = []
+    for override in space.fixed:
+        key = override.lstrip("+~").partition("=")[0]
+        if not f"{key}.".startswith(differing):
+            fixed.append(masked_argument(override))
     opened = storage.open_storage(settings.storage)
     with storage.storage_errors(settings.storage):
         # 2. the study, with all of them in its queue
@@ -188,7 +186,7 @@ class _Loop:
         point = queue.space.shown(trial.params)
         self.width = max(self.width, len(point))
         line = [f"trial {number:>{len(str(len(queue.tasks)))}}", f"{point:<{self.width}}"]
-        best = storage.best_trials(trials, queue.study.directions)
+        best = storage.best_trials(queue.study)
         if not ours:
             line = [line[0], point, "another worker has taken it over"]
         elif trial.state != TrialState.COMPLETE:
@@ -197,10 +195,8 @@ class _Loop:
             here = ", this one among them" if number in {other.number for other in best} else ""
             line += [_number(trial.values), f"front of {len(best)}{here}"]
         else:
-            line += [
-                _number(trial.values),
-                f"best {_number(best[0].values)} (trial {best[0].number})" if best else "",
-            ]
+            line.append(_number(trial.values))
+            line.append(f"best {_number(best[0].values)} (trial {best[0].number})")
         _say(*line)
 
 

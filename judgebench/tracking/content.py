@@ -5,7 +5,6 @@ other runs use.
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 
 from judgebench.report.views.run import served_scalars
 from judgebench.results.results import Results, range_of
-from judgebench.runtime.files import user_path
 from judgebench.stats.correlation import shown_level
 from judgebench.stats.scores import shown_split
 from judgebench.types import ScoreRange
@@ -70,15 +68,18 @@ Named = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 """A name, the record whose lambda and t tell equal names apart, and the numbers by key."""
 
 
-def headlines(results: Results) -> dict[str, float | str]:
-    """The numbers of a run under readable names, and the verdict on each use."""
-    shown: dict[str, float | str] = {}
-    shown |= scalars(results.metrics)
-    shown |= differences(results.comparisons)
-    for row in results.verdict:
-        shown[f"verdict/{row['dimension']}/{row['use']}"] = row["verdict"]
+def headlines(results: Results) -> dict[str, float]:
+    """The numbers of a run under readable names."""
+    shown = scalars(results.metrics) | differences(results.comparisons)
     shown |= rankings(results.pairwise)
     return shown | served_scalars(results.environment.get("served"))
+
+
+def verdicts(results: Results) -> dict[str, str]:
+    """The verdict on each use, as `verdict/coherence/order`."""
+    return {
+        f"verdict/{row['dimension']}/{row['use']}": str(row["verdict"]) for row in results.verdict
+    }
 
 
 def scalars(records: Records) -> dict[str, float]:
@@ -146,16 +147,28 @@ def rankings(records: Records) -> dict[str, float]:
     return _named(named)
 
 
-def best_scalars(cells: Records) -> dict[str, float]:
-    """The best setting's figure of each cell of a sweep, as `best/test/coherence/1-5/spearman`;
-    without nulls."""
+def best_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The best setting of each cell of a sweep, see `judgebench.study.summary.summarize`: what it is
+    best at, its settings, dev, test and trial."""
+    rows = []
+    for cell in summary["cells"]:
+        best = cell["best"]
+        if best:
+            row = {name: cell[name] for name in ("metric", "dimension")}
+            row |= {"range": str(range_of(cell))}
+            row |= {name: best["params"].get(name) for name in summary["params"]}
+            rows.append(row | {name: best[name] for name in ("dev", "test", "trial")})
+    return rows
+
+
+def best_scalars(summary: Mapping[str, Any]) -> dict[str, float]:
+    """The figures of `best_rows`, as `best/test/coherence/1-5/spearman`; without nulls."""
     numbers = {}
-    for cell in cells:
+    for row in best_rows(summary):
+        place = f"{row['dimension']}/{row['range']}/{row['metric']}"
         for split in ("dev", "test"):
-            value = cell["best"][split]
-            if value is not None:
-                place = f"{cell['dimension']}/{range_of(cell)}"
-                numbers[f"best/{split}/{place}/{cell['metric']}"] = value
+            if row[split] is not None:
+                numbers[f"best/{split}/{place}"] = row[split]
     return numbers
 
 
@@ -200,52 +213,11 @@ def setting_name(row: Mapping[str, Any]) -> str:
 
 # --- files --------------------------------------------------------------------------------------
 
-RESULTS = ("readings.parquet", "scores.parquet", "metrics.json", "trace.parquet")
-"""Files of the run folder that a tracker keeps, next to all of `defense/` and those of `KINDS`."""
-
-PHRASE = "phrase"
-
-KINDS = {
-    PHRASE: re.compile(r"phrase(_\w+)?\.json"),
-    "vectors": re.compile(r"vectors_[\w-]+\.safetensors"),
-    "detectors": re.compile(r"detectors\.json"),
-}
-"""Kinds of files that other runs use, and their names."""
+RESULTS = ("readings.parquet", "scores.parquet", "metrics.json")
+FOLDERS = ("attack", "defense")
 
 
-def artifact_kind(path: Path) -> str | None:
-    """The kind of a file that other runs use; None for any other."""
-    return next((kind for kind, name in KINDS.items() if name.fullmatch(path.name)), None)
-
-
-def tracked_files(files: Sequence[Path]) -> dict[str, list[Path]]:
-    """The files of a run folder that a tracker keeps, by kind; `results` are those that no other
-    run uses."""
-    kinds: dict[str, list[Path]] = {"results": []}
-    for path in files:
-        kind = artifact_kind(path)
-        if kind is not None:
-            kinds.setdefault(kind, []).append(path)
-        elif path.name in RESULTS or path.parent.name == "defense":
-            kinds["results"].append(path)
-    return kinds
-
-
-def used_files(config: Mapping[str, Any]) -> list[Path]:
-    """The existing files of other runs that a configuration names."""
-    defense = config.get("defense") or {}
-    tutor = config.get("tutor") or {}
-    names = []
-    for attack in (config.get("attack"), *(config.get("attacks") or ())):
-        if isinstance(attack, Mapping):
-            names.append(attack.get("phrase_file"))
-    names.append(defense.get("detectors"))
-    paths = [user_path(name) for name in names if name]
-    vectors = tutor.get("vectors")
-    if isinstance(vectors, str):
-        path = user_path(vectors)
-        if path.is_dir():
-            paths += sorted(path.glob("vectors_*.safetensors"))
-        else:
-            paths.append(path)
-    return [path for path in dict.fromkeys(paths) if path.is_file()]
+def tracked_files(files: Sequence[Path]) -> list[Path]:
+    """The files of a run folder that a tracker keeps: `RESULTS`, and what attacks and defenses
+    learned."""
+    return [path for path in files if path.name in RESULTS or path.parent.name in FOLDERS]

@@ -4,13 +4,11 @@ more. Next to what any tracker is given: tables, images and artifacts.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,20 +16,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from judgebench.results.results import Results, range_of
+from judgebench.report.formats import is_known
+from judgebench.report.table import records
+from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import LOGGER_MODES as MODES
-from judgebench.runtime.files import sha256_of
 from judgebench.runtime.secrets import environment_secrets, hider
 from judgebench.tracking.content import (
-    PHRASE,
-    artifact_kind,
-    best_scalars,
-    headlines,
+    best_rows,
     range_name,
     setting_name,
     tracked_files,
-    used_files,
+    verdicts,
 )
 from judgebench.types import LABELS, RANGE
 
@@ -55,9 +51,12 @@ _SETTINGS: Mapping[str, Any] = {
 }
 
 
+_STAGE = "WANDB_DATA_DIR"
+
+
 class QuietWandbLogger:
-    """Means to log to W&B that print nothing, keep their files in the run folder, and stay off the
-    network.
+    """A logger of Lightning's interface that logs to W&B, prints nothing, keeps its files in the run
+    folder, and stays off the network; it needs neither Lightning nor torch.
 
     Args:
         save_dir: the run folder; W&B's files go to its `wandb/`.
@@ -65,6 +64,8 @@ class QuietWandbLogger:
             needs `wandb login` or WANDB_API_KEY; "disabled" does nothing.
         kwargs: see `wandb.init`.
     """
+
+    title = "W&B"
 
     def __init__(self, save_dir: str | Path, mode: str = "offline", **kwargs: Any) -> None:
         if mode not in MODES:
@@ -82,6 +83,7 @@ class QuietWandbLogger:
             "settings": settings,
             **kwargs,
         }
+        self._staged = False
 
     @cached_property
     def experiment(self) -> wandb.Run:
@@ -96,100 +98,65 @@ class QuietWandbLogger:
         self.save_dir.mkdir(parents=True, exist_ok=True)
         import wandb
 
-        return wandb.init(**self._init)
-
-
-@contextmanager
-def _logged(logger: QuietWandbLogger, config: Mapping[str, Any]) -> Iterator[wandb.Run]:
-    """The logger's run, which ends with the block, so that the next job of a multirun starts its
-    own."""
-    failed = True
-    name = "WANDB_DATA_DIR"
-    try:
-        run = logger.experiment
+        run = wandb.init(**self._init)
         # W&B stages tables in the home folder until they are sent; so they stay with the run that
         # they belong to
-        staged = name not in os.environ and os.environ.setdefault(
-            name, str(Path(run.dir).parent.resolve())
-        )
-        try:
-            run.config.update(dict(config), allow_val_change=True)
-            yield run
-            failed = False
-        finally:
-            if staged:
-                del os.environ[name]
-            run.finish(exit_code=int(failed))
-    except OSError as error:
-        raise UserError(
-            f"logger: W&B's files in {logger.save_dir} cannot be written "
-            f"({error.strerror or error}). The run's own files are there; mend that and give the "
-            "same command again, or leave W&B out with logger=none."
-        ) from error
+        self._staged = _STAGE not in os.environ
+        if self._staged:
+            os.environ[_STAGE] = str(Path(run.dir).parent.resolve())
+        return run
 
+    def log_hyperparams(self, params: Mapping[str, Any]) -> None:
+        self.experiment.config.update(dict(params), allow_val_change=True)
 
-def log_run(
-    logger: QuietWandbLogger,
-    results: Results,
-    figures: Mapping[str, Figure],
-    files: Sequence[Path] = (),
-    examples: int = 50,
-) -> None:
-    """Logs a finished run: the config; in the run's summary its `headlines`, such as
-    `test/coherence/1-5/main/greedy/spearman`; the tables of `tables_of` and `attack/trace` (every
-    word that was scored); the figures.
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Puts numbers into the run's summary."""
+        self.experiment.summary.update(dict(metrics))
 
-    Args:
-        files: of the run folder; readings, scores, metrics, phrases and findings of defenses are
-            kept as artifacts.
-        examples: see `example_rows`.
+    def finalize(self, status: str) -> None:
+        if self._staged:
+            del os.environ[_STAGE]
+        if "experiment" in vars(self):
+            self.experiment.finish(exit_code=int(status != "success"))
 
-    Raises:
-        UserError: W&B's files cannot be written, as on a full disk.
-    """
-    with _logged(logger, results.config) as run:
+    def log_results(
+        self,
+        results: Results,
+        figures: Mapping[str, Figure],
+        files: Sequence[Path] = (),
+        examples: int = 50,
+    ) -> None:
+        """Logs the verdicts; as tables `metrics`, `comparisons`, `examples`, and `attack/trace`,
+        every word that was scored; figures as images, files as an artifact.
+
+        Args:
+            files: of the run folder; readings, scores, metrics, phrases and findings of defenses
+                are kept.
+            examples: see `example_rows`.
+        """
         import wandb
 
-        content: dict[str, Any] = {}
-        for name, rows in tables_of(results, examples).items():
-            content[name] = _table(rows)
+        content: dict[str, Any] = {
+            "metrics": _table(results.metrics),
+            "comparisons": _table(results.comparisons),
+            "examples": _table(example_rows(results.scores, results.readings, examples)),
+        }
         if results.trace is not None:
             scored = results.trace[results.trace["score"].notna()]
             content["attack/trace"] = wandb.Table(dataframe=scored)
-        used = used_files(results.config)
-        models = dict(results.environment.get("model_fingerprints") or {})
-        _log_artifacts(run, files, used, {"models": models})
-        run.log(content | _images(figures))
-        run.summary.update(headlines(results))
+        if paths := tracked_files(files):
+            models = dict(results.environment.get("model_fingerprints") or {})
+            name = f"results-{self.experiment.id}"
+            artifact = wandb.Artifact(name, type="results", metadata={"models": models})
+            for path in paths:
+                artifact.add_file(str(path))
+            self.experiment.log_artifact(artifact)
+        self.experiment.log(content | _images(figures))
+        self.log_metrics(verdicts(results))
 
-
-def log_sweep(
-    logger: QuietWandbLogger,
-    config: Mapping[str, Any],
-    summary: Mapping[str, Any],
-    figures: Mapping[str, Figure],
-) -> None:
-    """Logs a finished sweep: the best setting of every cell as a table and as scalars, the figures.
-
-    Args:
-        config: resolved, plain, secrets masked.
-        summary: see `judgebench.study.summary.summarize`.
-    """
-    cells = [cell for cell in summary["cells"] if cell["best"]]
-    rows = []
-    for cell in cells:
-        best = cell["best"]
-        row = {
-            "metric": cell["metric"],
-            "dimension": cell["dimension"],
-            "range": str(range_of(cell)),
-        }
-        row |= {key: best["params"].get(key) for key in summary["params"]}
-        row |= {key: best[key] for key in ("dev", "test", "trial")}
-        rows.append(row)
-    with _logged(logger, config) as run:
-        run.summary.update(best_scalars(cells))
-        run.log({"best": _table(rows), **_images(figures)})
+    def log_best(self, summary: Mapping[str, Any], figures: Mapping[str, Figure]) -> None:
+        """Logs the best settings of a sweep as a table, and its figures."""
+        self.experiment.log({"best": _table(best_rows(summary)), **_images(figures)})
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -198,40 +165,6 @@ _PLACE = ("example_id", "group_id", "system_id", "split", "dimension")
 _KEY = ["example_id", "dimension", *RANGE, LABELS, "attack", "defense"]
 # places are read, and wins scored from them
 _PAIR_KEY = [name for name in _KEY if not name.startswith("range_")]
-_SYSTEM = (
-    "dataset",
-    "split",
-    "dimension",
-    "attack",
-    "defense",
-    "judge",
-    "decoding",
-    "lambda",
-    "temperature",
-)
-
-
-def tables_of(results: Results, examples: int) -> dict[str, list[dict[str, Any]]]:
-    """Name of a table -> its rows, of those that have some; `metrics` and `examples` always.
-    `examples` is how many of them, see `example_rows`."""
-    tables = {
-        "metrics": [dict(record) for record in results.metrics],
-        "examples": example_rows(results.scores, results.readings, examples),
-    }
-    ranking = []
-    for record in results.pairwise:
-        system = {key: record[key] for key in _SYSTEM}
-        ranking += [system | dict(place) for place in record["ranking"]]
-    more: dict[str, list[dict[str, Any]]] = {
-        "comparisons": [dict(record) for record in results.comparisons],
-        "tuning": [flat(record) for record in results.tuning or ()],
-        "pairwise": [flat(record) for record in results.pairwise],
-        "ranking": ranking,
-    }
-    for name in ("standards", "strengths", "costs", "detectors"):
-        more[f"defense/{name}"] = [flat(record) for record in getattr(results, name)]
-    more["defense/references"] = _records(results.references)
-    return tables | {name: rows for name, rows in more.items() if rows}
 
 
 def example_rows(
@@ -246,63 +179,42 @@ def example_rows(
     ids = pool["example_id"].drop_duplicates().to_numpy()
     spread = np.linspace(0, len(ids) - 1, min(maximum, len(ids)))
     selected = ids[np.unique(spread.round().astype(int))]
-    scores = scores[scores["example_id"].isin(selected)]
-    readings = readings[readings["example_id"].isin(selected)]
     keys = _PAIR_KEY if "rival_id" in scores else _KEY
     # 2. their scores, a column each
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for score in _records(scores):
+    scores = scores[scores["example_id"].isin(selected)]
+    for score in records(scores):
+        key = tuple(score.get(name) for name in keys)
         new = {name: score[name] for name in _PLACE}
         new["range"] = range_name(score)
         for name in ("attack", "defense", "human"):
             new[name] = score[name]
-        key = tuple(score.get(name) for name in keys)
         row = rows.setdefault(key, new)
         column = f"{score['judge']} {score['decoding']}{setting_name(score)}"
         row[column] = score["score"]
         if score["status"] != "parsed":
             row[f"{column} status"] = score["status"]
     # 3. their answers and prompts
-    for reading in _records(readings):
+    readings = readings[readings["example_id"].isin(selected)]
+    for reading in records(readings):
         key = tuple(reading.get(name) for name in keys)
-        judged = rows.get(key)
-        if judged is None:
-            continue
+        row = rows.get(key, {})
         order = f", judged text {reading['order']}" if "order" in reading else ""
         answer = "answer"
-        if plain_value(reading["judge"]) is not None:  # sampled, a judge and decoding each
+        if reading["judge"] is not None:  # sampled, a judge and decoding each
             answer += f" of {reading['judge']} {reading['decoding']}"
-        judged[f"{answer}{order}"] = reading["text"]
-        judged[f"prompt{order}"] = reading["prompt"]
+        row[f"{answer}{order}"] = reading["text"]
+        row[f"prompt{order}"] = reading["prompt"]
     return list(rows.values())
 
 
-def flat(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of JSON without its lists, and with nested values as `exact_low`."""
-    plain: dict[str, Any] = {}
-    for key, value in record.items():
-        inner = {"": value}
-        if isinstance(value, Mapping):
-            inner = {f"_{name}": part for name, part in value.items()}
-        for end, part in inner.items():
-            if not isinstance(part, list):
-                plain[f"{key}{end}"] = part
-    return plain
-
-
-def plain_value(value: Any) -> Any:
-    """A value of a table: lists as text, NaN and other nulls as None."""
+def _value(value: Any) -> Any:
+    """A value of a table: lists as text, nulls and numbers that are not finite as None."""
     if isinstance(value, list | tuple):
-        return ", ".join(str(item) for item in value)
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    return value
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+        return ", ".join(map(str, value))
+    value = value.item() if isinstance(value, np.generic) else value
+    infinite = isinstance(value, float) and math.isinf(value)
+    return value if is_known(value) and not infinite else None
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> wandb.Table:
@@ -310,7 +222,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> wandb.Table:
     import wandb
 
     columns: list[Any] = list(dict.fromkeys(key for row in rows for key in row))
-    data: list[Any] = [[plain_value(row.get(column)) for column in columns] for row in rows]
+    data: list[Any] = [[_value(row.get(column)) for column in columns] for row in rows]
     # Nulls and numbers share columns, which W&B calls mixed types.
     return wandb.Table(columns=columns, data=data, allow_mixed_types=True)
 
@@ -328,47 +240,3 @@ def _images(figures: Mapping[str, Figure]) -> dict[str, Any]:
             Image.open(buffer), caption=str(figure.get_label()) or None
         )
     return images
-
-
-# --- artifacts ----------------------------------------------------------------------------------
-
-
-def _log_artifacts(
-    run: wandb.Run, files: Sequence[Path], used: Sequence[Path], about: Mapping[str, Any]
-) -> None:
-    """Gives W&B a run's files as artifacts: those that other runs use one by one, the others
-    together as `results`.
-
-    An artifact is named by its kind and a digest of its content: the same files have the same name
-    in any folder. A run that uses another's phrase, vectors or detectors has their names in its
-    config (`uses`) and in the metadata of what it makes (`made_from`); online W&B also draws the
-    line itself.
-    """
-    # 1. the files that the run uses; a phrase's file has any name
-    sources = [_artifact(artifact_kind(path) or PHRASE, [path], {}) for path in used]
-    origin = [str(source.name) for source in sources]
-    if origin:
-        run.config.update({"uses": origin})
-    if not (run.offline or run.disabled):
-        for source in sources:
-            run.use_artifact(source)
-    # 2. the files that it makes
-    metadata = {**about, "made_from": origin}
-    for kind, paths in tracked_files(files).items():
-        if kind != "results":
-            for path in paths:
-                run.log_artifact(_artifact(kind, [path], metadata))
-        elif paths:
-            run.log_artifact(_artifact(kind, paths, metadata))
-
-
-def _artifact(kind: str, paths: Sequence[Path], metadata: Mapping[str, Any]) -> wandb.Artifact:
-    import wandb
-
-    hashes = {path.name: sha256_of(path) for path in paths}
-    digest = hashlib.sha256("".join(sorted(hashes.values())).encode()).hexdigest()[:12]
-    metadata = {**metadata, "sha256": hashes}
-    artifact = wandb.Artifact(f"{kind}-{digest}", type=kind, metadata=metadata)
-    for path in paths:
-        artifact.add_file(str(path))
-    return artifact

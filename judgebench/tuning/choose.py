@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,9 +47,8 @@ from judgebench.stats.clusters import (
     with_intervals,
 )
 from judgebench.stats.correlation import DistinctPairs, influences, ratio, tied_ranks
-from judgebench.stats.forecasts import forecast_losses
 from judgebench.stats.paired import flipped_means, flips
-from judgebench.stats.scores import CLEAN, Cell, Scores, on_scale, shared
+from judgebench.stats.scores import CLEAN, Cell, Scores, shared
 from judgebench.tuning.tuners import EQUAL, CrossFit, Setting, best_point
 from judgebench.types import ScoreRange
 
@@ -83,14 +82,12 @@ class Learner:
 
     Attributes:
         decoding: one that `learns`, one that contrasts, of which `grid` is tried: the best by
-            Spearman is taken, or, without a grid, one that stays as it is.
+            Spearman is taken.
         readings: [N] of the texts, a `Ranged` a range.
         human: [N] on the scale of the first range.
         groups: [N] articles.
         shown: [N] the same texts as a defense shows them, which then are scored by what `readings`
             teach.
-        ratings: [N, R] single raters' scores on the scale of the first range, NaN where there is
-            none; None: `human`.
     """
 
     def __init__(
@@ -101,7 +98,6 @@ class Learner:
         groups: np.ndarray,
         grid: Sequence[Setting],
         shown: Sequence[Ranged] | None = None,
-        ratings: np.ndarray | None = None,
     ) -> None:
         self.decoding = decoding
         self.readings = readings
@@ -109,7 +105,6 @@ class Learner:
         self.groups = groups
         self.grid = grid
         self.shown = readings if shown is None else shown
-        self.ratings = human[:, None] if ratings is None else ratings
         self._learned: dict[bytes, Decoding] = {}
 
     @cached_property
@@ -128,7 +123,7 @@ class Learner:
         key = rows.tobytes()
         if key in self._learned:
             return self._learned[key]
-        if self.decoding.learns or not self.grid:
+        if self.decoding.learns:
             taught = [part.at(rows) for part in self.readings]
             decoding = self.decoding.fitted(taught, self.human[rows])
         else:
@@ -165,7 +160,6 @@ class Learner:
             self.groups[rows],
             self.grid,
             [part.at(rows) for part in self.shown],
-            self.ratings[rows],
         )
 
     def scarce(self, folds: int) -> np.ndarray:
@@ -182,11 +176,6 @@ class Learner:
     def scores(self, rows: np.ndarray) -> np.ndarray:
         """Scores [N] of all texts by what the texts `rows` teach."""
         return self.learn(rows).scores_across(self.shown)
-
-    def losses(self, rows: np.ndarray) -> np.ndarray:
-        """Ranked probability scores [N] of all texts by what the texts `rows` teach, see
-        `forecast_losses`."""
-        return forecast_losses(self.learn(rows), self.shown, self.ratings)
 
     def folded(self, folds: int, seed: int) -> Folded:
         """The cross-fitted decoding of a run, and the one that all texts teach."""
@@ -205,13 +194,7 @@ texts."""
 # --- the worth of settings ----------------------------------------------------------------------
 
 
-def worth_of(
-    metric: str,
-    scores: np.ndarray,
-    human: np.ndarray,
-    groups: np.ndarray,
-    extra: np.ndarray | None = None,
-) -> np.ndarray:
+def worth_of(metric: str, scores: np.ndarray, human: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """The articles' shares [G, S] in the worth of each setting, which is their mean; larger is
     better, errors count below 0.
 
@@ -223,18 +206,14 @@ def worth_of(
     Args:
         metric: of `judgebench.tuning.tuners.METRICS`.
         scores: [N, S] of settings; human, groups: [N].
-        extra: [N, S] for `rps` the losses, see `Learner.losses`.
     """
-    if metric in ("spearman", "pearson"):
-        values, change = influences(scores, human, metric == "spearman")
-    else:
-        if metric == "rps":
-            loss = np.asarray(extra)
-        else:
-            all_rows = np.ones(len(human), dtype=bool)
-            loss = np.abs(straightened(scores, human, all_rows) - human[:, None])
+    if metric == "error":
+        all_rows = np.ones(len(human), dtype=bool)
+        loss = np.abs(straightened(scores, human, all_rows) - human[:, None])
         values = -loss.mean(axis=0)
         change = (-loss - values) / len(human)
+    else:
+        values, change = influences(scores, human, metric == "spearman")
     clusters = Clusters.of(groups, resamples=0)
     return np.asarray(values + clusters.count * clusters.totals(change))
 
@@ -344,7 +323,6 @@ class Candidates:
 
     Attributes:
         scores: [N, S] held out, each setting on its own scale.
-        losses: [N, S] for `rps`: of the settings that learn nothing, see `Learner.losses`.
         learners: the settings that learn, by their numbers.
         human, groups: [N].
         kind: [S] see `choose`.
@@ -356,46 +334,33 @@ class Candidates:
     groups: np.ndarray
     metric: str = "spearman"
     kind: Sequence[int] | None = None
-    losses: np.ndarray | None = None
 
-    def taught(
-        self, rows: np.ndarray, folds: int, seed: int
-    ) -> tuple[np.ndarray, np.ndarray | None]:
+    def taught(self, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
         """[N, S] scores, those that learn held out within the texts `rows`, and by all of these for
-        other texts; and the `extra` of `worth_of`."""
+        other texts."""
         fold = deal(self.groups, folds, seed)
+        scores = self.scores.copy()
+        for number, learner in self.learners.items():
+            scores[:, number] = learner.scores(rows)
+            for part in np.unique(fold[rows]):
+                out = rows & (fold == part)
+                teaching = rows & (fold != part)
+                if not teaching.any():
+                    teaching = rows
+                scores[out, number] = learner.scores(teaching)[out]
+        return scores
 
-        def held_out(
-            known: np.ndarray, of: Callable[[Learner, np.ndarray], np.ndarray]
-        ) -> np.ndarray:
-            values = known.copy()
-            for number, learner in self.learners.items():
-                values[:, number] = of(learner, rows)
-                for part in np.unique(fold[rows]):
-                    out = rows & (fold == part)
-                    teaching = rows & (fold != part)
-                    if not teaching.any():
-                        teaching = rows
-                    values[out, number] = of(learner, teaching)[out]
-            return values
-
-        scores = held_out(self.scores, Learner.scores)
-        return scores, None if self.losses is None else held_out(self.losses, Learner.losses)
-
-    def choose(
-        self, rows: np.ndarray, scores: np.ndarray, extra: np.ndarray | None = None
-    ) -> Choice:
+    def choose(self, rows: np.ndarray, scores: np.ndarray) -> Choice:
         """The choice by the texts `rows`, of what is `taught`."""
         known = scores[rows]
-        losses = None if extra is None else extra[rows]
-        shares = worth_of(self.metric, known, self.human[rows], self.groups[rows], losses)
+        shares = worth_of(self.metric, known, self.human[rows], self.groups[rows])
         varied = (known != known[0]).any(axis=0)
         return choose(shares, self.kind, varied)
 
     def promise(self, folds: int, repeats: int, resamples: int, seed: int) -> dict[str, Any]:
         """The worth of the rule's choice on articles that did not choose: `taken`, the share of
-        folds that took each setting, [S]; and spearman, pearson and error, for `rps` this too, with
-        95 % intervals, means over `repeats` dealings of the folds.
+        folds that took each setting, [S]; and spearman, pearson and error, with 95 % intervals,
+        means over `repeats` dealings of the folds.
 
         Articles are resampled outside of the folds: each keeps its held-out scores. For the
         correlations they are standardized over all texts of their setting, without a look at the
@@ -413,28 +378,23 @@ class Candidates:
             fold = deal(self.groups, parts, seed + repeat)
             standard = np.empty(texts)
             estimate = np.empty(texts)
-            loss = np.full(texts, np.nan)
             for part in np.unique(fold):
                 teaching = fold != part
                 out = fold == part
-                scores, extra = self.taught(teaching, folds, seed + repeat + 1)
-                setting = self.choose(teaching, scores, extra).taken
+                scores = self.taught(teaching, folds, seed + repeat + 1)
+                setting = self.choose(teaching, scores).taken
                 times_taken[setting] += 1
                 column = scores[:, setting]
                 spread = column.std() or 1.0
                 straight = straightened(column[:, None], self.human, teaching)
                 standard[out] = (column[out] - column.mean()) / spread
                 estimate[out] = straight[out, 0]
-                if extra is not None:
-                    loss[out] = extra[out, setting]
             # 2. their worth, [1 + B] each
             pairs = DistinctPairs(standard, self.human, clusters.number, clusters.count)
             error = np.abs(estimate - self.human)
             figures["spearman"].append(pairs.spearman(clusters.weights))
             figures["pearson"].append(pairs.pearson(clusters.weights))
             figures["error"].append(clusters.mean(error))
-            if self.losses is not None:
-                figures["rps"].append(clusters.mean(loss))
         # 3. means over the dealings
         means = {name: np.mean(values, axis=0) for name, values in figures.items()}
         shares = {"taken": times_taken / times_taken.sum()}
@@ -476,9 +436,8 @@ def choice_records(
         groups; worth, gain (over the plain setting) and gain_se, in the metric's units, larger is
         better; better: the gain is more than chance; taken, best; share: of the folds that take it;
         settings: what all texts teach it; kappas: of each fold, where it contrasts; and for the
-            setting that is taken promised_spearman, promised_pearson, promised_error and, chosen
-            for
-        it, promised_rps with `_low` and `_high`, null elsewhere; ranges, readings: how many ranges,
+            setting that is taken promised_spearman, promised_pearson and promised_error with
+            `_low` and `_high`, null elsewhere; ranges, readings: how many ranges,
         and passes over a prompt of the text, a score takes; and, of the one that is taken,
         left_out: sentences on what could not learn or be chosen for the metric, where there are
             some.
@@ -502,10 +461,10 @@ def choice_records(
         # 2. the choice by all of them, and what it promises
         folds = min(crossfit.folds, groups)
         rows = np.ones(len(human), dtype=bool)
-        held_out, extra = among.taught(rows, folds, crossfit.seed)
-        choice = among.choose(rows, held_out, extra)
+        held_out = among.taught(rows, folds, crossfit.seed)
+        choice = among.choose(rows, held_out)
         promise = among.promise(folds, crossfit.repeats, resamples, crossfit.seed)
-        shares = worth_of(crossfit.metric, held_out, human, among.groups, extra)
+        shares = worth_of(crossfit.metric, held_out, human, among.groups)
         worths = shares.mean(axis=0)
         for number, cell in enumerate(settings):
             record = {"dataset": dataset} | cell.named
@@ -524,7 +483,7 @@ def choice_records(
             # 3. what it learned, and what a score takes
             record |= {"settings": None, "kappas": None}
             learner = among.learners.get(number)
-            if learner and learner.grid:
+            if learner:
                 folded = learner.folded(folds, crossfit.seed)
                 kappas = [part.kappa for part in folded.parts if isinstance(part, Contrastive)]
                 record |= {"settings": folded.whole.settings, "kappas": kappas or None}
@@ -576,34 +535,18 @@ def _candidates(
     human = parts[0]["human"]
     groups = parts[0]["group_id"].astype(str)
     names = parts[0]["example_id"].tolist()
-    # 2. scores [N, S], losses where they are asked for, and what each learning setting learns by
+    # 2. scores [N, S], and what each setting that learns learns by; of one judge: what needs no
+    # assistant says nothing of it
     learned = {}
     values = np.stack([part["score"] for part in parts], axis=1)
-    losses = np.empty(values.shape) if tuner.metric == "rps" else None
     for number, cell in enumerate(settings):
         of_cell = learners.get((cell.dimension, cell.range, cell.defense), {})
-        if losses is not None:  # until more is known than a score
-            low, high = own or (human.min(), human.max())
-            apart = on_scale(values[:, number], cell.range, (low, high)) - human
-            losses[:, number] = np.abs(apart) / ((high - low) or 1.0)
-        if cell.decoding in of_cell:  # of one judge: what needs no assistant says nothing of it
+        if cell.decoding in of_cell:
             learner, texts = of_cell[cell.decoding]
             place = {name: row for row, name in enumerate(texts)}
-            learner = learner.at([place[name] for name in names])
-            if learner.grid:
-                learned[number] = learner
-            elif losses is not None:
-                losses[:, number] = learner.losses(np.ones(len(human), dtype=bool))
+            learned[number] = learner.at([place[name] for name in names])
     kind = [sorted(set(kinds)).index(name) for name in kinds]
-    return settings, Candidates(
-        values,
-        learned,
-        human,
-        groups,
-        tuner.metric,
-        kind,
-        losses=losses,
-    )
+    return settings, Candidates(values, learned, human, groups, tuner.metric, kind)
 
 
 def rated_part(scores: Scores, cell: Cell) -> dict[str, np.ndarray]:

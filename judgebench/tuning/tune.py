@@ -41,7 +41,7 @@ import numpy as np
 from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.runtime.errors import UserError
-from judgebench.stats.scores import CLEAN, shown_split
+from judgebench.stats.scores import CLEAN, shown_split, with_flag
 from judgebench.tuning.tuners import (
     PER_RANGE,
     Cell,
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 """One record of tuning.json."""
+
+_SPLITS = (DEV, TEST)
 
 EDGE = "edge"
 """The flag of a metric record whose lambda and t lie at an end of what was looked at."""
@@ -80,18 +82,9 @@ class Tuned:
         """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at
         an edge."""
         # by its setting too: an answer in words is written under the configured one
-        names = ("dimension", *RANGE, LABELS, "decoding", "lambda", "temperature")
-        at_edge = {
-            tuple(record.get(name) for name in names) for record in self.records if record["edge"]
-        }
-        edges = (
-            row["judge"] == "pair" and tuple(row.get(name) for name in names) in at_edge
-            for row in records
-        )
-        return [
-            {**row, "flags": [*row["flags"], EDGE]} if edge else row
-            for row, edge in zip(records, edges, strict=True)
-        ]
+        names = ("judge", "dimension", *RANGE, LABELS, "decoding", "lambda", "temperature")
+        at_edge = [{**record, "judge": "pair"} for record in self.records if record["edge"]]
+        return with_flag(EDGE, records, at_edge, names)
 
 
 def check_tuning(
@@ -132,16 +125,14 @@ def tune(
     decodings: Mapping[str, Decoding],
     tuner: Tuner | None,
     scale: Mapping[str, tuple[float, float]] | None = None,
-    ratings: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> Tuned:
     """Chooses lambda and t for each cell and each decoding that contrasts, from readings with
     log-probabilities of main model and assistant (see `check_tuning`); with `CrossFit` also what
-    decodings learn from human scores, on a `scale` (what the scores span where it is not named);
-    `ratings`: dimension -> example_id -> [R], NaN without one."""
+    decodings learn from human scores, on a `scale` (what the scores span where it is not named)."""
     if tuner is None:
         return Tuned()
     if isinstance(tuner, CrossFit):
-        return cross_fit(readings, decodings, tuner, scale or {}, ratings or {})
+        return cross_fit(readings, decodings, tuner, scale or {})
     # 1. the rated clean texts without a defense, by cell and split
     parts: dict[Cell, dict[str, list[Reading]]] = {}
     for reading in readings:
@@ -160,15 +151,12 @@ def tune(
         for dimension in dict.fromkeys(dimension for dimension, _ in parts):
             ranges = [cell for cell in measured if cell.cell[0] == dimension]
             for suffix, settings in tuner.choose(ranges).items():
+                chosen = list(zip(ranges, settings, strict=True))
                 means = None
                 if isinstance(tuner, Shared) and not suffix:
-                    points = [
-                        cell.at(setting) for cell, setting in zip(ranges, settings, strict=True)
-                    ]
-                    means = {
-                        split: _mean([point[split] for point in points]) for split in (DEV, TEST)
-                    }
-                for cell, setting in zip(ranges, settings, strict=True):
+                    points = [cell.at(setting) for cell, setting in chosen]
+                    means = {split: _mean([point[split] for point in points]) for split in _SPLITS}
+                for cell, setting in chosen:
                     tuned = replace(
                         decoding, lambda_=setting.lambda_, temperature=setting.temperature
                     )
@@ -184,12 +172,10 @@ def cross_fit(
     decodings: Mapping[str, Decoding],
     tuner: CrossFit,
     scale: Mapping[str, tuple[float, float]],
-    ratings: Mapping[str, Mapping[str, np.ndarray]] | None = None,
 ) -> Tuned:
     """Every decoding that learns or contrasts, cross-fitted in each dimension and range over the
     rated clean texts of the reported split, judged without a defense. Attacked and defended texts
-    of an article are decoded as it is. What learns nothing has a learner without a grid where
-    settings are chosen by its distributions. Where too few texts are answered for a decoding to
+    of an article are decoded as it is. Where too few texts are answered for a decoding to
     learn, without any two folds' articles, it is left out; `UserError` where no other is."""
     # it needs pandas, and a configuration's check does not
     from judgebench.decoding.scores import ranged
@@ -212,7 +198,7 @@ def cross_fit(
     # 2. a learner for each cell and decoding; one across the ranges has the first alone
     for (dimension, score_range, defense), texts in cells.items():
         ranges = [other for name, other, shown in cells if (name, shown) == (dimension, defense)]
-        for name, decoding in (decodings if tuner.metric == "rps" else names).items():
+        for name, decoding in names.items():
             if decoding.across and ranges[0] != score_range:
                 continue
             asked = ranges if decoding.across else [score_range]
@@ -226,24 +212,17 @@ def cross_fit(
             examples = [texts[key].prompt.example for key in keys]
             human = np.array([example.human[dimension] for example in examples], dtype=np.float64)
             low, high = scale.get(dimension) or (human.min(), human.max())
-            of_raters = (ratings or {}).get(dimension, {})
-            rows = [of_raters.get(example.example_id, [np.nan]) for example in examples]
-            singles = np.array(rows, dtype=np.float64)  # [texts, raters]
-            unrated = np.isnan(singles).all(axis=1)
-            singles[:, 0] = np.where(unrated, human, singles[:, 0])
             bottom = score_range.minimum
             width = score_range.maximum - bottom
             human = bottom + (human - low) / ((high - low) or 1.0) * width
-            singles = bottom + (singles - low) / ((high - low) or 1.0) * width
             groups = np.array([example.group_id for example in examples])
             check_groups(len(set(groups)), dimension, "tune=crossfit")
-            grid = tuner.grid if name in names else ()
-            learner = Learner(decoding, plain, human, groups, grid, shown_texts, singles)
+            learner = Learner(decoding, plain, human, groups, tuner.grid, shown_texts)
             of_range = tuned.setdefault((dimension, score_range), {})
             try:
                 learner.learn(learner.scarce(tuner.folds))
                 folds = min(tuner.folds, len(set(groups)))
-                folded = learner.folded(folds, tuner.seed) if grid else None
+                folded = learner.folded(folds, tuner.seed)
             except UserError as error:
                 if len(decodings) == 1:
                     raise
@@ -253,7 +232,7 @@ def cross_fit(
                 continue
             of_cell = learners.setdefault((dimension, score_range, defense), {})
             of_cell[name] = learner, [example.example_id for example in examples]
-            if defense == CLEAN and folded:
+            if defense == CLEAN:
                 of_range[name] = folded
     reasons = {dimension: list(dict.fromkeys(texts)) for dimension, texts in left_out.items()}
     return Tuned(tuned, (), learners, reasons)
@@ -301,7 +280,7 @@ def _record(measured: MeasuredCell, setting: Setting) -> dict[str, Any]:
         "dimension": dimension,
     }
     record |= score_range.columns | measured.at(setting)
-    for split in (DEV, TEST):
+    for split in _SPLITS:
         rows = measured.readings.get(split, ())
         record |= {f"{split}_examples": len(rows)}
         record |= {f"{split}_groups": len({reading.prompt.example.group_id for reading in rows})}

@@ -218,11 +218,9 @@ class Dev(Tuner):
         return {"": [cell.best for cell in measured if cell.best is not None]}
 
 
-METRICS = ("spearman", "pearson", "error", "rps")
+METRICS = ("spearman", "pearson", "error")
 """What a setting may be chosen for: a correlation with the humans' scores; the mean absolute error
-of its scores after a straight line to theirs; the ranked probability score of its distribution
-against single raters' scores (of a free answer: the humans' mean), its range mapped to their scale
-end to end."""
+of its scores after a straight line to theirs."""
 
 
 @dataclass

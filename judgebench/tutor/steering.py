@@ -38,12 +38,17 @@ def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:
     return layers
 
 
-def current(output: Any) -> torch.Tensor:
-    """[texts, hidden] what a layer yields at the current positions, text by text; no text where
-    none is under way."""
+def states_of(output: Any) -> torch.Tensor:
+    """[batch, tokens, hidden] what a layer yields."""
     states: torch.Tensor = output[0] if isinstance(output, tuple) else output
+    return states
+
+
+def current(states: torch.Tensor) -> tuple[Any, Any]:
+    """The index of the current positions among states [batch, tokens, hidden], text by text; of no
+    text where none is under way."""
     rows = current_rows()
-    return states[:, -1] if rows is None else states[0, rows.to(states.device)]
+    return (slice(None), -1) if rows is None else (0, rows.to(states.device))
 
 
 HIGH = "high"
@@ -110,7 +115,7 @@ class Standard:
 
 
 class Steer:
-    """Steers each text of a batch; a `Side` of `generate`.
+    """Steers each text of a batch; one of the `others` of `generate`.
 
     Args:
         alphas: [texts] alpha_h towards the high standard where positive, alpha_l towards the low
@@ -133,9 +138,6 @@ class Steer:
         """[texts, hidden] -> the same, steered."""
         return edit(states, self._standard, self._direction, self._strength)
 
-    def step(self, tokens: torch.Tensor) -> None:
-        """See `Side.step`; every step is steered alike."""
-
     def keep(self, which: torch.Tensor) -> None:
         which = which.to(self._strength.device)
         self._strength = self._strength[which]
@@ -156,17 +158,14 @@ def steering(model: PreTrainedModel, steer: Steer | None) -> Iterator[None]:
         return
 
     def hook(module: torch.nn.Module, inputs: object, output: Any) -> Any:
-        now = current(output)
-        rows = current_rows()
-        if not len(now):
+        states = states_of(output)
+        at = current(states)
+        if not len(states[at]):
             return None
         # a copy with the edited states: what the layer yielded may be used elsewhere
-        states = (output[0] if isinstance(output, tuple) else output).clone()
-        if rows is None:
-            states[:, -1] = steer.edited(now)
-        else:
-            states[0, rows.to(states.device)] = steer.edited(now)
-        return (states, *output[1:]) if isinstance(output, tuple) else states
+        edited = states.clone()
+        edited[at] = steer.edited(states[at])
+        return (edited, *output[1:]) if isinstance(output, tuple) else edited
 
     handle = decoder_layers(model)[steer.layer - 1].register_forward_hook(hook)
     try:

@@ -18,16 +18,16 @@ from judgebench.decoding.rules import Expectation, Greedy
 from judgebench.decoding.scores import decode
 from judgebench.judges import PassRunner
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.engine.kernels import out_of_memory
 from judgebench.judges.engine.plain import Engine
-from judgebench.judges.local.batches import Groups, plan
-from judgebench.judges.local.passes import engine_for
+from judgebench.judges.local.batches import Batch, Groups, plan
+from judgebench.judges.local.loop import JudgeModule
+from judgebench.judges.local.passes import LocalPass, ModelView
 from judgebench.judges.local.reader import Reader
 from judgebench.judges.reader import ReadingTask
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
-from judgebench.tutor.steering import HIGH, LOW, Standard, current, decoder_layers
+from judgebench.tutor.steering import HIGH, LOW, Standard, current, decoder_layers, states_of
 from judgebench.tutor.writing import (
     GOOD,
     POOR,
@@ -38,7 +38,7 @@ from judgebench.tutor.writing import (
     Written,
     written_example,
 )
-from judgebench.types import FAILED, Condition, Example, Reading
+from judgebench.types import FAILED, Condition, Example, Prompt, Reading
 
 TextScorer = Callable[[Sequence[Example]], np.ndarray]
 """[examples] the judge's score of each, NaN where it gave none (see `JudgeScorer`)."""
@@ -106,41 +106,47 @@ class JudgeScorer:
         return self.judge.source.fingerprint(self.runner.store.file_digest)
 
 
+@dataclass
+class StatesPass(LocalPass):
+    """The tutor's hidden states at the end of texts that it wrote; see `candidate_states`. They are
+    not stored: a key says which prompt they are of."""
+
+    view: ModelView
+    prompts: Sequence[Prompt]
+
+    def __post_init__(self) -> None:
+        self.views = [self.view]
+
+    def keys(self, prompt: Prompt) -> list[str]:
+        return [str(id(prompt))]
+
+    def results(self, batch: Batch) -> Sequence[Sequence[Any]]:
+        engine = self.engines[0]
+        return [[states] for states in final_states(engine, engine.model, batch.token_ids).numpy()]
+
+
 def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> np.ndarray:
     """Hidden states of the tutor at the last token of each text that it wrote: [candidates, layers,
     hidden] float32, the output of every layer; the last layer's before the final norm."""
-    prompts = [
-        replace(
-            each.asked.prompt,
-            token_ids=np.concatenate([each.asked.prompt.token_ids, each.tokens]).astype(np.int32),
-        )
-        for each in candidates
-    ]
-    position = {id(prompt): i for i, prompt in enumerate(prompts)}
-    groups = list(dict.fromkeys(prompt.example.group_id for prompt in prompts))
-    prompts.sort(key=lambda prompt: groups.index(prompt.example.group_id))
-    runner = tutor.runner
-    runner.models.make_room({tutor.spec.source})
+    prompts = []
+    for each in candidates:
+        asked = each.asked.prompt
+        token_ids = np.concatenate([asked.token_ids, each.tokens]).astype(np.int32)
+        prompts.append(replace(asked, token_ids=token_ids))
+    # 1. the tutor, in this process
+    pass_ = StatesPass(tutor.view, prompts)
+    models = tutor.runner.models
+    models.make_room({tutor.spec.source})
+    module = JudgeModule(pass_, models)
+    module.configure_model()
+    module.to(tutor.runner.device).on_predict_start()
+    # 2. its states, batch by batch
+    states: dict[str, Any] = {}
     with torch.inference_mode():
-        model: Any = runner.models.get(tutor.spec.source).to(runner.device)  # type: ignore[arg-type]
-        engine = engine_for(model, [tutor.view])
-        states: list[np.ndarray] = [np.zeros(0)] * len(prompts)
-        pending = list(plan(prompts, tutor.spec.token_budget))
-        while pending:
-            batch = pending.pop(0)
-            try:
-                rows = list(final_states(engine, model, batch.token_ids).numpy())
-            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-                if not out_of_memory(error) or len(batch.prompts) == 1:
-                    raise
-                rows = []
-            if not rows:  # outside of the handler, which would keep the failed pass's tensors alive
-                if torch.cuda.is_available():
-                    torch.cuda.empty_cache()
-                pending[:0] = batch.halves()
-            for prompt, row in zip(batch.prompts, rows, strict=False):
-                states[position[id(prompt)]] = row
-    return np.stack(states)
+        for batch in plan(prompts, tutor.spec.token_budget):
+            readings = module.predict_step(batch, 0)
+            states |= {reading.key: reading.logprobs for reading in readings}
+    return np.stack([states[pass_.keys(prompt)[0]] for prompt in prompts])
 
 
 def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torch.Tensor:
@@ -153,9 +159,10 @@ def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torc
     outputs: list[torch.Tensor] = []
 
     def hook(module: torch.nn.Module, inputs: object, output: Any) -> None:
-        states = current(output)
-        if len(states):
-            outputs.append(states.float().cpu())
+        states = states_of(output)
+        now = states[current(states)]
+        if len(now):
+            outputs.append(now.float().cpu())
 
     layers = decoder_layers(model)
     with ExitStack() as hooks:
@@ -306,15 +313,14 @@ def measure_strengths(
     """
     # 1. the texts of all strengths, scored together; those of a context follow each other, for they
     # share its prompt
-    written = steered_texts(
-        tutor, contexts, standard, [sign * alpha for sign in (1.0, -1.0) for alpha in alphas]
-    )
-    examples = {
-        (alpha, i): written_example(context, f"steered/{alpha:g}", written[alpha][i].text)
-        for i, context in enumerate(contexts)
-        for alpha in written
-        if written[alpha][i].text
-    }
+    signed = [sign * alpha for sign in (1.0, -1.0) for alpha in alphas]
+    written = steered_texts(tutor, contexts, standard, signed)
+    examples = {}
+    for i, context in enumerate(contexts):
+        for alpha, texts in written.items():
+            if texts[i].text:
+                name = f"steered/{alpha:g}"
+                examples[alpha, i] = written_example(context, name, texts[i].text)
     if not examples:
         raise UserError(
             "tutor.strengths: the tutor wrote nothing at any of them; choose others, or another "
@@ -327,23 +333,10 @@ def measure_strengths(
     for side, sign, target in ((HIGH, 1.0, targets[1]), (LOW, -1.0, targets[0])):
         tried = []
         for alpha in dict.fromkeys(map(float, alphas)):
-            numbers = np.array(
-                [scores.get((sign * alpha, i), np.nan) for i in range(len(contexts))]
-            )
-            numbers = numbers[~np.isnan(numbers)]
-            n = len(numbers)
-            variance = None
-            low = None
-            high = None
-            mean = float(numbers.mean()) if n else None
-            if mean is not None and n > 1:
-                variance = float(numbers.var(ddof=1))
-                half = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
-                low = mean - half
-                high = mean + half
+            own = [scores.get((sign * alpha, i), np.nan) for i in range(len(contexts))]
             empty = sum(not text.text for text in written[sign * alpha])
-            tried.append(Strength(side, alpha, n, empty, mean, variance, low, high, target))
-        distances = {s: (abs(s.mean - s.target), s.alpha) for s in tried if s.mean is not None}
+            tried.append(_strength(side, alpha, np.array(own), empty, target))
+        distances = {s: (abs(s.mean - target), s.alpha) for s in tried if s.mean is not None}
         if not distances:
             raise UserError(
                 f"tutor.strengths: the judge gave no {side} text a score; choose others, or "
@@ -352,6 +345,24 @@ def measure_strengths(
         best = min(distances, key=distances.__getitem__)
         strengths += [replace(strength, chosen=strength is best) for strength in tried]
     return strengths
+
+
+def _strength(side: str, alpha: float, scores: np.ndarray, empty: int, target: float) -> Strength:
+    """The statistics of scores [contexts], NaN where there is none."""
+    numbers = scores[~np.isnan(scores)]
+    n = len(numbers)
+    mean = None
+    variance = None
+    low = None
+    high = None
+    if n:
+        mean = float(numbers.mean())
+    if mean is not None and n > 1:
+        variance = float(numbers.var(ddof=1))
+        half = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
+        low = mean - half
+        high = mean + half
+    return Strength(side, alpha, n, empty, mean, variance, low, high, target)
 
 
 def selected_strength(strengths: Sequence[Strength], side: str) -> float:

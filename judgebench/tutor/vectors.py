@@ -377,31 +377,27 @@ def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVe
             "file that a run with a tutor has saved."
         )
     remedy = "find the vectors again"
+    damaged = f"parts are damaged, so {remedy}"
     try:
-        damaged = f"parts are damaged, so {remedy}"
         values = {}
         for name, kind in (_ORIGIN | _NUMBERS).items():
             place = f"{where}: {name}"
             values[name] = parse_json(metadata[name], place, shape=kind, remedy=damaged)
         values["groups"] = tuple(values["groups"])
-        origin = Origin(**{name: values[name] for name in _ORIGIN})
-        numbers = {name: values[name] for name in _NUMBERS}
-        arrays = {name: arrays[name] for name in _ARRAYS}
-        vectors = StandardVectors(**arrays, **numbers, origin=origin)
+        origin = Origin(**{name: values.pop(name) for name in _ORIGIN})
+        wanted = {name: arrays[name] for name in _ARRAYS}
+        vectors = StandardVectors(**wanted, **values, origin=origin)
+        layers, hidden = vectors.high.shape
     except (KeyError, ValueError, TypeError) as error:
         raise UserError(
             f"{where}: parts of it are missing or damaged ({error!r}); {remedy}."
         ) from error
     # 2. whose they are
-    shape = vectors.high.shape
-    if {shape, vectors.low.shape} != {(sizes.layers, sizes.hidden)}:
-        size = f"shape {list(shape)}"
-        if len(shape) == 2:
-            size = f"{shape[0]} layers of size {shape[1]}"
+    if {vectors.high.shape, vectors.low.shape} != {(sizes.layers, sizes.hidden)}:
         raise UserError(
-            f"{where}: its vectors are of {origin.tutor}, with {size}, and the tutor has "
-            f"{sizes.layers} layers of size {sizes.hidden}; find vectors with this tutor, or "
-            f"choose {origin.tutor}."
+            f"{where}: its vectors are of {origin.tutor}, with {layers} layers of size {hidden}, "
+            f"and the tutor has {sizes.layers} layers of size {sizes.hidden}; find vectors with "
+            f"this tutor, or choose {origin.tutor}."
         )
     if origin.tutor_fingerprint != tutor_fingerprint:
         raise UserError(

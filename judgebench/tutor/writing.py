@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,12 +17,12 @@ from transformers import PreTrainedTokenizerBase
 
 from judgebench.decoding.rules import Greedy, checked_logits
 from judgebench.judges import PassRunner
-from judgebench.judges.engine.plain import Side, generate, stops_of
-from judgebench.judges.local.batches import Batch
-from judgebench.judges.local.passes import LocalPass, ModelView, refuse_nan
+from judgebench.judges.engine.generate import Chooser, PerAnswer
+from judgebench.judges.local.batches import Batch, Groups
+from judgebench.judges.local.passes import GenerationPass, ModelView
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
-from judgebench.readings.reading import ModelReading, reading_key
+from judgebench.readings.reading import reading_key
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard, Steer, steering
@@ -61,8 +60,8 @@ def stream(seed: int, index: int, prompt: np.ndarray) -> np.random.Generator:
 
 
 class Sampler:
-    """Draws the next token of each text from the text's own stream; a `Chooser`, and a `Side` of
-    `generate`.
+    """Draws the next token of each text from the text's own stream; a `Chooser`, and one of the
+    `others` of `generate`.
 
     Args:
         streams: [texts] of `stream`.
@@ -77,9 +76,6 @@ class Sampler:
         draw."""
         drawn = torch.tensor([each.random() for each in self._streams], dtype=torch.float64)
         return draw(main, drawn.to(main.device), self._sampling.temperature, self._sampling.top_p)
-
-    def step(self, tokens: torch.Tensor) -> None:
-        """See `Side.step`; the streams have gone on already."""
 
     def keep(self, which: torch.Tensor) -> None:
         self._streams = [self._streams[i] for i in which.tolist()]
@@ -141,7 +137,7 @@ class Written:
 
 
 @dataclass
-class WritePass(LocalPass):
+class WritePass(GenerationPass):
     """Texts of one tutor, each different one written once; see `judges.local.passes.Pass`.
 
     Args:
@@ -158,26 +154,11 @@ class WritePass(LocalPass):
     prompts: Sequence[Prompt] = field(init=False)
 
     def __post_init__(self) -> None:
-        # each different text once, by condition and group in the order of their first texts
         different = {self.key(text): text for text in self.texts}
-        conditions = list(dict.fromkeys(text.prompt.condition for text in self.texts))
-        groups = {
-            group: i
-            for i, group in enumerate(dict.fromkeys(t.prompt.example.group_id for t in self.texts))
-        }
-        ordered = sorted(
-            different.values(),
-            key=lambda text: (
-                conditions.index(text.prompt.condition),
-                groups[text.prompt.example.group_id],
-            ),
-        )
         self.views = [self.view]
         # every text has a prompt of its own, by which the pass knows it again in a batch
-        self.prompts = [replace(text.prompt) for text in ordered]
-        self._text_of = {
-            id(prompt): text for prompt, text in zip(self.prompts, ordered, strict=True)
-        }
+        self.prompts = [replace(text.prompt) for text in different.values()]
+        self._text_of = dict(zip(map(id, self.prompts), different.values(), strict=True))
 
     def key(self, text: Text) -> str:
         """Key of a text in the store. A strength of 0 is the plain tutor's text under any
@@ -189,9 +170,7 @@ class WritePass(LocalPass):
             **self.view.identity(),
             "mode": "write",
             "max_new_tokens": self.max_new_tokens,
-            "sampling": None
-            if self.sampling is None
-            else {**vars(self.sampling), "index": text.index},
+            "sampling": self.sampling and {**vars(self.sampling), "index": text.index},
             "steering": steered,
         }
         return reading_key(identity, text.prompt.token_ids)
@@ -212,73 +191,34 @@ class WritePass(LocalPass):
     def mark(self, prompt: Prompt, known: tuple[int, float]) -> None:
         self._text_of[id(prompt)] = Text(prompt, *known)
 
-    def read(self, batch: Batch) -> list[ModelReading]:
-        began = time.perf_counter()
+    def results(self, batch: Batch) -> Sequence[Sequence[Any]]:
         prompts = batch.prompts
-        ids = batch.token_ids
         # which reads prompts one by one, so that a layer cannot tell whose turn it is
         if self.view.engine == "plain":
-            answers = [self._write([[prompt.token_ids]], [prompt], None)[0] for prompt in prompts]
+            answers = [self._written([prompt], [[prompt.token_ids]], None)[0] for prompt in prompts]
         else:
-            answers = self._write(ids, prompts, self.roots[prompts[0].alike])
-        seconds = (time.perf_counter() - began) / len(prompts)
-        readings = []
-        for prompt, tokens in zip(prompts, answers, strict=True):
-            text = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
-            readings.append(
-                ModelReading(self.keys(prompt)[0], None, text, seconds, np.array(tokens, np.int32))
-            )
-        return readings
+            answers = self._written(prompts, batch.token_ids, self.roots[prompts[0].alike])
+        return [[tokens] for tokens in answers]
 
-    def _write(
-        self,
-        ids: Sequence[Sequence[np.ndarray]],
-        prompts: Sequence[Prompt],
-        root: np.ndarray | None,
+    def _written(
+        self, prompts: Sequence[Prompt], ids: Groups, root: np.ndarray | None
     ) -> list[list[int]]:
         texts = [self._text_of[id(prompt)] for prompt in prompts]
         engine = self.engines[0]
+        sides: list[PerAnswer] = []
         steer = None
-        stops = stops_of(engine.model, self.tokenizer)
         if self.standard is not None and any(text.alpha for text in texts):
-            steer = Steer(
-                self.standard, torch.tensor([text.alpha for text in texts]), engine.model.device
-            )
+            alphas = torch.tensor([text.alpha for text in texts])
+            steer = Steer(self.standard, alphas, engine.model.device)
+            sides.append(steer)
+        chooser: Chooser = Greedy()
+        if self.sampling is not None:
+            seed = self.sampling.seed
+            streams = [stream(seed, text.index, text.prompt.token_ids) for text in texts]
+            chooser = Sampler(self.sampling, streams)
+            sides.append(chooser)
         with steering(engine.model, steer):
-            answers = engine.start(ids, root)
-            sides: list[Side] = [answers] if steer is None else [answers, steer]
-            sampler = None
-            if self.sampling is not None:
-                streams = [
-                    stream(self.sampling.seed, text.index, text.prompt.token_ids) for text in texts
-                ]
-                sampler = Sampler(self.sampling, streams)
-                sides.append(sampler)
-
-            def logits() -> tuple[torch.Tensor, None]:
-                now = answers.logits[0]
-                refuse_nan(now.sum(dim=1, keepdim=True).cpu().numpy(), prompts, self.view.source)
-                return now, None
-
-            return generate(sides, logits, sampler or Greedy(), stops, self.max_new_tokens)
-
-
-def write(
-    pass_: WritePass, runner: PassRunner, token_budget: int, doing: str = "Writing"
-) -> list[Written]:
-    """The texts of a pass, in order; those that the store lacks are written (see
-    `judges.local.loop.compute`)."""
-    runner.run([pass_], token_budget, doing)
-    keys = [pass_.key(text) for text in pass_.texts]
-    readings = runner.store.get(keys)
-    written = []
-    for text, reading in zip(pass_.texts, (readings[key] for key in keys), strict=True):
-        assert reading.tokens is not None
-        cut = len(reading.tokens) >= pass_.max_new_tokens
-        written.append(
-            Written(text, reading.tokens, (reading.text or "").strip(), cut, reading.seconds)
-        )
-    return written
+            return self.answers(prompts, engine.start(ids, root), chooser, others=sides)
 
 
 def contexts_of(examples: Iterable[Example]) -> list[Example]:
@@ -393,7 +333,15 @@ class Tutor:
         if standard is None and any(text.alpha for text in texts):
             raise ValueError("texts with an alpha need a standard to be steered to")
         spec = self.spec
-        pass_ = WritePass(
-            self.view, spec.source.tokenizer(), texts, spec.most_tokens, sampling, standard
-        )
-        return write(pass_, self.runner, spec.token_budget)
+        tokenizer = spec.source.tokenizer()
+        pass_ = WritePass(self.view, tokenizer, texts, spec.most_tokens, sampling, standard)
+        self.runner.run([pass_], spec.token_budget, "Writing")
+        keys = [pass_.key(text) for text in texts]
+        readings = self.runner.store.get(keys)
+        written = []
+        for asked, reading in zip(texts, (readings[key] for key in keys), strict=True):
+            assert reading.tokens is not None
+            text = (reading.text or "").strip()
+            cut = len(reading.tokens) >= spec.most_tokens
+            written.append(Written(asked, reading.tokens, text, cut, reading.seconds))
+        return written

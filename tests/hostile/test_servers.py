@@ -231,10 +231,6 @@ def fuzzed(data: st.DataObject) -> Any:
             "text": "4",
             "logprobs": {"tokens": ["4"], "token_logprobs": [-0.5], "top_logprobs": [{"4": -0.5, "3": None}]},
         }
-    elif data.draw(st.booleans()):
-        rows = [[-0.5, 40, None]]
-        content = {"text": "4", "meta_info": {"prompt_tokens": 9, "completion_tokens": 1, "output_token_logprobs": rows,
-                   "output_top_logprobs": [rows], "output_token_ids_logprobs": [[[-7.0, 34, None]]]}}  # fmt: skip
     return mutated(content, data, data.draw(st.integers(1, 4)))
 
 

@@ -16,7 +16,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,6 @@ static c10::impl::DeviceGuardImplRegistrar registrar(
 """
 MODE = FakeTensorMode(allow_non_fake_inputs=True)
 WAITS = ("cpu", "item", "tolist", "__bool__", "__int__", "__float__", "numpy", "nonzero", "__index__")
-PRODUCTS = ("linear", "mm", "addmm", "bmm", "_varlen_attn")
 NO_KERNEL = ("empty", "empty_like", "new_empty", "empty_strided", "detach", "lift_fresh", "_unsafe_view")
 
 
@@ -176,48 +175,15 @@ class Counted(TorchDispatchMode):
         self.kernels: Counter = Counter()
         self.peak = self._now = 0
         self._alive = dict.fromkeys(self._alive, 0)
-        self._unwritten: set[int] | None = None  # storages that a region has made, and no kernel has written yet
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        outs, ins = (
-            [x for x in tree_leaves(leaves) if isinstance(x, FakeTensor) and x.device.type == "cuda"]
-            for leaves in (out, (args, kwargs))
-        )
+        outs = [x for x in tree_leaves(out) if isinstance(x, FakeTensor) and x.device.type == "cuda"]
         self._follow(outs)
         name = func._schema.name.split("::")[1]
-        if not outs or func.is_view or name in NO_KERNEL:
-            return out
-        if self._unwritten is None:
+        if outs and not func.is_view and name not in NO_KERNEL:
             self.kernels[name] += 1
-        elif name in PRODUCTS:
-            for x in ins:
-                self._write(x)
-            self.kernels[name] += 1
-        else:  # elementwise: a kernel where its result is needed, at once where it goes into something from outside
-            keys, written = ({x.untyped_storage()._cdata for x in tensors} for tensors in (outs, ins))
-            self.kernels["compiled"] += len(keys & written - self._unwritten)
-            self._unwritten |= keys - written
         return out
-
-    def region(self, function, *args, **kwargs):
-        """A function whose elementwise operations are compiled: each of its results, and of what its products take, is
-        one kernel."""
-        if self._unwritten is not None:
-            return function(*args, **kwargs)
-        self._unwritten = set()
-        out = function(*args, **kwargs)
-        for x in tree_leaves(out):
-            if isinstance(x, FakeTensor):
-                self._write(x)
-        self._unwritten = None
-        return out
-
-    def _write(self, x) -> None:
-        key = x.untyped_storage()._cdata
-        if key in self._unwritten:
-            self._unwritten.remove(key)
-            self.kernels["compiled"] += 1
 
     def _follow(self, outs) -> None:
         for x in outs:
@@ -234,19 +200,16 @@ class Counted(TorchDispatchMode):
 
 @contextmanager
 def fake_gpu(counting: bool = True) -> Iterator[tuple[FakeCuda, Counted]]:
-    """A GPU with all kernels, of fake tensors; what `torch.compile` would compile counts as `Counted.region` says."""
+    """A GPU with all kernels, of fake tensors; nothing is compiled."""
     guarded()
     counted = Counted()
-
-    def compiled(function, dynamic):
-        return partial(counted.region, function) if counting else function
 
     caches = (kernels.varlen_fits, layers.compiled)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
         patch.setattr(kernels, "_agrees", lambda *_: True)
         patch.setattr(layers, "compiles", lambda device: device.type == "cuda")
-        patch.setattr(torch, "compile", compiled)
+        patch.setattr(torch, "compile", lambda function, dynamic: function)
         patch.setattr(kernels, "_here", kernels.Hardware(torch.device("cuda")))
         for cached in caches:
             cached.cache_clear()

@@ -12,11 +12,12 @@ from safetensors.torch import load_file, save_file
 
 from judgebench.config.parts import Parts
 from judgebench.config.rules import check_rules, model_mismatches
-from judgebench.decoding.rules import Contrastive, Greedy
+from judgebench.decoding.rules import Greedy
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine import kernels
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.plain import EncoderDecoderEngine, check_encoder_decoder, generate
+from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
+from judgebench.judges.engine.generate import generate
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import ModelView, engine_for
 from judgebench.judges.spec import JudgeSpec
@@ -114,7 +115,7 @@ def test_who_is_read_beside_whom_changes_nothing(name, monkeypatch):
     order = [4, 2, 0, 5, 2, 1]  # one of them twice
     (mixed,) = engine.read([[flat()[i] for i in order]], TRIE)
     torch.testing.assert_close(mixed, together[order], atol=1e-5, rtol=0)
-    monkeypatch.setattr("judgebench.judges.engine.plain._AT_ONCE", 50)
+    monkeypatch.setattr("judgebench.judges.engine.encoder_decoder._AT_ONCE", 50)
     torch.testing.assert_close(engine.read(prompts(), TRIE)[0], together, atol=1e-5, rtol=0)
 
 
@@ -132,7 +133,7 @@ def test_a_prompt_is_encoded_once_for_all_candidates():
 @pytest.mark.parametrize("alone", [False, True])
 @torch.inference_mode()
 def test_generation_is_transformers_own(name, alone, monkeypatch):
-    monkeypatch.setattr("judgebench.judges.engine.plain._AT_ONCE", 60)  # several parts, which answers leave
+    monkeypatch.setattr("judgebench.judges.engine.encoder_decoder._AT_ONCE", 60)  # several parts, which answers leave
     model = model_of(name)
     start = 2 if name == "bart" else 1  # tokens before the answer
     answers = []
@@ -144,25 +145,7 @@ def test_generation_is_transformers_own(name, alone, monkeypatch):
     expected = [answer[:end] for answer, end in zip(answers, ends, strict=True)]
     assert len({len(answer) for answer in expected}) > 1, "answers of one length would not test leaving the batch"
     sides = EncoderDecoderEngine(model, alone).start(prompts())
-    assert generate([sides], lambda: (sides.logits[0], None), Greedy(), stops, 12) == expected
-
-
-@torch.inference_mode()
-def test_contrastive_generation_subtracts_at_every_token():
-    main, other = model_of("t5"), model_of("flan_t5", seed=1)
-
-    def by_hand(ids):
-        answer = []
-        for _ in range(8):
-            given = {"input_ids": torch.tensor([ids.tolist()]), "decoder_input_ids": torch.tensor([[0, *answer]])}
-            ours, theirs = (model(**given).logits[0, -1].log_softmax(-1) for model in (main, other))
-            answer.append(int((ours - 0.4 * theirs).argmax()))
-        return answer
-
-    expected = [by_hand(ids) for ids in flat()]
-    ours, theirs = EncoderDecoderEngine(main).start(prompts()), EncoderDecoderEngine(other).start(prompts())
-    found = generate([ours, theirs], lambda: (ours.logits[0], theirs.logits[0]), Contrastive(0.4), set(), 8)
-    assert found == expected
+    assert generate(sides, Greedy(), stops, 12) == expected
 
 
 @pytest.mark.parametrize("name", CONFIGS)

@@ -25,7 +25,7 @@ class Crowded:
         self.room, self.read_, self.failed = room, [], 0
 
     def read(self, batch):
-        if batch.tokens()[1] > self.room:
+        if batch.tokens() > self.room:
             self.failed += 1
             torch.empty(2**50)  # a real allocation that really fails
         self.read_ += [prompt.example.example_id for prompt in batch.prompts]
@@ -114,15 +114,10 @@ def test_idle_models_stay_while_they_take_little_memory(tiny_pair, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-        "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
-        "CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
-    ],
+    "words", ["CUBLAS_STATUS_ALLOC_FAILED when", "CUBLAS_STATUS_NOT_INITIALIZED", "out of memory\n"]
 )
 def test_all_that_a_gpu_says_of_memory_is_understood(words):
-    assert out_of_memory(RuntimeError(words))
+    assert out_of_memory(RuntimeError(f"CUDA error: {words}"))
     assert out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."))
     with pytest.raises(RuntimeError) as error:
         torch.ones(2) @ torch.ones(3)

@@ -63,17 +63,18 @@ def said(file, name: str, texts: list[Prompt], numbers) -> str:
 # --- a panel of one ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("combine", ["mean", "geometric"])
-def test_a_panel_of_one_is_that_judge_to_the_last_bit(judgebench, combine):
+def test_a_panel_of_one_is_that_judge_to_the_last_bit(judgebench):
     asked = (*QUICK, "ranges=[[1,5],[3,7]]", "decoding=[greedy,expectation,contrastive,contrastive_expectation]")
     judgebench("judge=recorded", f"judge.path={CODER}", *asked, "tune=dev", "run_dir=alone")
-    one = ("judge=panel", f"judge.members=[{CODER}]", f"judge.combine={combine}", "assistant=recorded")
-    judgebench(*one, *asked, "tune=dev", "run_dir=panel")
-    alone, together = RunFolder.open("alone"), RunFolder.open("panel")
-    for name in ("readings", "scores"):
-        pd.testing.assert_frame_equal(alone.read(name), together.read(name), check_exact=True)
-    for name in ("metrics", "tuning", "comparisons"):
-        assert json.dumps(alone.read(name)) == json.dumps(together.read(name)), name
+    alone = RunFolder.open("alone")
+    for combine in ("mean", "geometric"):
+        one = ("judge=panel", f"judge.members=[{CODER}]", f"judge.combine={combine}", "assistant=recorded")
+        judgebench(*one, *asked, "tune=dev", f"run_dir={combine}")
+        together = RunFolder.open(combine)
+        for name in ("readings", "scores"):
+            pd.testing.assert_frame_equal(alone.read(name), together.read(name), check_exact=True)
+        for name in ("metrics", "tuning", "comparisons"):
+            assert json.dumps(alone.read(name)) == json.dumps(together.read(name)), name
 
 
 @pytest.mark.parametrize("combine", ["mean", "median"])

@@ -143,15 +143,10 @@ def test_by_hand(human, scale, score_range, expected):
     assert to_range([human], scale, score_range).tolist() == [expected]
 
 
-def test_shares_sum_to_one_and_count_what_they_should():
-    found = shares([1, 1, 4, 5], ScoreRange(1, 5))
-    assert found.tolist() == [0.5, 0, 0, 0.25, 0.25]
-    assert shares(np.array([]), ScoreRange(1, 5)).tolist() == [0] * 5
-
-
-def test_most_frequent_names_ties_and_nobody():
-    assert most_frequent([0.1, 0.45, 0.45]) == [1, 2]
-    assert most_frequent([0, 0]) == []
+def test_shares_are_of_the_nearest_scores_and_ties_are_named():
+    assert shares([1, 1, 4, 5], ScoreRange(1, 5)).tolist() == [0.5, 0, 0, 0.25, 0.25]
+    assert shares([], ScoreRange(1, 5)).tolist() == [0] * 5
+    assert (most_frequent([0.1, 0.45, 0.45]), most_frequent([0, 0])) == ([1, 2], [])
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from pandas.testing import assert_frame_equal
 
-from judgebench.report.figures.attacks import phrase_figure, phrase_figures
+from judgebench.report.figures.attacks import phrase_figure
 from judgebench.report.formats import change, three, two
 from judgebench.report.layout import draw_all
 from judgebench.report.render import to_html
 from judgebench.report.views.attacks import GAPS
 from judgebench.report.views.defenses import DEFENSES, DETECTORS, standards
-from judgebench.report.views.phrases import PANEL, WORDS, drawn_rows, phrase_blocks, phrase_frame
-from judgebench.results.folder import RunFolder
+from judgebench.report.views.phrases import PANEL, drawn_rows, phrase_blocks, phrase_frame
 from judgebench.results.schema import PLACES
 from judgebench.types import ScoreRange
 from tests.report.attacked import HOSTILE, PHRASES, attacked_run, results_of, with_cot
-from tests.report.conftest import in_terminal, on_page, texts_of, words_of
-from tests.report.defended_records import RECORD, defense_records, standard
+from tests.report.conftest import in_terminal, on_page
+from tests.report.defended_records import RECORD, standard
 
 ONE = [ScoreRange(1, 5)]
 
@@ -91,20 +89,6 @@ def test_each_range_has_a_figure_of_a_name_that_a_run_folder_clears(builder):
     assert all(PLACES["figures"].fullmatch(f"{name}.svg") for name in names)
 
 
-def test_the_page_and_the_tables_spell_the_phrase(attacked, results):
-    page, text = on_page(results), in_terminal(results)
-    assert "<h3>Learned phrases</h3>" in page
-    assert f"“{PHRASES[-1]}”" in page
-    for cells in texts_of(WORDS.tables(results)[0])[:4]:
-        assert cells[0] in text
-        assert cells[2] in text
-    assert "unseen articles, all systems (test)" in text
-    bare = results_of(attacked.run)
-    assert phrase_blocks(bare) == []
-    assert phrase_figures(bare) == {}
-    assert "never saw" not in words_of(on_page(bare) + in_terminal(bare))
-
-
 # --- defenses ---------------------------------------------------------------------------------------------------------
 
 
@@ -123,20 +107,6 @@ def test_free_text_has_a_row_in_every_section_of_its_judge(builder, decodings):
     assert "answers in words" in table.note
     for text in (in_terminal(results), on_page(results)):
         assert "cot (its number)" in text
-
-
-# --- preparation ------------------------------------------------------------------------------------------------------
-
-
-def test_what_is_written_is_read_again(tmp_path):
-    prepared, folder = defense_records(), RunFolder(tmp_path)
-    names = ["standards", "strengths", "costs", "references"]
-    written = prepared.save(folder)
-    assert {tmp_path / "defense" / f"{name}.json" for name in names[:3]} <= set(written)
-    assert tmp_path / "defense" / "references.parquet" in written
-    for name in names[:3]:
-        assert folder.read(name) == [*getattr(prepared, name)]
-    assert_frame_equal(folder.read("references"), prepared.references, check_dtype=False)
 
 
 def test_nothing_that_others_named_becomes_markup(attacked):

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from judgebench.report.figures.defenses import (
     candidates_figure,
     defense_figures,
-    defense_front_figure,
     detector_figure,
     embeddings_figure,
     separability_figure,
     strengths_figure,
-    unbeaten,
 )
-from judgebench.report.figures.style import STANDARDS, defense_marks
+from judgebench.report.figures.style import STANDARDS
 from judgebench.report.layout import draw_all
 from judgebench.results.results import Results
 from judgebench.results.schema import PLACES
-from tests.report.attacked import results_of, with_cot
+from tests.report.attacked import results_of
 from tests.report.defended_records import RECORD, defense_records, standard, strength
 
 
@@ -105,38 +100,6 @@ def test_strengths_have_means_bands_targets_and_the_nearest():
     assert "n = 4" in figure.get_label()
     assert of(strengths_figure, strengths=[strength("high", 0.0, 1.0) | {"mean": None}]) is None
     assert of(strengths_figure, strengths=[]) is None
-
-
-def test_the_front_has_a_point_a_defense_at_its_records_numbers(builder):
-    results = with_cot(builder, ["expectation"])
-    figure = defense_front_figure(results, "coherence")
-    (axis,) = figure.axes
-    found = {}
-    for container in axis.containers:
-        ((x,), (y,)) = container.lines[0].get_data()
-        found[container.lines[0].get_color()] = (x, y)
-    assert legend(figure) == ["no defense", "cot (its number)", "words", "beaten by no other in both"]
-    records = {(r["defense"], r["attack"]): r for r in results.metrics if r["split"] == "test"}
-    colors = {
-        name.split()[0]: mark.color for name, mark in defense_marks(["none", "cot (its number)", "words"]).items()
-    }
-    assert len(found) == 3
-    for name, color in colors.items():
-        assert found[color] == (records[name, "dsi"]["delta"], records[name, "none"]["spearman"])
-    assert "answers in words" in figure.get_label()
-    for name in ("defense", "attack"):
-        bare = [record for record in results.metrics if record[name] == "none"]
-        assert defense_front_figure(replace(results, metrics=bare), "coherence") is None
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1))
-def test_the_staircase_is_what_nobody_beats(points):
-    found = unbeaten(points)
-    rising = [points[i] for i in found]
-    assert rising == sorted(set(rising))
-    assert [y for _, y in rising] == sorted({y for _, y in rising})
-    best = {p for p in points if not any(q[0] <= p[0] and q[1] >= p[1] and q != p for q in points)}
-    assert set(rising) == best
 
 
 def test_a_run_draws_them_under_names_that_its_folder_clears(run):

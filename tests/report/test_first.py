@@ -60,7 +60,7 @@ def test_everything_is_about_the_setting_taken_not_the_best_looking(chosen):
     assert "range 3-7" in scores_chart(chosen, "coherence").note
     known = {record["range_min"]: record["spearman"] for record in chosen.shown
              if (record["judge"], record["decoding"]) == ("main", "greedy")}  # fmt: skip
-    assert [row["spearman"].value for row in distance_rows(chosen)] == list(known.values())
+    assert [row["texts"]["spearman"] for row in distance_rows(chosen)] == list(known.values())
 
 
 def test_without_a_choice_the_main_models_highest_spearman_is_taken(run):

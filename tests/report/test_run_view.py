@@ -14,14 +14,8 @@ from judgebench.report.views.run import dry_run_view, served_facts, served_notes
 from judgebench.results.folder import code_version, describe_environment
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
-EXACT = (
-    "<|im_start|>user\nScore [1] it :smile: [bold]now[/bold].  \n"
-    + "A sentence of the article. " * 30
-    + "x" * 250
-    + "\n\n\ttab, trailing blanks   \n全角文字 "
-    + "字" * 90
-    + "\nScore:"
-)
+EXACT = "<|im_start|>user\nScore [1] it :smile: [bold]now[/bold].  \n" + "A sentence of the article. " * 30 + "x" * 250
+EXACT += "\n\n\ttab, trailing blanks   \n全角文字 " + "字" * 90 + "\nScore:"
 
 
 def printed(prompts, tokens, width):
@@ -57,33 +51,15 @@ def test_conditions_and_their_tokens_stand_above():
 
 CONDITION = {"dimension": "coherence", "range": "1-5", "attack": "none", "defense": "none", "order": None}
 CONDITION |= {"answers": None, "failed_answers": None}
-MAIN = {
-    "url": "http://host/v1",
-    "model": "m",
-    "protocol": "chat",
-    "scores_from": "logprobs",
-    "explicit": None,
-    "samples": None,
-    "temperature": 0.0,
-    "served_as": [
-        {"model": "m-1", "fingerprint": "a", "answers": 3},
-        {"model": "m-2", "fingerprint": None, "answers": 1},
-    ],
-    "price": {"input": 1.0, "output": 2.0},
-    "requests": 3,
-    "retries": 2,
-    "failures": {"429": 2},
-    "uncounted_requests": 1,
-    "prompt_tokens": 1200,
-    "cached_tokens": 1000,
-    "completion_tokens": 6,
-    "cost": 0.25,
-    "unconfirmed_cost": 0.05,
-    "conditions": [
-        {**CONDITION, "readings": 3, "unlisted": 0.1, "bounded": 3, "undecided": 1},
-        {**CONDITION, "readings": 1, "unlisted": 0.5, "bounded": 0, "undecided": 0},
-    ],
-}
+MAIN = {"url": "http://host/v1", "model": "m", "protocol": "chat", "scores_from": "logprobs", "explicit": None}
+MAIN |= {"samples": None, "temperature": 0.0, "price": {"input": 1.0, "output": 2.0}, "requests": 3, "retries": 2}
+MAIN |= {"failures": {"429": 2}, "uncounted_requests": 1, "prompt_tokens": 1200, "cached_tokens": 1000}
+MAIN |= {"completion_tokens": 6, "cost": 0.25, "unconfirmed_cost": 0.05}
+MAIN["served_as"] = [{"model": f"m-{i}", "fingerprint": name, "answers": 4 - i} for i, name in ((1, "a"), (2, None))]
+MAIN["conditions"] = [
+    {**CONDITION, "readings": 3, "unlisted": 0.1, "bounded": 3, "undecided": 1},
+    {**CONDITION, "readings": 1, "unlisted": 0.5, "bounded": 0, "undecided": 0},
+]
 SERVED = {"main": MAIN, "cost": 0.3, "max_cost": 1.0}
 
 

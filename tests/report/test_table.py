@@ -82,12 +82,9 @@ def test_rows_are_split_into_tables_and_sections(tables):
     assert [list(section.notes) for section in tables[0].sections] == [["because", ""], [""]]
     assert tables[0].heads == ["range", "who", "value", "wide"]  # a column without values is left out
     assert [(table.note, table.marks) for table in tables] == [("", ""), ("4 rows.", "the best")]
+    assert VIEW.tables(ROWS.assign(best=False))[-1].marks == ""  # explained only where there are any
     assert VIEW(ROWS.head(0)) == []
     assert VIEW(ROWS)[0] == Heading("Made up")
-
-
-def test_marks_are_explained_only_where_there_are_any():
-    assert VIEW.tables(ROWS.assign(best=False))[-1].marks == ""
 
 
 def test_markdown(tables):
@@ -102,9 +99,6 @@ def test_markdown(tables):
         "",
         "- a note",
     ]
-
-
-def test_markdown_has_a_tables_own_title_and_note(tables):
     assert to_markdown(tables[0]).startswith("**tone: made up, 1-5 only**\n\n| range |")
     assert to_markdown(tables[1]).endswith("\n- 4 rows. Bold: the best.\n")
 

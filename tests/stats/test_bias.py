@@ -1,9 +1,6 @@
 """Diagnostics against scipy, by hand, and at their edges."""
 
-import json
-
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +10,6 @@ from judgebench.stats.evaluate import (
     SMOOTHING,
     bias,
     candidate_index,
-    family_records,
     favorite,
     histogram,
     mapped,
@@ -77,49 +73,3 @@ def test_unstable_is_what_varies_much_and_more_than_by_chance():
     assert not stability(ranges([0.4, 0.2, 0.3, 0.4], 0.2))[1]  # as much as chance
     assert not stability(ranges([0.40, 0.41, 0.42, 0.43], 0.001))[1]  # little, though more than chance
     assert not stability(ranges([0.4, 0.2], 0.02, resamples=0))[1]
-
-
-def readings(assistant=True):
-    rng = np.random.default_rng(0)
-    rows = [(low, row) for low in (0, 1) for row in range(6)]
-    columns = {
-        "split": ["test"] * 12,
-        "dimension": ["coherence"] * 12,
-        "range_min": [float(low) for low, _ in rows],
-        "range_max": [float(low + 4) for low, _ in rows],
-        "range_step": [1.0] * 12,
-        "attack": ["none"] * 12,
-        "defense": ["none"] * 12,
-        "candidates": [list(ScoreRange(low, low + 4).candidates) for low, _ in rows],
-        "main_logprobs": [tuple(np.log(rng.dirichlet(np.ones(5)))) for _ in rows],
-        "assistant_logprobs": [tuple(np.log(rng.dirichlet(np.ones(5)))) if assistant else None for _ in rows],
-    }
-    return pd.DataFrame(columns)
-
-
-def test_family_records_stand_for_each_condition_and_json_takes_them():
-    columns = readings()
-    records = family_records(columns)
-    assert json.loads(json.dumps(records, allow_nan=False)) == records
-    assert [(r["range_min"], r["n"]) for r in records] == [(0.0, 6), (1.0, 6)]
-    first = [np.array(columns[name][:6].tolist()) for name in ("main_logprobs", "assistant_logprobs")]
-    means = [side.mean(axis=0) for side in first]
-    assert records[0]["logprob_correlation"] == pytest.approx(stats.pearsonr(*means).statistic)
-    assert records[0]["mode_agreement"] == (first[0].argmax(axis=1) == first[1].argmax(axis=1)).mean()
-    assert records[1]["main_mode"] in columns["candidates"][6]
-    counts = np.bincount(first[0].argmax(axis=1), minlength=5)
-    assert records[0]["main_mode"] == columns["candidates"][0][counts.argmax()]
-    assert records[0]["main_mode_share"] == counts.max() / 6
-
-
-def test_without_an_assistant_there_is_no_family():
-    assert family_records(readings(assistant=False)) == []
-
-
-def test_an_impossible_candidate_is_left_out():
-    columns = readings()
-    for name in ("main_logprobs", "assistant_logprobs"):
-        columns[name] = [(*logprobs[:2], -np.inf, -np.inf, -np.inf) for logprobs in columns[name]]
-    assert abs(family_records(columns)[0]["logprob_correlation"]) == pytest.approx(1)
-    columns.at[0, "main_logprobs"] = (0.0, *[-np.inf] * 4)
-    assert family_records(columns)[0]["logprob_correlation"] is None

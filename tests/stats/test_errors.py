@@ -34,11 +34,11 @@ def test_regression_is_the_sandwich(groups):
     design = np.column_stack([np.ones(200), rng.normal(size=(200, 2)) + of[:, None] / 10])
     outcome, labels = rng.normal(size=200) + of, np.array([f"g{group}" for group in of])
     rows = zip(clustered_regression(design, outcome, labels), *sandwich(design, outcome, labels), strict=True)
-    for record, estimate, error, p in rows:
+    for (found, found_p), estimate, error, p in rows:
         far = stats.t.ppf(0.975, len(np.unique(of)) - 1) * error
-        assert record["estimate"] == pytest.approx(estimate, abs=1e-10)
-        assert (record["estimate_low"], record["estimate_high"]) == pytest.approx((estimate - far, estimate + far))
-        assert record["p"] == pytest.approx(p, rel=1e-6, abs=1e-14)
+        assert found.value == pytest.approx(estimate, abs=1e-10)
+        assert (found.low, found.high) == pytest.approx((estimate - far, estimate + far))
+        assert found_p == pytest.approx(p, rel=1e-6, abs=1e-14)
 
 
 @needs_recorded

@@ -257,21 +257,6 @@ def test_series_are_over_ranges_and_letters_and_numbers_are_two():
     assert samples[1].cell.range == ScoreRange(1, 5, 1, ("E", "D", "C", "B", "A"))
 
 
-def test_articles_and_systems_are_split_where_texts_are_their_crossing():
-    """A range that moves one system alone is an interaction of system and range."""
-    group, system = np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30)
-    base = 0.3 + 0.1 * np.random.default_rng(5).random(90)
-    moved = base + 0.3 * (system == 2)
-    texts = {"groups": group, "systems": system}
-    (record,) = of(variance_records([sample_of(base, *FOUR[0], **texts), sample_of(moved, *FOUR[1], **texts)]))
-    shares = {part["effect"]: part["share"] for part in record["crossed"]}
-    assert max(shares, key=shares.get) == "system x range"
-    assert shares["article x range"] == pytest.approx(0, abs=1e-9)
-    for systems in (None, np.arange(90)):  # one of all, or one of each text
-        (record,) = of(variance_records([sample_of(base, *ends, groups=group, systems=systems) for ends in FOUR]))
-        assert record["crossed"] == []
-
-
 def test_two_judges_are_crossed_with_ranges():
     """Both judges alike but for a constant: the judge's component, and nothing of its interactions."""
     values = known_judge(6, 30)[0]

@@ -5,15 +5,10 @@ from __future__ import annotations
 from io import StringIO
 
 import numpy as np
-import optuna
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
-from judgebench.report.figures.style import save_figures
 from judgebench.report.render import to_terminal
-from judgebench.study.storage import pareto_front
 from judgebench.study.summary import (
     front_figure,
     heatmaps,
@@ -55,8 +50,6 @@ TRIALS = [
     {**trial(3, 0.5, 2, state="fail"), "ended": "failed", "reason": "it did"},
 ]
 CONSTANT = cell(0.0, 0.0, constant=True)
-MANY = [trial(i, 0.01 * 1.5**i, 1 + i / 7, cell(-i / 20, 0) if i else CONSTANT) for i in range(15)]
-"""A sampler's: each has values of its own."""
 
 
 def on_test(trials):
@@ -131,21 +124,12 @@ def test_a_heat_map_has_every_value_in_its_place_and_frames_the_best():
     assert not heatmaps(trials[:1])[FIGURE].axes[0].patches
 
 
-@pytest.mark.parametrize(("directions", "best"), [([], 1), (["minimize"], 14)])
-def test_a_samplers_values_are_points_with_a_ring_around_the_best(directions, best, tmp_path):
-    figures = heatmaps(MANY, directions)
-    points, crosses, ring = figures[FIGURE].axes[0].collections
-    assert (len(points.get_offsets()), len(crosses.get_offsets())) == (14, 1)
-    assert ring.get_offsets()[0].tolist() == pytest.approx([1 + best / 7, 0.01 * 1.5**best])
-    assert {path.name for path in save_figures(figures, tmp_path)} == {f"{FIGURE}.png", f"{FIGURE}.svg"}
-    # few of them too: a heat map would be a diagonal of cells, too narrow for their numbers
-    assert len(heatmaps(MANY[1:4])[FIGURE].axes[0].collections[0].get_offsets()) == 3
-
-
 def test_only_two_numbers_make_a_heat_map():
     job = {"number": 0, "state": "complete", "params": {"a": 1}, "attributes": {"cells": [cell(0.1, 0.1)]}}
     assert heatmaps([job]) == {}
     assert heatmaps([{**job, "params": {"a": 1, "b": "x"}}]) == {}
+    # nor do a sampler's, which would be a diagonal of cells
+    assert heatmaps([trial(i, 0.01 * 1.5**i, 1 + i / 7, cell(i / 20, 0)) for i in range(3)]) == {}
 
 
 def test_jobs_are_told_apart_by_the_overrides_that_differ():
@@ -168,17 +152,9 @@ def rated_trial(number, values):
     return trial(number, number / 10, 1, *cells) | {"values": list(values)}
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=10))
-def test_the_front_is_optunas(values):
-    study = optuna.create_study(directions=BOTH)
-    for pair in values:
-        study.add_trial(optuna.trial.create_trial(values=[float(x) for x in pair]))
-    assert pareto_front(values, BOTH) == [best.number for best in study.best_trials]
-
-
 def test_the_figure_shows_trials_front_and_what_the_front_is_on_test():
     trials = [rated_trial(0, (0.3, 0.2)), rated_trial(1, (0.5, 0.4)), rated_trial(2, (0.2, 0.5))]
-    figure = front_figure([*trials, {**rated_trial(3, (9, 9)), "state": "failed"}], BOTH)
+    figure = front_figure([*trials, {**rated_trial(3, (9, 9)), "state": "failed"}], BOTH, [0, 1])
     (axis,) = figure.axes
     drawn = [np.column_stack(line.get_data()).tolist() for line in axis.lines]
     assert drawn[:2] == [[[0.3, 0.2], [0.5, 0.4], [0.2, 0.5]], [[0.3, 0.2], [0.5, 0.4]]]
@@ -188,5 +164,5 @@ def test_the_figure_shows_trials_front_and_what_the_front_is_on_test():
     words = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
     assert "3 trials, 2 of them on the front" in words
     assert "Score change: attack dsi, bed, defense cap." in words
-    assert front_figure(trials[:1], ["maximize"]) is None
-    assert front_figure([], BOTH) is None
+    assert front_figure(trials[:1], ["maximize"], [0]) is None
+    assert front_figure([], BOTH, []) is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hydra.utils import instantiate
+from hydra import compose, initialize_config_dir
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from PIL import Image
@@ -19,11 +19,12 @@ from PIL import Image
 from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results
 from judgebench.tracking.content import _PAIRWISE, differences, scalars
-from judgebench.tracking.wandb import log_run
+from judgebench.tracking.loggers import check_loggers, log_run
+from judgebench.tracking.wandb import example_rows
 from tests.report.defended_records import defense_records
 from tests.tracking.wandb_file import read_finished, the_file
 
-CONF = Path(__file__).parents[2] / "conf" / "logger"
+CONF = Path(__file__).parents[2] / "conf"
 SECRET = "sk-0123456789abcdefghijklmnop"
 KEY = "0123456789abcdef0123456789abcdef01234567"
 
@@ -79,12 +80,6 @@ COMPARISONS = [
     difference(statistic="pearson", difference=0.75),
     difference(level="system", difference=0.875),
 ]
-TUNING = [
-    {"tune": "dev", "decoding": "contrastive", "dimension": "coherence", "lambda": 0.5, "edge": False, "shared": None}
-    | {"grid": [{"lambda": 0.5, "dev": 0.25}], "exact": {"kappa": 0.25, "high": None, "intervals": [[0.0, None]]}}
-]
-
-
 PAIRWISE = [
     {"dataset": "mini", **cell(**{"lambda": None, "temperature": None}), "judge": "main", "decoding": "greedy"}
     | dict.fromkeys(_PAIRWISE)
@@ -109,11 +104,11 @@ def figure():
     return drawn
 
 
-def logger_for(run_dir, **more):
-    config = OmegaConf.merge(
-        {"run_dir": str(run_dir)}, {"logger": OmegaConf.load(CONF / "wandb.yaml")}, {"logger": more}
-    )
-    return instantiate(config.logger)
+def logger_for(run_dir, *names, **more):
+    """What makes the loggers of some choices of conf/logger, W&B's unless others are named."""
+    with initialize_config_dir(str(CONF), version_base=None):
+        config = compose("config", [f"logger=[{','.join(names or ('wandb',))}]", f"run_dir={run_dir}"])
+    return check_loggers(OmegaConf.merge(config, {"logger": more}).logger)
 
 
 def logged_files(run_dir):
@@ -140,7 +135,7 @@ def run_dir(tmp_path_factory, home):
         config = masked({"judge": {"name": "smol", "api_key": SECRET}, "ranges": [[1, 5]]})
         found = {name: getattr(defense_records(), name) for name in DEFENSE}
         files = [RunFolder(path).write(name, value) for name, value in found.items()]
-        results = results_of(config=config, comparisons=COMPARISONS, tuning=TUNING, pairwise=PAIRWISE, **found)
+        results = results_of(config=config, comparisons=COMPARISONS, pairwise=PAIRWISE, **found)
         log_run(logger_for(path), results, {"scores_coherence": figure()}, files)
     return path
 
@@ -177,15 +172,8 @@ def test_lambdas_compared_side_by_side_keep_names_of_their_own():
     }
 
 
-def test_tables_hold_what_is_not_nested(run_dir, logged):
+def test_tables_hold_records_and_examples(run_dir, logged):
     assert [row["difference"] for row in table(run_dir, logged, "comparisons")] == [0.125, 0.0625, 0.75, 0.875]
-    (tuned,) = table(run_dir, logged, "tuning")
-    assert (tuned["lambda"], tuned["exact_kappa"], tuned["exact_high"]) == (0.5, 0.25, None)
-    assert not any("grid" in name or "intervals" in name for name in tuned)
-    (pairwise,) = table(run_dir, logged, "pairwise")
-    assert (pairwise["auc"], pairwise["tau"], "ranking" in pairwise) == (0.625, None, False)
-    (system,) = table(run_dir, logged, "ranking")
-    assert (system["system"], system["elo"], system["human_rank"], system["split"]) == ("a", 1050.0, None, "test")
     rows = table(run_dir, logged, "metrics")
     assert [row["spearman"] for row in rows] == [0.25, 0.375, 0.9, -1.0]
     assert (rows[0]["lambda"], rows[1]["lambda"], rows[2]["flags"]) == (None, 0.5, "inverted, constant")
@@ -202,19 +190,8 @@ def table(run_dir, logged, name):
     return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
 
 
-def test_what_defenses_found_are_tables_and_an_artifact(run_dir, logged):
-    found = defense_records()
-    (standard,) = table(run_dir, logged, "defense/standards")
-    assert (standard["tutor"], standard["layer"], standard["high_threshold"]) == ("Some-Tutor-1B", 2, 3.5)
-    assert "separability" not in standard
-    assert [row["mean"] for row in table(run_dir, logged, "defense/strengths")] == [s["mean"] for s in found.strengths]
-    assert [row["seconds"] for row in table(run_dir, logged, "defense/costs")] == [c["seconds"] for c in found.costs]
-    rows = table(run_dir, logged, "defense/references")
-    assert [row["score_high"] for row in rows] == found.references["score_high"].tolist()
-    assert rows[-1]["alpha_high"] is None
-    assert "defense/detectors" not in logged.history
-    (artifact,) = logged.artifacts
-    assert artifact == ("results", {"standards.json", "strengths.json", "costs.json", "references.parquet"})
+def test_what_defenses_found_is_in_the_artifact(logged):
+    assert logged.artifacts == [("results", {"standards.json", "strengths.json", "costs.json", "references.parquet"})]
 
 
 def test_figures_are_images(run_dir, logged):
@@ -258,10 +235,9 @@ def test_failed_logging_still_ends_the_run(tmp_path):
     assert wandb.run is None
 
 
-def test_examples_are_spread_over_the_test_split_and_limited(tmp_path):
+def test_examples_are_spread_over_the_test_split_and_limited():
     many = pd.concat([SCORES.assign(example_id=f"e{i:03}", split="test" if i else "dev") for i in range(101)])
-    log_run(logger_for(tmp_path), results_of(scores=many), {}, examples=3)
-    rows = table(tmp_path, logged_files(tmp_path)[1], "examples")
+    rows = example_rows(many, READINGS, 3)
     assert [row["example_id"] for row in rows] == ["e001", "e051", "e100"]
 
 
@@ -281,10 +257,15 @@ def test_scalar_names_tell_settings_and_attacks_apart():
 
 def test_mode_comes_from_the_environment_and_config_wins(monkeypatch, tmp_path):
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    assert logger_for(tmp_path)._init["mode"] == "offline"
+
+    def mode(**more):
+        (make,) = logger_for(tmp_path, **more)
+        return make()._init["mode"]
+
+    assert mode() == "offline"
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    assert logger_for(tmp_path)._init["mode"] == "disabled"
-    assert logger_for(tmp_path, mode="online")._init["mode"] == "online"
+    assert mode() == "disabled"
+    assert mode(mode="online") == "online"
 
 
 SCRIPT = """

@@ -14,7 +14,6 @@ from judgebench.decoding.scores import decode
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import SPEARMAN, influences, pearson, resampled_correlations, spearman
-from judgebench.stats.forecasts import forecast_losses, ranked_scores, rater_shares
 from judgebench.stats.scores import Scores
 from judgebench.tuning import CrossFit
 from judgebench.tuning.choose import Candidates, Learner, choice_records, choose, deal, worth_of
@@ -170,8 +169,8 @@ class Watched(Candidates):
 
     seen: dict = field(default_factory=dict)
 
-    def choose(self, rows, scores, extra=None):
-        choice = super().choose(rows, scores, extra)
+    def choose(self, rows, scores):
+        choice = super().choose(rows, scores)
         self.seen[rows.tobytes()] = choice.taken, scores[~rows]
         return choice
 
@@ -220,8 +219,8 @@ def readings_of(articles=5, defense="none", human=None):
 DECODINGS = {"expectation": Expectation(), "contrastive": Contrastive(0.0)}
 
 
-def records_of(readings, tuner, decodings=DECODINGS, ratings=None):
-    tuned = cross_fit(readings, decodings, tuner, {"quality": (1, 5)}, ratings)
+def records_of(readings, tuner, decodings=DECODINGS):
+    tuned = cross_fit(readings, decodings, tuner, {"quality": (1, 5)})
     scores = Scores.of(decode(readings, decodings, tuned.decodings))
     return choice_records(scores, "d", decodings, tuned, tuner, {"quality": (1, 5)}, 20), tuned, scores
 
@@ -241,58 +240,7 @@ def test_a_defended_text_is_decoded_by_what_clean_texts_of_other_folds_taught():
     # learned once more for the choice they are the scores of the run
     (cell,) = (cell for cell in scores.cells if (cell.defense, cell.decoding) == ("cautious", "contrastive"))
     among = Candidates(np.zeros((10, 1)), {0: defended}, clean.human, clean.groups)
-    assert (among.taught(np.ones(10, dtype=bool), 3, 0)[0][:, 0] == scores.part(cell)["score"]).all()
-
-
-# Ranked probability scores
-
-
-def forecasting(sharp, articles=12):
-    """Two texts an article, in 1-5: the main model's mass on the humans' score, and as much on each other."""
-    rng, values = np.random.default_rng(0), np.arange(1.0, 6.0)
-    human = rng.integers(1, 6, 2 * articles).astype(float)
-    found = []
-    for reading, score in zip(readings_of(articles, human=human), human, strict=True):
-        shares = np.where(values == score, 1.0, (1 - sharp) / 4)
-        logs = tuple(np.log(shares / shares.sum()).astype(np.float32))
-        found.append(Reading(reading.prompt, "test", logs, None))
-    return found, human
-
-
-def test_ranked_probability_scores_choose_by_what_single_raters_say():
-    readings, human = forecasting(0.6)
-    rated = {f"t{number}": np.array([score, np.nan]) for number, score in enumerate(human)}
-    rules = {"expectation": Expectation(), "greedy": Greedy(), "ordinal": Ordinal()}
-    records, tuned, _ = records_of(readings, CrossFit(folds=3, metric="rps"), rules, {"quality": rated})
-    worth = {record["decoding"]: -record["worth"] for record in records}
-    assert worth["greedy"] == pytest.approx(0, abs=1e-9), "all mass on what all raters say"
-    shares = np.exp(np.array([reading.main_logprobs for reading in readings]))
-    assert worth["expectation"] == pytest.approx(ranked_scores(shares, rater_shares(human[:, None], FIVE), FIVE).mean())
-    assert set(tuned.decodings["quality", ScoreRange(1, 5)]) == {"ordinal"}, "what learns nothing is decoded as it is"
-    (taken,) = (record for record in records if record["taken"])
-    assert taken["decoding"] == "greedy"
-    assert taken["promised_rps"] == pytest.approx(0, abs=1e-9)
-    assert json.loads(json.dumps(records, allow_nan=False)) == records
-    # of raters who differ from the mean by 1 each way, a point is off by 1, and no sharper forecast is better
-    rated = {f"t{number}": np.array([score - 1, score + 1]) for number, score in enumerate(human)}
-    records, _, _ = records_of(readings, CrossFit(folds=3, metric="rps"), rules, {"quality": rated})
-    worth = {record["decoding"]: -record["worth"] for record in records}
-    assert worth["greedy"] == pytest.approx(1 / 4)
-    assert worth["expectation"] < 1 / 4
-
-
-def test_a_sharper_right_forecast_wins():
-    readings, human = forecasting(0.3)
-    grid = [Ranged(np.log(np.where(human[:, None] == FIVE, p, (1 - p) / 4)), None, FIVE) for p in (0.4, 0.5, 0.9)]
-    losses = np.stack([forecast_losses(Expectation(), [part], human[:, None]) for part in grid], axis=1)
-    groups = np.array([reading.prompt.example.group_id for reading in readings])
-    scores = np.stack([Expectation().scores(*part) for part in grid], axis=1)
-    among = Candidates(scores, {}, human, groups, "rps", losses=losses)
-    choice = among.choose(np.ones(len(human), dtype=bool), scores, losses)
-    assert (choice.taken, choice.better.tolist()) == (2, [False, True, True])
-    promise = among.promise(3, 1, 20, 0)
-    assert promise["taken"].tolist() == [0, 0, 1]
-    assert promise["rps"] == pytest.approx(losses[:, 2].mean())
+    assert (among.taught(np.ones(10, dtype=bool), 3, 0)[:, 0] == scores.part(cell)["score"]).all()
 
 
 # What is left out

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.decoding.rules import Greedy
-from judgebench.judges.engine.plain import PlainEngine, generate, stops_of
+from judgebench.judges.engine.generate import generate, stops_of
+from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.steering import Standard, Steer, decoder_layers, edit, steering
@@ -150,7 +151,7 @@ def with_engine(engine, groups, alphas, there, count=12, stops=()):
     steer = Steer(there, torch.tensor(alphas))
     with steering(engine.model, steer):
         answers = engine.start(groups)
-        return generate([answers, steer], lambda: (answers.logits[0], None), Greedy(), set(stops), count)
+        return generate(answers, Greedy(), set(stops), count, others=[steer])
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -176,20 +177,10 @@ def test_the_prefix_engine_steers_as_transformers_does(layer):
 
 
 @torch.inference_mode()
-def test_many_strengths_share_one_prompt():
-    """All of a context's texts hang below one reading of it, and steering one does not touch another."""
-    model, there, alphas = model_of("llama"), standard(layer=2), [0.0, 2.0, -2.0, 20.0, -20.0]
-    engine, row = PrefixEngine(model), prompts()[0][0]
-    together = with_engine(engine, [[row] * 5], alphas, there)
-    assert together == [with_engine(engine, [[row]], [alpha], there)[0] for alpha in alphas]
-    assert len({tuple(text) for text in together}) > 2
-
-
-@torch.inference_mode()
 def test_alpha_0_is_the_plain_model():
     engine = PrefixEngine(model_of("llama"))
     answers = engine.start(prompts())
-    plain = generate([answers], lambda: (answers.logits[0], None), Greedy(), {7, 11}, 12)
+    plain = generate(answers, Greedy(), {7, 11}, 12)
     assert with_engine(engine, prompts(), [0.0] * 6, standard(layer=3), stops={7, 11}) == plain
 
 

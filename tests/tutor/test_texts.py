@@ -129,13 +129,6 @@ def test_a_pair_a_context_in_order(make_tutor, contexts):
     assert all(pair.high != pair.low for pair in pairs)
 
 
-def test_strength_0_is_the_plain_tutor(make_tutor, contexts):
-    pairs = steered_references(make_tutor(), contexts, STANDARD, 0.0, 0.0)
-    tutor = make_tutor("plain.sqlite")
-    plain = tutor.write([Text(prompt) for prompt in tutor.prompts(contexts)])
-    assert [pair.high for pair in pairs] == [pair.low for pair in pairs] == [each.text for each in plain]
-
-
 def test_sampled_references_follow_the_seed(make_tutor, contexts):
     def sampled(**settings):
         tutor = make_tutor(sample_references=True, **settings)

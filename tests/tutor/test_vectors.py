@@ -121,9 +121,6 @@ def test_sets_are_those_beyond_the_percentiles_whatever_has_no_score(scores, mis
 def test_sets_that_cannot_be_averaged_are_refused(scores, said):
     with pytest.raises(UserError, match=said):
         retain(scores)
-
-
-def test_the_small_set_is_named():
     with pytest.raises(UserError, match=r"1 of 20 candidates scored at or below percentile 5 .* low set"):
         retain(np.arange(20.0), low_percentile=5)
 

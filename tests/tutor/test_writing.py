@@ -139,27 +139,25 @@ def drawn(uniforms, **options):
     return draw(logits, torch.tensor(uniforms, dtype=torch.float64), **options).tolist()
 
 
-def test_evenly_spread_draws_give_the_distribution_itself():
-    uniforms = (np.arange(1000) + 0.5) / 1000
-    assert np.bincount(drawn(uniforms.tolist()), minlength=4).tolist() == [500, 0, 300, 200]
+@pytest.mark.parametrize(
+    ("options", "shares"),
+    [
+        ({}, [50, 0, 30, 20]),
+        ({"temperature": 0.5}, [25, 0, 9, 4]),  # probabilities are squared
+        ({"top_p": 0.6}, [50, 0, 30, 0]),  # 0.5 alone does not reach 0.6, with 0.3 it does
+        ({"top_p": 0.4}, [1, 0, 0, 0]),
+        ({"top_p": 1 - 1e-9}, [50, 0, 30, 20]),
+    ],
+)
+def test_evenly_spread_draws_give_the_distribution_itself(options, shares):
+    count = 20 * sum(shares)
+    assert np.bincount(drawn(((np.arange(count) + 0.5) / count).tolist(), **options), minlength=4).tolist() == [
+        20 * share for share in shares
+    ]
 
 
 def test_bounds_belong_to_the_token_above_and_none_has_probability_0():
     assert drawn([0.0, 0.499, 0.501, 0.799, 0.801, 1 - 2**-53]) == [0, 0, 2, 2, 3, 3]
-
-
-def test_top_p_keeps_the_likeliest_that_reach_it():
-    uniforms = ((np.arange(800) + 0.5) / 800).tolist()
-    # 0.5 alone does not reach 0.6, with 0.3 it does
-    assert np.bincount(drawn(uniforms, top_p=0.6), minlength=4).tolist() == [500, 0, 300, 0]
-    assert set(drawn(uniforms, top_p=0.4)) == {0}
-    assert drawn(uniforms, top_p=1.0) == drawn(uniforms, top_p=1 - 1e-9)
-
-
-def test_temperature_sharpens_and_flattens():
-    uniforms = ((np.arange(3800) + 0.5) / 3800).tolist()
-    # at 1/2 probabilities are squared: 25 to 9 to 4
-    assert np.bincount(drawn(uniforms, temperature=0.5), minlength=4).tolist() == [2500, 0, 900, 400]
 
 
 @given(st.lists(st.floats(-30, 30), min_size=1, max_size=40), st.floats(0, 1, exclude_max=True))

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar
-
-import numpy as np
 
 from judgebench.data.dataset import TEST
 from judgebench.data.rows import FileRow, json_lines, json_row
@@ -60,31 +59,40 @@ class AnswerFields:
                 "or give both judge.fields.group_id and judge.fields.system_id."
             )
 
+    def name(self, row: FileRow) -> tuple[str, ...]:
+        """The example of a row: its name, or its group and system; empty for neither."""
+        for columns in ([self.example_id], [self.group_id, self.system_id]):
+            if all(column is not None and row.has(column) for column in columns):
+                return tuple(row.identifier(str(column)) for column in columns)
+        return ()
+
     def axes(self, row: FileRow) -> dict[str, str]:
-        """Axis -> its value for the row's answer, of the axes that the fields name."""
+        """Axis -> its value for the row's answer, as it is compared, of the axes that the fields
+        name."""
         axes = {}
-        for axis, name in (
-            (axis, getattr(self, axis)) for axis in _AXES if getattr(self, axis) is not None
-        ):
+        for axis in _AXES:
+            name = getattr(self, axis)
+            if name is None:
+                continue
+            values = row.values.get(name)
             if axis in ("attack", "defense") and not row.has(name):
                 axes[axis] = "none"
-            elif axis == "range" and isinstance(row.values.get(name), list):
+            elif axis == "range" and isinstance(values, list):
                 try:
-                    axes[axis] = str(ScoreRange.parse(row.values[name]))
+                    axes[axis] = _plain(ScoreRange.parse(values))
                 except UserError as error:
                     raise UserError(f"{row.place}: field '{name}': {error}") from error
             else:
-                axes[axis] = (
-                    _plain(row.identifier(name)) if axis == "range" else row.identifier(name)
-                )
-        if "order" in axes:
-            axes["order"] = axes["order"].lower()
-            if axes["order"] not in ORDERS:
-                raise UserError(
-                    f"{row.place}: field '{self.order}' must say in which place the judged text "
-                    f"stood, {' or '.join(ORDERS)}, got {axes['order']!r}."
-                )
-        return axes
+                axes[axis] = row.identifier(name)
+        if "range" in axes:
+            axes["range"] = _plain(axes["range"])
+        order = axes.get("order", ORDERS[0]).lower()
+        if order not in ORDERS:
+            raise UserError(
+                f"{row.place}: field '{self.order}' must say in which place the judged text "
+                f"stood, {' or '.join(ORDERS)}, got {order!r}."
+            )
+        return axes | ({"order": order} if "order" in axes else {})
 
 
 @dataclass(frozen=True)
@@ -122,10 +130,9 @@ class Answers:
         tested = {prompt.condition for prompt in answered if split[prompt.example.group_id] == TEST}
         for condition in dict.fromkeys(prompt.condition for prompt in prompts):
             if condition not in under:
-                others = list(
-                    dict.fromkeys(stray.rpartition(" under ")[2] for stray in self.elsewhere)
-                )
-                there = f"; {self.file} has answers under {_first(others, '; ')}" if others else ""
+                others = [stray.rpartition(" under ")[2] for stray in self.elsewhere]
+                listed = _first(list(dict.fromkeys(others)), "; ")
+                there = f"; {self.file} has answers under {listed}" if others else ""
                 raise UserError(
                     f"judge.path: no row of {self.file} answers under {condition}, which is to be "
                     f"judged{there}."
@@ -147,18 +154,18 @@ class Answers:
     @property
     def left_out(self) -> str:
         """Rows and texts that have no part in the run; empty where all have."""
-        several = len({condition for _, condition in self.given}) > 1
-        missing = [
-            f"{p.example.example_id}{f' under {p.condition}' if several else ''}"
-            for p in self.missing
-        ]
+        missing = [prompt.example.example_id for prompt in self.missing]
+        joint = ", "
+        if len({condition for _, condition in self.given}) > 1:
+            joint = "; "
+            missing = [f"{p.example.example_id} under {p.condition}" for p in self.missing]
         leftovers = (
-            ("Rows whose example the data does not have: {} ({}).", self.strays, ", "),
-            ("Rows under conditions that are not judged: {} ({}).", self.elsewhere, ", "),
-            ("Examples without a row, left out: {} ({}).", missing, "; " if several else ", "),
+            ("Rows whose example the data does not have", self.strays, ", "),
+            ("Rows under conditions that are not judged", self.elsewhere, ", "),
+            ("Examples without a row, left out", missing, joint),
         )
         return " ".join(
-            text.format(f"{len(names):,}", _first(names, joint))
+            f"{text}: {len(names):,} ({_first(names, joint)})."
             for text, names, joint in leftovers
             if names
         )
@@ -222,7 +229,7 @@ class ReplaySpec(NoModel):
             )
         check_unused(self, mistakes, "judge", "judge=replay loads no model")
         with mistakes.caught():
-            settings_of(AnswerFields, self.fields, "judge.fields")
+            self._named  # noqa: B018 - checks them
         mistakes.tell()
 
     @cached_property
@@ -235,12 +242,12 @@ class ReplaySpec(NoModel):
         return frozenset({REPLAYED, GENERATION})
 
     def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
-        names = settings_of(AnswerFields, self.fields, "judge.fields")
+        fields = self._named
         path = self.source.path
         # prompts that differ in something need a field that says which of them a row answers
         for axis in _AXES:
-            values = list(dict.fromkeys(str(getattr(prompt.condition, axis)) for prompt in prompts))
-            if len(values) > 1 and getattr(names, axis) is None:
+            values = dict.fromkeys(str(getattr(prompt.condition, axis)) for prompt in prompts)
+            if len(values) > 1 and getattr(fields, axis) is None:
                 raise UserError(
                     f"judge.fields.{axis}: this run has {axis}s {', '.join(values)}, and nothing "
                     "says which of them an answer is about; name the field that holds it, as in "
@@ -248,78 +255,57 @@ class ReplaySpec(NoModel):
                 )
 
         def text(row: FileRow) -> str:
-            value = row.values.get(names.text)
+            value = row.values.get(fields.text)
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            return repr(value) if number else row.text(names.text)
+            return repr(value) if number else row.text(fields.text)
 
-        if self._index is None:
-            whole = list(json_lines(path, "judge.path"))
-            numbered = in_order(whole, names, prompts)
-            if numbered is None:
-                check_answers(whole, names)
-            answers = match(path.name, numbered or whole, names, text, prompts, split, dataset)
-            return replace(answers, in_order=numbered is not None)
-        rows = self._index.rows([prompt.example for prompt in prompts])
-        if not rows:  # none of this shard's
-            return Answers(path.name, 0, {}, (), (), prompts)
-        return match(path.name, rows, names, text, prompts, split, dataset)
+        more = (fields, text, prompts, split, dataset)
+        if self._index is not None:
+            rows = self._index.rows([prompt.example for prompt in prompts])
+            none = Answers(path.name, 0, {}, (), (), prompts)  # of this shard's
+            return match(path.name, rows, *more) if rows else none
+        rows = list(json_lines(path, "judge.path"))
+        numbered = in_order(rows, fields, prompts)
+        if numbered is None:
+            check_answers(rows, fields)
+        answers = match(path.name, numbered or rows, *more)
+        return replace(answers, in_order=numbered is not None)
+
+    @cached_property
+    def _named(self) -> AnswerFields:
+        return settings_of(AnswerFields, self.fields, "judge.fields")
 
     def index(self) -> None:
         """Has the answers to each shard's texts looked up in the file from now on, of which only
         places are kept."""
-        self.__dict__["_index"] = AnswerIndex(
-            self.source.path, settings_of(AnswerFields, self.fields, "judge.fields")
-        )
+        self.__dict__["_index"] = AnswerIndex(self.source.path, self._named)
 
     _index: ClassVar[AnswerIndex | None] = None
 
 
 class AnswerIndex:
-    """The places of a file's answers, 20 bytes each, by the examples that they are about."""
+    """The places of a file's answers, by the names of the examples that they are about."""
 
     def __init__(self, path: Path, fields: AnswerFields):
         self._path = path
-        # 1. a number for the example of each line; a blank line, and one that names no example, is
-        # about nothing, and `match` says what is wrong with a row
-        names = [[fields.example_id], [fields.group_id, fields.system_id]]
-        numbers = array("q")
+        self._lines = defaultdict[tuple[str, ...], list[int]](list)
+        # a row that names no example is about none, and `match` says what is wrong with a row
         for row in json_lines(path, "judge.path"):
-            name: tuple[str, ...] = ()
-            for columns in names:
-                if all(column is not None and row.has(column) for column in columns):
-                    name = tuple(str(row.value(str(column))) for column in columns)
-                    break
-            numbers.extend([0] * (row.position - 1 - len(numbers)))
-            numbers.append(hash(name))
-        # 2. the byte behind each line
-        ends = array("q", [0])
+            self._lines[fields.name(row)].append(row.position - 1)
         with path.open("rb") as file:
-            ends.extend(accumulate(map(len, file)))
-        self._ends = np.frombuffer(ends, np.int64)
-        # 3. the lines in the order of their numbers
-        unsorted = np.frombuffer(numbers, np.int64)
-        self._order = np.argsort(unsorted, kind="stable").astype(np.uint32)
-        self._numbers = unsorted[self._order]
+            self._starts = array("q", accumulate(map(len, file), initial=0))
 
     def rows(self, examples: Sequence[Example]) -> list[FileRow]:
         """The rows about some examples, in the order of the file."""
-        # 1. the lines with the number of an example
-        numbers = set()
+        lines = set()
         for example in examples:
-            numbers.add(hash((example.example_id,)))
-            numbers.add(hash((example.group_id, example.system_id)))
-        wanted = sorted(numbers)
-        first = np.searchsorted(self._numbers, wanted, "left")
-        last = np.searchsorted(self._numbers, wanted, "right")
-        found = [self._order[i:j] for i, j in zip(first, last, strict=True)]
-        lines = np.sort(np.concatenate(found))
-        # 2. their rows
+            lines.update(self._lines.get((example.example_id,), ()))
+            lines.update(self._lines.get((example.group_id, example.system_id), ()))
         rows = []
         with self._path.open("rb") as file:
-            for line in lines.tolist():
-                file.seek(self._ends[line])
-                raw = file.read(self._ends[line + 1] - self._ends[line])
-                rows.append(json_row(raw, self._path.name, line + 1))
+            for line in sorted(lines):
+                file.seek(self._starts[line])
+                rows.append(json_row(file.readline(), self._path.name, line + 1))
         return rows
 
 
@@ -340,48 +326,40 @@ _USUAL = {
 """Entry of `judge.fields` -> names that files have for it, the likeliest first."""
 
 
-def _named(row: FileRow, fields: AnswerFields) -> bool:
-    """True of a row that names its example."""
-    both = [fields.group_id, fields.system_id]
-    whole = None not in both and all(row.has(str(name)) for name in both)
-    return whole or (fields.example_id is not None and row.has(fields.example_id))
-
-
 def in_order(
     rows: Sequence[FileRow], fields: AnswerFields, prompts: Sequence[Prompt]
 ) -> list[FileRow] | None:
     """Rows with the names of texts in the order of both files, where neither rows nor texts have
     any and there are as many of both; else None."""
-    numbers = {
-        _LINE.fullmatch(name): name for name in {prompt.example.example_id for prompt in prompts}
-    }
-    if None in numbers or len(numbers) != len(rows) or fields.example_id is None:
+    names = list({prompt.example.example_id for prompt in prompts})
+    field = fields.example_id
+    if field is None or len(names) != len(rows):
         return None
-    if any(_named(row, fields) or not row.has(fields.text) for row in rows):
+    if not all(map(_LINE.fullmatch, names)) or any(map(fields.name, rows)):
         return None
-    names = [numbers[found] for found in sorted(numbers, key=lambda found: int(found[1]))]  # type: ignore[index]
-    return [
-        replace(row, values={**row.values, fields.example_id: name})
-        for row, name in zip(rows, names, strict=True)
-    ]
+    if not all(row.has(fields.text) for row in rows):
+        return None
+    names.sort(key=lambda name: int(name.removeprefix("line-")))
+    numbered = []
+    for row, name in zip(rows, names, strict=True):
+        numbered.append(replace(row, values={**row.values, field: name}))
+    return numbered
 
 
 def check_answers(rows: Sequence[FileRow], fields: AnswerFields) -> None:
     """`UserError` where a file's first row has no answer, with the fields that are likely meant."""
     if not rows or rows[0].has(fields.text):
         return
-    meant = {"text": fields.text} | (
-        {} if _named(rows[0], fields) else {"example_id": str(fields.example_id)}
-    )
     give = []
-    for entry in meant:
-        usual = [name for name in _USUAL[entry] if rows[0].has(name)]
-        give += [f"judge.fields.{entry}={name}" for name in usual[:1]]
+    for entry, usual in _USUAL.items():
+        likely = [name for name in usual if rows[0].has(name)]
+        if likely and (entry == "text" or not fields.name(rows[0])):
+            give.append(f"judge.fields.{entry}={likely[0]}")
     there = ", ".join(f"'{name}'" for name in rows[0].values) or "none"
     raise UserError(
         f"{rows[0].place}: field '{fields.text}' is missing or null; the fields here are {there}, "
         "and judge.fields says which of them holds the answer and which names its example.",
-        give=give if any("fields.text" in one for one in give) else (),
+        give=give if any("fields.text" in override for override in give) else (),
     )
 
 
@@ -397,11 +375,15 @@ def match(
     """Matches each row with the prompt that it answers; UserError for a row that cannot be read or
     matched, or conditions without answers. `split`: group_id -> dev or test; `file` and `dataset`
     are named in errors."""
-    conditions = list(dict.fromkeys(prompt.condition for prompt in prompts))
+    axes = [axis for axis in _AXES if getattr(fields, axis) is not None]
+    conditions: dict[tuple[str, ...], Condition] = {}
+    for prompt in prompts:
+        cell = tuple(_plain(getattr(prompt.condition, axis)) for axis in axes)
+        conditions.setdefault(cell, prompt.condition)
     examples = {prompt.example.example_id: prompt.example for prompt in prompts}
-    by_writer: dict[tuple[str, str], list[str]] = {}
+    by_writer = defaultdict[tuple[str, ...], list[str]](list)
     for name, example in examples.items():
-        by_writer.setdefault((example.group_id, example.system_id), []).append(name)
+        by_writer[example.group_id, example.system_id].append(name)
     # 1. each row to its example and condition
     answers: dict[_Key, Any] = {}
     places: dict[_Key, str] = {}
@@ -412,20 +394,14 @@ def match(
         count += 1
         called, example_id = _example_of(row, fields, examples, by_writer)
         answer = answer_of(row)
-        axes = fields.axes(row)
+        values = fields.axes(row)
+        condition = conditions.get(tuple(map(_plain, values.values())))
         if example_id is None:
             strays.append(called)
             continue
-        fitting = (
-            c
-            for c in conditions
-            if all(_plain(getattr(c, axis)) == _plain(axes[axis]) for axis in axes)
-        )
-        condition = next(fitting, None)
         if condition is None:
-            elsewhere.append(
-                f"{called} under {', '.join(f'{axis} {value}' for axis, value in axes.items())}"
-            )
+            under = ", ".join(f"{axis} {value}" for axis, value in values.items())
+            elsewhere.append(f"{called} under {under}")
             continue
         key = (example_id, condition)
         if key in places:
@@ -434,67 +410,66 @@ def match(
                 "already; each has one, so remove one of the two, or name the field that tells "
                 "them apart (judge.fields)."
             )
-        answers[key], places[key] = answer, row.place
+        answers[key] = answer
+        places[key] = row.place
     if not count:
         raise UserError(
             f"judge.path: {file} holds no answer; give a file with one JSON object a line."
         )
     # 2. pairs of texts count where both orders have an answer
-    turned = dict(zip(ORDERS, reversed(ORDERS), strict=True))
-    lone = [
-        (name, c)
-        for name, c in answers
-        if c.order and (name, replace(c, order=turned[c.order])) not in answers
-    ]
-    if lone and len(lone) == len(answers):
+    both = {
+        key: answer
+        for key, answer in answers.items()
+        if all((key[0], replace(key[1], order=order)) in answers for order in _orders(key[1]))
+    }
+    if answers and not both:
+        name, condition = next(iter(answers))
         raise UserError(
-            f"judge.path: no pair of texts has an answer in both orders in {file}; '{lone[0][0]}' "
-            f"has one with its judged text {lone[0][1].order} alone. What the place does cannot be "
+            f"judge.path: no pair of texts has an answer in both orders in {file}; '{name}' "
+            f"has one with its judged text {condition.order} alone. What the place does cannot be "
             "told from one order."
         )
-    answers = {key: answer for key, answer in answers.items() if key not in lone}
     # 3. something is left under each condition, and of the test split under all or none
-    if not answers and not elsewhere:
+    if not both and not elsewhere:
         raise UserError(
             f"judge.path: no row of {file} is about an example of {dataset}: its first row calls "
             f"its example {strays[0]!r}, and the first example of the data is "
             f"{next(iter(examples), '')!r}; the fields that hold these names (judge.fields, "
             "data.fields) must fit each other."
         )
-    matched = Answers(
-        file, count, answers, strays, elsewhere, [p for p in prompts if _key(p) not in answers]
-    )
+    missing = [prompt for prompt in prompts if _key(prompt) not in both]
+    matched = Answers(file, count, both, strays, elsewhere, missing)
     matched.check(prompts, split)
     return matched
+
+
+def _orders(condition: Condition) -> Sequence[str]:
+    return ORDERS if condition.order else ()
 
 
 def _example_of(
     row: FileRow,
     fields: AnswerFields,
-    examples: Mapping[str, Any],
-    by_writer: Mapping[tuple[str, str], Sequence[str]],
+    examples: Collection[str],
+    by_writer: Mapping[tuple[str, ...], Sequence[str]],
 ) -> tuple[str, str | None]:
     """The row's name for its example, and the example's own, by its name or by group and system;
     None where there is no such example."""
-    if fields.example_id is not None and (
-        row.has(fields.example_id) or None in (fields.group_id, fields.system_id)
-    ):
-        name = row.identifier(fields.example_id)
-        return name, name if name in examples else None
-    assert fields.group_id is not None
-    assert fields.system_id is not None
-    if fields.example_id is not None and not (
-        row.has(fields.group_id) and row.has(fields.system_id)
-    ):
+    name = fields.name(row)
+    columns = [fields.example_id, fields.group_id, fields.system_id]
+    if not name and None in columns:
+        for column in filter(None, columns):
+            row.identifier(column)  # says which of them is missing
+    if not name:
         there = ", ".join(f"'{name}'" for name in row.values) or "none"
         raise UserError(
-            f"{row.place}: nothing says which example it is about; give field "
-            f"'{fields.example_id}', or both '{fields.group_id}' and '{fields.system_id}' "
-            f"(judge.fields); the fields here are {there}."
+            f"{row.place}: nothing says which example it is about; give field '{columns[0]}', or "
+            f"both '{columns[1]}' and '{columns[2]}' (judge.fields); the fields here are {there}."
         )
-    group = row.identifier(fields.group_id)
-    system = row.identifier(fields.system_id)
-    names = by_writer.get((group, system), [])
+    if len(name) == 1:
+        return name[0], name[0] if name[0] in examples else None
+    group, system = name
+    names = by_writer.get(name, ())
     if len(names) > 1:
         raise UserError(
             f"{row.place}: group '{group}' has {len(names)} examples of system '{system}' "

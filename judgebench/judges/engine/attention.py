@@ -21,13 +21,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils._pytree import tree_map
 from transformers import AttentionInterface, PreTrainedModel
 
 from judgebench.judges.engine import kernels
@@ -49,6 +50,9 @@ against."""
 
 GROWTH = 64
 """Tokens by which the room for generated keys grows."""
+
+Blocks = dict[tuple[int | None, int], list[PaddedBlock]]
+"""Window and kind of queries -> blocks of layers whose parts cannot be merged."""
 
 
 @dataclass
@@ -93,10 +97,8 @@ class Cache:
     """Keys and values of a packed batch, kept for generation.
 
     Attributes:
-        spans: for each group its prompts (first, last exclusive).
-        article_ends: for each group and one more, where what its prompts share begins among
-            `articles`.
-        offsets: [prompts] position of each prompt's first own token, on the host.
+        counts: prompts of each group that are still answered, on the host.
+        shared: tokens that the prompts of each group share below the root, on the host.
         lengths: [prompts] own tokens so far, on the host.
         root: what all prompts begin with, where it was read apart.
         articles: layer -> [1, kv heads, tokens, dim] what the prompts of each group share, group by
@@ -104,9 +106,8 @@ class Cache:
         tails: layer -> [prompts, room, kv heads, dim] each prompt's own.
     """
 
-    spans: list[tuple[int, int]]
-    article_ends: list[int]
-    offsets: list[int]
+    counts: list[int]
+    shared: list[int]
     lengths: list[int]
     root: Root | None = None
     articles: dict[int, KeysValues] = field(default_factory=dict)
@@ -115,6 +116,21 @@ class Cache:
     @property
     def root_length(self) -> int:
         return 0 if self.root is None else self.root.length
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """[prompts] position of each prompt's first own token."""
+        return np.repeat(np.add(self.shared, self.root_length), self.counts)
+
+    def keep(self, which: Tensor) -> None:
+        """Goes on with the prompts at these ascending indices, on the host."""
+        live = which.tolist()
+        groups = np.repeat(np.arange(len(self.counts)), self.counts)
+        self.counts = np.bincount(groups[live], minlength=len(self.counts)).tolist()
+        self.lengths = [self.lengths[i] for i in live]
+        for layer, (keys, values) in self.tails.items():
+            which = which.to(keys.device)  # once: all layers are on one device
+            self.tails[layer] = (keys[which], values[which])
 
     def place(self, layer: int, tokens: Tensor, key: Tensor, value: Tensor) -> KeysValues:
         """A layer's `tails` once one key and one value of each prompt, [1, kv heads, prompts, dim],
@@ -134,45 +150,38 @@ class Cache:
 
 @dataclass(frozen=True)
 class ReadRoot:
-    """A row that is a root is being read, into `root`; `segments` are the row as one stretch."""
+    """A row that is a root is being read, into `root`; `segments` are the row as one stretch;
+    `blocks`: see `_under_masks`."""
 
     root: Root
     segments: Segments
+    blocks: Blocks = field(default_factory=dict)
 
     def attend(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions
     ) -> Tensor:
         self.root.layers[layer] = (key, value)
-        tokens = query.shape[2]
-        if how.separable(tokens):
-            out = torch.empty_like(query)
-            part = kernels.attend_ragged(query, key, value, self.segments, how.scale)
-            kernels.merge_into(out, [part], how.sinks)
-            return out
-        row = kernels.places(np.arange(tokens), np.arange(tokens))
-        blocks = kernels.blocks_of([Context(row, row)], query, key, how.window)
-        return kernels.attend_blocks(
-            query,
-            (key, value),
-            blocks,
-            None,
-            how,
-        )
+        tokens = np.arange(query.shape[2])
+        if not how.separable(len(tokens)):
+            row = kernels.places(tokens, tokens)
+            return _under_masks(
+                self.blocks, 0, lambda: [Context(row, row)], query, [(key, value)], how
+            )
+        part = kernels.attend_ragged(query, key, value, self.segments, how.scale)
+        out = torch.empty_like(query)
+        kernels.merge_into(out, [part], how.sinks)
+        return out
 
 
 @dataclass(frozen=True)
 class Prefill:
     """A packed row is being read, below `root` where it has one; keys and values go to `cache`
-    where one is given.
-
-    `blocks`: window and kind of queries -> blocks of a layer whose parts cannot be merged, once a
-    layer wants them.
-    """
+    where one is given; `blocks`: see `_under_masks`."""
 
     packed: Packed
     root: Root | None
     cache: Cache | None = None
-    blocks: dict[tuple[int | None, bool], list[PaddedBlock]] = field(default_factory=dict)
+    blocks: Blocks = field(default_factory=dict)
 
     def attend(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions
@@ -186,23 +195,18 @@ class Prefill:
         """Attention of one layer to the row and its root; queries are all tokens of the row, or
         `packed.reads`."""
         packed = self.packed
-        root = None if self.root is None else self.root.layers[layer]
-        # 1. parts that may be attended to separately
+        seen = [row] if self.root is None else [self.root.layers[layer], row]
         if how.separable(packed.reach):
-            return _merged(packed, query, row, root, how, only_reads)
-        # 2. windows and soft caps: whole contexts under an explicit mask
-        kind = (how.window, only_reads)
-        if kind not in self.blocks:
-            contexts = _contexts(packed, only_reads)
-            self.blocks[kind] = kernels.blocks_of(contexts, query, row[0], how.window)
-        seen = row if root is None else kernels.joined([root, row])
+            return _merged(packed, query, seen, how, only_reads)
         ancestry = packed.ancestry if packed.forks.numel() else None
-        return kernels.attend_blocks(
+        return _under_masks(
+            self.blocks,
+            only_reads,
+            lambda: _contexts(packed, only_reads),
             query,
             seen,
-            self.blocks[kind],
-            ancestry,
             how,
+            ancestry,
         )
 
     def store_keys(self, layer: int, key: Tensor, value: Tensor) -> None:
@@ -252,7 +256,7 @@ class Step:
         articles: the new tokens against what their groups share.
         root: the new tokens against the root.
         used: [prompts] int32: own keys so far, the new one included.
-        blocks: window -> blocks of a layer whose parts cannot be merged, once a layer wants them.
+        blocks: see `_under_masks`.
     """
 
     cache: Cache
@@ -261,19 +265,17 @@ class Step:
     articles: Segments
     root: Segments
     used: Tensor
-    blocks: dict[int | None, list[PaddedBlock]] = field(default_factory=dict)
+    blocks: Blocks = field(default_factory=dict)
 
     @classmethod
     def of(cls, cache: Cache, device: torch.device) -> Step:
         at = torch.tensor(cache.lengths)
         live = torch.arange(int(at.max()) + 1) <= at[:, None, None, None]
-        prompts = [last - first for first, last in cache.spans]
-        sizes = [stop - start for start, stop in pairwise(cache.article_ends)]
         return cls(
             cache,
             at=to_device(at, device),
             live=to_device(live, device),
-            articles=Segments.of(prompts, sizes).to(device),
+            articles=Segments.of(cache.counts, cache.shared).to(device),
             root=Segments.of([len(at)], [cache.root_length]).to(device),
             used=to_device((at + 1).int(), device),
         )
@@ -285,30 +287,16 @@ class Step:
         # 1. the new keys and values, in their places
         tails = cache.place(layer, self.at, key, value)
         articles = cache.articles[layer]
-        root = None if cache.root is None else cache.root.layers[layer]
+        roots = [] if cache.root is None else [cache.root.layers[layer]]
         # 2. windows and soft caps: each prompt's whole context under an explicit mask
-        ends = [start + count for start, count in zip(cache.offsets, cache.lengths, strict=True)]
-        if not how.separable(max(ends)):
-            if how.window not in self.blocks:
-                contexts = self._contexts()
-                self.blocks[how.window] = kernels.blocks_of(
-                    contexts, query, articles[0], how.window
-                )
-            above = articles if root is None else kernels.joined([root, articles])
-            seen = kernels.joined([above, self._as_row(tails)])
-            return kernels.attend_blocks(
-                query,
-                seen,
-                self.blocks[how.window],
-                None,
-                how,
-            )
+        if not how.separable(int((cache.offsets + cache.lengths).max())):
+            seen = [*roots, articles, self._as_row(tails)]
+            return _under_masks(self.blocks, 0, self._contexts, query, seen, how)
         # 3. else part by part: each prompt's own keys, the article's, the root's
         parts = [self._attend_tails(query, tails, how.scale)]
-        if cache.article_ends[-1]:
+        if sum(cache.shared):
             parts.append(kernels.attend_ragged(query, *articles, self.articles, how.scale))
-        if root is not None:
-            parts.append(kernels.attend_ragged(query, *root, self.root, how.scale))
+        parts += [kernels.attend_ragged(query, *root, self.root, how.scale) for root in roots]
         out = torch.empty_like(query)
         kernels.merge_into(out, parts, how.sinks)
         return out
@@ -331,15 +319,16 @@ class Step:
             room = tails[0].shape[1]
             keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in tails)
             ends = torch.arange(len(self.at) + 1, dtype=torch.int32, device=query.device)
-            stretches = kernels.VarlenStretches(
-                query_ends=ends,
-                key_ends=ends * room,
-                max_queries=1,
-                max_keys=longest,
-                causal=True,
-                used=self.used,
+            return kernels.attend_varlen(
+                query,
+                keys,
+                values,
+                torch.stack([ends, ends * room]),
+                (1, longest),
+                True,
+                scale,
+                self.used,
             )
-            return kernels.attend_varlen(query, keys, values, stretches, scale)
         # 2. prompts as a batch, [prompts, heads, 1, dim]
         keys, values = (x[:, :longest].transpose(1, 2) for x in tails)
         bias = kernels.additive(self.live, query.dtype)
@@ -355,18 +344,16 @@ class Step:
         cache = self.cache
         longest = self.live.shape[-1]
         root = cache.root_length
-        first_tail = root + cache.article_ends[-1]
+        ends = list(accumulate(cache.shared, initial=root))
+        groups = np.repeat(np.arange(len(cache.counts)), cache.counts)
         contexts = []
-        for (first, last), (start, stop) in zip(
-            cache.spans, pairwise(cache.article_ends), strict=True
-        ):
-            above = np.concatenate([np.arange(root), root + np.arange(start, stop)])
-            for prompt in range(first, last):
-                tail = np.arange(cache.lengths[prompt])
-                keys = np.concatenate([above, first_tail + prompt * longest + tail])
-                at = np.concatenate([np.arange(len(above)), cache.offsets[prompt] + tail])
-                query = kernels.places(np.array([prompt]), at[-1:])
-                contexts.append(Context(query, kernels.places(keys, at)))
+        for prompt, group in enumerate(groups.tolist()):
+            article = np.arange(ends[group], ends[group + 1])
+            tail = ends[-1] + prompt * longest + np.arange(cache.lengths[prompt])
+            seen = np.concatenate([np.arange(root), article, tail])
+            keys = kernels.places(seen, np.arange(len(seen)))
+            query = kernels.places(np.array([prompt]), keys[1, -1:])
+            contexts.append(Context(query, keys))
         return contexts
 
 
@@ -395,23 +382,20 @@ def only_read(layer: torch.nn.Module, active: Prefill) -> Iterator[None]:
     tokens = len(active.packed.token_ids)
 
     def at_rows(states: Any) -> Any:
-        """A layer's input at `rows`: all that runs over the row's tokens, [1, tokens, ...] or
-        [tokens]."""
-        if isinstance(states, Tensor):
-            if states.shape[:2] == (1, tokens):
-                return states[:, rows]
-            return states[rows] if states.shape == (tokens,) else states
-        if isinstance(states, tuple | list):
-            return type(states)(map(at_rows, states))
-        if isinstance(states, dict):
-            return {name: at_rows(item) for name, item in states.items()}
-        return states
+        """A part of a layer's input at `rows`, where it runs over the row's tokens: [1, tokens, ...]
+        or [tokens]."""
+        if not isinstance(states, Tensor):
+            return states
+        if states.shape[:2] == (1, tokens):
+            return states[:, rows]
+        return states[rows] if states.shape == (tokens,) else states
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         with attending(LastLayer(active)):
             with suppress(KeysTaken):
                 plain(*args, **kwargs)
-            output = plain(*at_rows(args), **at_rows(kwargs))
+            args, kwargs = tree_map(at_rows, (args, kwargs))
+            output = plain(*args, **kwargs)
         states, *others = output if isinstance(output, tuple) else (output,)
         row = states.new_zeros(1, tokens, states.shape[-1])
         row[:, rows] = states
@@ -499,23 +483,35 @@ _Part = tuple[slice, Tensor, Tensor]
 """Rows of queries, their attention to a part of the keys, and the logarithm of its normalizer."""
 
 
-def _merged(
-    packed: Packed,
+def _under_masks(
+    blocks: Blocks,
+    queries: int,
+    contexts: Callable[[], list[Context]],
     query: Tensor,
-    row: KeysValues,
-    root: KeysValues | None,
+    seen: list[KeysValues],
     how: AttentionOptions,
-    only_reads: bool,
+    ancestry: Tensor | None = None,
 ) -> Tensor:
-    """Attention part by part, merged where several parts are seen."""
+    """Attention of a layer whose parts cannot be merged: every query sees its whole context, among
+    the keys and values of all parts that are `seen`. `blocks` holds what earlier layers have made
+    of the contexts, by window and by the kind of `queries`."""
+    keys_values = kernels.joined(seen)
+    kind = (how.window, queries)
+    if kind not in blocks:
+        blocks[kind] = kernels.blocks_of(contexts(), query, keys_values[0], how.window)
+    return kernels.attend_blocks(query, keys_values, blocks[kind], ancestry, how)
+
+
+def _merged(
+    packed: Packed, query: Tensor, seen: list[KeysValues], how: AttentionOptions, only_reads: bool
+) -> Tensor:
+    """Attention part by part, merged where several parts are seen: the root, if there is one, and
+    the row."""
     # 1. each part of the keys, by the rows of queries that see it
+    root, row = seen[0], seen[-1]
     parts: list[_Part] = []
     for rows, keys, segments in packed.read_parts if only_reads else packed.parts:
-        if keys is None:
-            assert root is not None
-            key, value = root
-        else:
-            key, value = (x[:, :, keys] for x in row)
+        key, value = root if keys is None else (x[:, :, keys] for x in row)
         near, lse = kernels.attend_ragged(
             query[:, :, rows],
             key,
@@ -565,43 +561,37 @@ def _forks(packed: Packed, query: Tensor, row: KeysValues, scale: float, only_re
 def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
     """Contexts of the row's tokens, or of `packed.reads`; keys are numbered from the root's on."""
     host = packed.host or packed
-    at = host.positions.numpy()
-    reads = host.reads.numpy()
-    forks = host.forks.numpy()
-
-    def in_row(tokens: np.ndarray, branch: np.ndarray | int = 0) -> np.ndarray:
-        return kernels.places(tokens, at[tokens], branch)
-
-    def as_keys(tokens: np.ndarray) -> np.ndarray:
-        """The same behind the root's."""
-        return tokens + np.array([[packed.root], [0], [0]])
-
-    # branches from 1, of which the first that is read of a prompt is none
-    inner = np.arange(1, forks.shape[1] + 1)
-    width = reads.shape[1]
-    read_branches = np.concatenate([np.zeros(width - len(inner), np.int64), inner])
-    root = kernels.places(np.arange(packed.root), np.arange(packed.root))
+    reads, forks = host.reads.numpy(), packed.root + host.forks.numpy()
+    # 1. index, position and branch of every token; branches count from 1
+    root = np.arange(packed.root)
+    at = np.concatenate([root, host.positions.numpy()])
+    branch = np.zeros_like(at)
+    branch[forks] = 1 + np.arange(forks.shape[1])
+    table = kernels.places(np.arange(len(at)), at, branch)
     contexts = []
+
+    def add(tokens: np.ndarray, keys: np.ndarray, rows: np.ndarray | None = None) -> None:
+        rows = tokens - packed.root if rows is None else rows
+        if len(tokens):
+            contexts.append(Context(np.stack([rows, *table[1:, tokens]]), table[:, keys]))
+
     for group in packed.groups:
-        # 1. what the prompts of a group share
-        shared = in_row(np.arange(group.shared.start, group.shared.stop))
-        above = np.concatenate([root, as_keys(shared)], axis=1)
-        if shared.size and not only_reads:
-            contexts.append(Context(shared, above))
+        # 2. what the prompts of a group share
+        shared = packed.root + np.arange(group.shared.start, group.shared.stop)
+        above = np.concatenate([root, shared])
+        if not only_reads:
+            add(shared, above)
         for prompt in range(group.prompts.start, group.prompts.stop):
-            # 2. a prompt's own tokens, and the branches behind them
-            tail = in_row(np.arange(*packed.spans[prompt]))
-            branches = in_row(forks[prompt], inner)
-            before = np.concatenate([above, as_keys(tail)], axis=1)
-            every = np.concatenate([before, as_keys(branches)], axis=1)
+            # 3. a prompt's own tokens, and the branches behind them
+            tail = packed.root + np.arange(*packed.spans[prompt])
+            before = np.concatenate([above, tail])
+            every = np.concatenate([before, forks[prompt]])
             if only_reads:
-                index = prompt * width + np.arange(width)
-                queries = kernels.places(index, at[reads[prompt]], read_branches)
-                contexts.append(Context(queries, every))
-                continue
-            contexts.append(Context(tail, before))
-            if branches.size:
-                contexts.append(Context(branches, every))
+                read = reads[prompt]
+                add(packed.root + read, every, prompt * len(read) + np.arange(len(read)))
+            else:
+                add(tail, before)
+                add(forks[prompt], every)
     return contexts
 
 

@@ -14,9 +14,8 @@ with glibc nothing happens.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate, groupby, pairwise
@@ -116,10 +115,8 @@ def attend_plain(
         scores = _products(query[:, :, rows], key) * scale
         if allowed is not None:
             scores = scores.masked_fill(~allowed[rows], float("-inf"))
-        if bias is not None and bias.shape[-2] == 1:
-            scores = scores + bias
-        elif bias is not None:
-            scores = scores + bias[..., rows, :]
+        if bias is not None:
+            scores = scores + bias.expand(-1, -1, queries, -1)[:, :, rows]
         # 2. their softmax
         lse = torch.logsumexp(scores, dim=-1)
         weights = torch.exp(scores - lse[..., None])
@@ -267,6 +264,14 @@ class Segments:
         ends = zip(pairwise(self.query_ends), pairwise(self.key_ends), strict=True)
         return [(q1 - q0, k1 - k0) for (q0, q1), (k0, k1) in ends]
 
+    @cached_property
+    def longest(self) -> tuple[int, int]:
+        """Most queries and most keys of a stretch, as `attend_varlen` takes them."""
+        queries, keys = zip(*self.sizes, strict=True)
+        # where stretches have one query each at most, the kernel takes every one to have just one,
+        # and some have none
+        return max(2, *queries), max(keys)
+
     def to(self, device: torch.device) -> Segments:
         return replace(self, ends=to_device(self.ends, device))
 
@@ -284,38 +289,38 @@ def attend_ragged(
     fits = varlen_fits(query.device, query.dtype, query.shape[-1])
     if _wants_gradient(query) or not fits:
         return _looped(query, key, value, segments, scale)
-    out, lse = attend_varlen(query, key, value, VarlenStretches.of(segments, segments.ends), scale)
+    out, lse = attend_varlen(
+        query,
+        key,
+        value,
+        segments.ends,
+        segments.longest,
+        segments.causal,
+        scale,
+    )
     if any(keys == 0 for _, keys in segments.sizes):
         # what the kernel says where there is no key
         lse = torch.where(lse == float("inf"), float("-inf"), lse)
     return out, lse
 
 
-class VarlenStretches(NamedTuple):
-    """Stretches of queries and keys, as PyTorch's variable-length attention takes them; of
-    [stretches] int32 keys only the first `used` are seen."""
-
-    query_ends: Tensor
-    key_ends: Tensor
-    max_queries: int
-    max_keys: int
-    causal: bool
-    used: Tensor | None = None
-
-    @classmethod
-    def of(cls, segments: Segments, ends: Tensor, used: Tensor | None = None) -> VarlenStretches:
-        most_queries = max(queries for queries, _ in segments.sizes)
-        most_keys = max(keys for _, keys in segments.sizes)
-        # where stretches have one query each at most, the kernel takes every one to have just one,
-        # and some have none
-        return cls(ends[0], ends[1], max(2, most_queries), most_keys, segments.causal, used)
-
-
 def attend_varlen(
-    query: Tensor, key: Tensor, value: Tensor, stretches: VarlenStretches, scale: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    ends: Tensor,
+    longest: tuple[int, int],
+    causal: bool,
+    scale: float,
+    used: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """PyTorch's variable-length attention, which wants features in multiples of 8; see
-    `attend_ragged`."""
+    `attend_ragged`.
+
+    Args:
+        ends, longest: see `Segments`.
+        used: [stretches] int32: of each stretch's keys only so many are seen.
+    """
     dim = query.shape[-1]
     tokens_first = [x[0].transpose(0, 1) for x in (query, key, value)]  # [tokens, heads, dim]
     if dim % 8:
@@ -325,12 +330,15 @@ def attend_varlen(
         q,
         k,
         v,
-        *stretches[:4],
+        ends[0],
+        ends[1],
+        longest[0],
+        longest[1],
         return_aux=AuxRequest(lse=True),
         scale=scale,
-        window_size=(-1, 0) if stretches.causal else (-1, -1),
+        window_size=(-1, 0) if causal else (-1, -1),
         enable_gqa=True,
-        seqused_k=stretches.used,
+        seqused_k=used,
     )
     return out[..., :dim].transpose(0, 1)[None], lse[None]
 
@@ -364,7 +372,6 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
         ([1, 1, 1], [64, 64, 64], True, [3, 64, 17]),
         ([4, 4], [64, 64], True, [9, 50]),
     )
-    scale = dim**-0.5
     for queries, keys, causal, used in cases:
         draw = torch.Generator().manual_seed(0)
         segments = Segments.of(queries, keys, causal)
@@ -372,46 +379,35 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
         key = torch.randn(1, 2, sum(keys), dim, generator=draw).to(dtype)
         value = torch.randn(1, 2, sum(keys), dim, generator=draw).to(dtype)
         # 1. by the kernel, on the device
-        ends = segments.ends.to(device)
-        used_keys = None if used is None else torch.tensor(used, dtype=torch.int32, device=device)
         out, lse = attend_varlen(
             query.to(device),
             key.to(device),
             value.to(device),
-            VarlenStretches.of(segments, ends, used_keys),
-            scale,
+            segments.ends.to(device),
+            segments.longest,
+            causal,
+            dim**-0.5,
+            None if used is None else torch.tensor(used, dtype=torch.int32, device=device),
         )
-        # 2. written out, without the keys that are not used
-        if used is not None:
-            firsts = segments.key_ends[:-1]
-            ranges = [torch.arange(first, first + n) for first, n in zip(firsts, used, strict=True)]
-            places_used = torch.cat(ranges)
-            key = key[:, :, places_used]
-            value = value[:, :, places_used]
-            segments = Segments.of(queries, used, causal)
-        true, true_lse = _looped(
-            query.double(),
-            key.double(),
-            value.double(),
-            segments,
-            scale,
-        )
-        # 3. compared where a query sees a key
-        finite = true_lse.isfinite()
-        if not _near(out, true, finite, _CLOSE[dtype]):
-            return False
-        if not _near(lse[..., None], true_lse[..., None], finite, _CLOSE[dtype]):
-            return False
+        # 2. written out, stretch by stretch, where queries see keys
+        firsts = zip(segments.query_ends, segments.key_ends, strict=True)
+        for count, (q, k), seen in zip(queries, firsts, used or keys, strict=False):
+            if not count or not seen:
+                continue
+            rows = slice(q, q + count)
+            own = slice(k, k + seen)
+            true, true_lse = attend_plain(
+                query[:, :, rows].double(),
+                key[:, :, own].double(),
+                value[:, :, own].double(),
+                dim**-0.5,
+                causal,
+            )
+            gap = (out[:, :, rows].cpu().double() - true).abs().max()
+            lse_gap = (lse[:, :, rows].cpu().double() - true_lse).abs().max()
+            if not max(gap, lse_gap) <= _CLOSE[dtype]:
+                return False
     return True
-
-
-def _near(ours: Tensor, theirs: Tensor, places: Tensor, tolerance: float) -> bool:
-    """True where two results have one shape and differ by no more than `tolerance` at `places`,
-    which are bool of all their dimensions but the last."""
-    if ours.shape != theirs.shape:
-        return False
-    gap = (ours.cpu().double() - theirs).abs().amax(-1)
-    return bool((gap[places] <= tolerance).all())
 
 
 def _looped(
@@ -466,9 +462,9 @@ def places(index: np.ndarray, position: np.ndarray, branch: np.ndarray | int = 0
 
 
 class PaddedBlock(NamedTuple):
-    """Contexts padded to each other: `queries` and `keys` [3, contexts, most of one] (see
-    `places`), queries by repeating the first; [queries] int64 the places of the flattened block
-    that are `real`, and which queries those are (`row`)."""
+    """Contexts padded to each other by repeating the last: `queries` and `keys` [3, contexts, most
+    of one] (see `places`); [queries] int64 the places of the flattened block that are `real`, and
+    which queries those are (`row`)."""
 
     queries: Tensor
     keys: Tensor
@@ -507,28 +503,26 @@ def blocks_of(
             wider = piece.queries.shape[1]
         together[-1].append(piece)
         width = wider
-    # 3. padded: queries by repeating the first, keys by what no query sees
+    # 3. padded; no query sees the padding among keys
     blocks = []
     for block in together:
-        queries = _padded([piece.queries for piece in block], None)
-        keys = _padded([piece.keys for piece in block], np.array([[0], [_NOWHERE], [0]]))
-        real = []
-        for number, piece in enumerate(block):
-            real.append(number * queries.shape[2] + np.arange(piece.queries.shape[1]))
-        row = [piece.queries[0] for piece in block]
-        tables = (queries, keys, np.concatenate(real), np.concatenate(row))
+        queries, no_query = _padded([piece.queries for piece in block])
+        keys, no_key = _padded([piece.keys for piece in block])
+        keys[1][no_key] = _NOWHERE
+        tables = (queries, keys, np.flatnonzero(~no_query), queries[0][~no_query])
         tensors = [to_device(torch.from_numpy(table), query.device) for table in tables]
         blocks.append(PaddedBlock(*tensors))
     return blocks
 
 
-def _padded(rows: Sequence[np.ndarray], filling: np.ndarray | None) -> np.ndarray:
-    """[3, rows, longest] from [3, length] each; the filling None is each row's first column."""
-    table = np.empty((3, len(rows), max(row.shape[1] for row in rows)), np.int64)
-    for i, row in enumerate(rows):
-        table[:, i, : row.shape[1]] = row
-        table[:, i, row.shape[1] :] = row[:, :1] if filling is None else filling
-    return table
+def _padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """[3, rows, longest] from [3, length] each, by repeating the last column; [rows, longest] bool
+    where."""
+    lengths = np.array([row.shape[1] for row in rows])
+    place = np.arange(lengths.max())
+    repeated = np.minimum(place, lengths[:, None] - 1)
+    table = np.stack([row[:, at] for row, at in zip(rows, repeated, strict=True)], axis=1)
+    return table, place >= lengths[:, None]
 
 
 def attend_blocks(
@@ -594,27 +588,20 @@ class Hardware:
     `compiled` where possible.
 
     Attributes:
-        elsewhere: features of a head, or None -> the `answers` of the device that reads in place of
-            this one.
+        elsewhere: name and arguments of a method -> what it gives on the device that reads in place
+            of this one.
     """
 
     device: torch.device
     compiled: bool = True
-    elsewhere: Callable[[int | None], Mapping[str, str | None]] | None = field(
-        default=None, compare=False, repr=False
-    )
-
-    def answers(self, dim: int | None) -> dict[str, str | None]:
-        """Results of `fast_dtype` and `kernels`, for a process that has not this device."""
-        kernels = {f"{dtype} kernels": self.kernels(dtype, dim) for dtype in HALF}
-        return {dtype: self.fast_dtype(dtype) for dtype in HALF} | kernels
+    elsewhere: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     def fast_dtype(self, saved: str) -> str:
         """The checkpoint's dtype, or float32 where this device has no units for it."""
         if saved not in HALF:
             return saved
         if self.elsewhere is not None:
-            return str(self.elsewhere(None)[saved])
+            return str(self.elsewhere("fast_dtype", saved))
         has_units = True
         if self.device.type == "cpu":
             flags = torch.cpu.get_capabilities()
@@ -636,7 +623,7 @@ class Hardware:
         if dtype not in HALF:
             return None
         if self.elsewhere is not None:
-            return self.elsewhere(dim)[f"{dtype} kernels"]
+            return self.elsewhere("kernels", dtype, dim)
         if kind == "cpu":
             return None
         if dim is None:
@@ -706,10 +693,7 @@ def memory_of(device: torch.device) -> int:
     """Bytes of a device's whole memory."""
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # a system that does not say
-        return 0
+    return int(psutil.virtual_memory().total)
 
 
 def free_memory(device: torch.device) -> int:

@@ -158,28 +158,24 @@ def lay_out(model: PreTrainedModel) -> None:
     uses = Counter(
         parameter.data_ptr() for _, parameter in model.named_parameters(remove_duplicate=False)
     )
-    laid_out: dict[nn.Module, LaidOutLinear] = {}
-    # 1. linear layers that are nothing more, and share their weight with nothing
-    for parent in list(decoder.modules()):
+    laid_out: dict[nn.Module, nn.Module] = {}
+    # the innermost first: a gated block is one whose linear layers are laid out already
+    for parent in reversed(list(decoder.modules())):
         for name, child in list(parent.named_children()):
-            if (
-                type(child) is nn.Linear
-                and child.weight is not None
-                and child.weight.dtype in _CLOSE
-            ):
-                changed = (
-                    child._forward_hooks or child._forward_pre_hooks or "forward" in vars(child)
-                )
-                if not changed and uses[child.weight.data_ptr()] == 1:
-                    laid_out[child] = LaidOutLinear(child)
-                    child.weight = None  # type: ignore[assignment]  # two copies of a model may not fit
-            if child in laid_out:
-                setattr(parent, name, laid_out[child])
-    # 2. gated blocks of such layers
-    for parent in list(decoder.modules()):
-        for name, child in list(parent.named_children()):
-            if (fused := _fused(child)) is not None:
-                setattr(parent, name, fused)
+            if _is_linear(child) and uses[child.weight.data_ptr()] == 1:
+                laid_out[child] = LaidOutLinear(child)
+                child.weight = None  # two copies of a model may not fit
+            replacement = laid_out.get(child) or _fused(child)
+            if replacement is not None:
+                setattr(parent, name, replacement)
+
+
+def _is_linear(module: nn.Module) -> bool:
+    """True for a linear layer that is nothing more, and has not been laid out."""
+    if type(module) is not nn.Linear or module.weight is None:
+        return False
+    hooked = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
+    return module.weight.dtype in _CLOSE and not hooked
 
 
 def _is_split(model: nn.Module) -> bool:

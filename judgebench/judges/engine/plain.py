@@ -1,23 +1,17 @@
-"""The interface of engines, a model's head, free generation, and two engines: the plain one, one
-prompt at a time through the model's own attention, which is slow, and the measure of all else; and
-that of encoder-decoder judges.
+"""The interface of engines, a model's head, and the plain engine: one prompt at a time through the
+model's own attention, which is slow, and the measure of all else.
 
 bfloat16 logits tie (near 20 their steps are 0.125), and ties move scores, so states and head rows
 are upcast before the product (METHODS.md, part A, Numerics). An earlier exit applies the model's
 own final norm and head to the output of an earlier layer (the logit lens), which makes a judge's
 assistant of the judge itself.
-
-The encoder of an encoder-decoder judge (T5, FlanT5, mT5, BART) reads the prompt, and the answer is
-the decoder's first text. Nothing is shared among prompts: an encoder attends both ways, so the
-state of a prompt's first token depends on its last, and T5's position bias counts tokens between
-two places. But a prompt is encoded once, the decoder's keys and values of it are computed once, and
-every candidate is reached from them, candidates that begin alike along the same steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any, Protocol
 
@@ -25,36 +19,27 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import EncoderDecoderCache, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel
 
 from judgebench.judges.engine.attention import own_attention
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.kernels import keep_freed
+from judgebench.judges.engine.generate import Continuations
 from judgebench.judges.local.batches import Groups
 from judgebench.runtime.errors import UserError
 
 _CHUNK_BYTES = 256 * 2**20
 """Most memory for the float32 rows of the head, and for the logits of the states taken at once."""
 
+CHECK_TOLERANCE = 1e-3
+"""Largest difference of a float32 log-probability from the model's own that rounding explains."""
+
+_CHECK_SHARE = 0.25
+"""The same for half precision: mean difference over mean difference between places."""
+
 _NORMS = ("norm", "final_layernorm", "ln_f", "final_layer_norm", "norm_f")
 
 Wanted = tuple[Groups, CandidateTrie, np.ndarray]
 """Groups, trie and root of `Engine.read`."""
-
-
-class Side(Protocol):
-    """Free answers under way, one for each prompt, or what else counts their tokens: `step` goes on
-    by one token each, [prompts] int64; `keep` with the prompts at these ascending indices only."""
-
-    def step(self, tokens: Tensor) -> None: ...
-    def keep(self, which: Tensor) -> None: ...
-
-
-class Continuations(Side, Protocol):
-    """Free answers of a model; `logits`: for each exit [prompts, vocabulary] float32, of the next
-    token."""
-
-    logits: list[Tensor]
 
 
 class Engine(Protocol):
@@ -134,24 +119,23 @@ class Head:
         """Within it the decoder is run once; what it yields then gives [batch, tokens, hidden]
         normed, per exit."""
         seen: dict[int | None, Tensor] = {}
-        hooks = []
-        try:
+
+        def keep(exit_: int | None, module: object, inputs: object, output: object) -> None:
+            # decoder layers return a tensor or a tuple that begins with it; the decoder an output
+            # object
+            states = getattr(output, "last_hidden_state", output)
+            seen[exit_] = states[0] if isinstance(states, tuple) else states  # type: ignore[assignment]
+
+        with ExitStack() as hooks:
             for exit_ in self.exits:
-
-                def keep(
-                    module: object, inputs: object, output: object, exit_: int | None = exit_
-                ) -> None:
-                    # decoder layers return a tensor or a tuple that begins with it; the decoder an
-                    # output object
-                    states = getattr(output, "last_hidden_state", output)
-                    seen[exit_] = states[0] if isinstance(states, tuple) else states  # type: ignore[assignment]
-
                 module = self.decoder if exit_ is None else self._layers[exit_ - 1]
-                hooks.append(module.register_forward_hook(keep))
-            yield lambda: [seen[e] if e is None else self._norm(seen[e]) for e in self.exits]
-        finally:
-            for hook in hooks:
-                hook.remove()
+                hooks.callback(module.register_forward_hook(partial(keep, exit_)).remove)
+
+            def captured() -> list[Tensor]:
+                # the decoder's own states are normed already
+                return [seen[e] if e is None else self._norm(seen[e]) for e in self.exits]
+
+            yield captured
 
     def logits(self, states: Tensor) -> Tensor:
         """[rows, hidden] -> [rows, vocabulary] float32."""
@@ -179,28 +163,44 @@ class Head:
     def logprobs(self, states: Tensor, tokens: Tensor) -> Tensor:
         """[rows, hidden], [tokens] -> [rows, tokens] float32 log P(token), over the full
         vocabulary."""
-        parts = []
-        for part in states.split(max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))):
-            logits = self.logits(part)
-            parts.append(logits[:, tokens] - torch.logsumexp(logits, dim=-1, keepdim=True))
-        return torch.cat(parts)
+        return torch.cat([logits[:, tokens] - total for logits, total in self._in_parts(states)])
 
     def each_logprob(self, states: Tensor, tokens: Tensor) -> Tensor:
         """[rows, hidden], [rows] -> [rows] float32 log P(its own token) of each row, over the full
         vocabulary."""
-        rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))
         parts = []
-        for part, wanted in zip(states.split(rows), tokens.split(rows), strict=True):
-            logits = self.logits(part)
-            parts.append(logits.gather(1, wanted[:, None])[:, 0] - torch.logsumexp(logits, dim=-1))
+        for logits, total in self._in_parts(states):
+            own = tokens[:, None]
+            parts.append((logits.gather(1, own[: len(logits)]) - total)[:, 0])
+            tokens = tokens[len(logits) :]
         return torch.cat(parts)
+
+    def _in_parts(self, states: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Logits and the logarithm of their normalizer, [rows, vocabulary] and [rows, 1], some rows
+        at a time."""
+        for part in states.split(max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))):
+            logits = self.logits(part)
+            yield logits, torch.logsumexp(logits, dim=-1, keepdim=True)
+
+
+def about_equal(ours: Tensor, theirs: Tensor, dtype: torch.dtype) -> bool:
+    """True where log-probabilities [..., places, vocabulary] differ by no more than rounding
+    explains: half precision rounds the model's own logits, by less than they differ from place to
+    place."""
+    gap = (ours - theirs).abs()
+    if dtype == torch.float32:
+        return bool(gap.max() <= CHECK_TOLERANCE)
+    places = theirs.flatten(0, -2)
+    between = (places - places.roll(1, dims=0)).abs().mean()
+    return bool(gap.mean() <= _CHECK_SHARE * between)
 
 
 @torch.no_grad()
-def check_head(model: PreTrainedModel, head: Head) -> None:
+def check_head(model: PreTrainedModel) -> None:
     """Compares the head's logits with the model's own on a few tokens; `UserError` where they
     differ by more than rounding explains: the model does something to its logits that is not known
     here."""
+    head = Head(model)
     size = head.weight.shape[0]
     ids = torch.arange(size // 10, size // 10 + 8, device=model.device)[None] % size
     with own_attention(model), head.capturing() as captured:
@@ -208,13 +208,11 @@ def check_head(model: PreTrainedModel, head: Head) -> None:
     logprobs = head.logits(captured()[0][0]).log_softmax(-1)
     if expected.isnan().any():
         return  # no fault of the head's; refuse_nan reports it
-    # half precision rounds the model's own logits, by less than they differ from place to place
-    gap = (logprobs - expected).abs().mean()
-    between = (expected - expected.roll(1, dims=0)).abs().mean()
-    if not (gap <= 1e-4 if model.dtype == torch.float32 else gap <= 0.25 * between):
+    if not about_equal(logprobs, expected, model.dtype):
+        gap = float((logprobs - expected).abs().mean())
         raise UserError(
             f"{type(model).__name__} does something to its logits that judgebench does not know "
-            f"(mean difference {float(gap):.3g} nats), so it cannot be read."
+            f"(mean difference {gap:.3g} nats), so it cannot be read."
         )
 
 
@@ -247,12 +245,6 @@ class PlainEngine:
             )
         return [states[0] for states in captured()], getattr(output, "past_key_values", None)
 
-    def _at_branches(self, groups: Groups, trie: CandidateTrie) -> Iterator[list[list[Tensor]]]:
-        """For each prompt, exit and branch of the trie the last state [1, hidden]."""
-        for ids in chain.from_iterable(groups):
-            branches = [self.forward([*ids.tolist(), *prefix])[0] for prefix in trie.prefixes]
-            yield [[states[-1:] for states in exit_] for exit_ in zip(*branches, strict=True)]
-
     def read(
         self,
         groups: Groups,
@@ -260,25 +252,20 @@ class PlainEngine:
         root: np.ndarray | None = None,
         following: object | None = None,
     ) -> list[Tensor]:
-        per_exit: list[list[Tensor]] = [[] for _ in self.head.exits]
-        children = [
-            torch.tensor(tokens, device=self.head.weight.device) for tokens in trie.children
-        ]
-        for exits in self._at_branches(groups, trie):
-            for rows, states in zip(per_exit, exits, strict=True):
-                columns = [
-                    self.head.logprobs(*pair).cpu() for pair in zip(states, children, strict=True)
-                ]
-                rows.append(torch.cat(columns, dim=1))
-        return [trie.logprobs(torch.cat(rows)) for rows in per_exit]
+        rows = [self._children(ids.tolist(), trie) for ids in chain.from_iterable(groups)]
+        return [trie.logprobs(torch.cat(of_exit)) for of_exit in zip(*rows, strict=True)]
 
-    def at_branches(self, groups: Groups, trie: CandidateTrie) -> Tensor:
-        """[exits, prompts, branches, vocabulary] log-probabilities at every branch of the trie."""
-        prompts = self._at_branches(groups, trie)
-        logits = [[self.head.logits(torch.cat(states)) for states in exits] for exits in prompts]
-        return torch.stack([torch.stack(rows) for rows in zip(*logits, strict=True)]).log_softmax(
-            -1
-        )
+    def _children(self, prompt: list[int], trie: CandidateTrie) -> list[Tensor]:
+        """Of each exit the log-probabilities of all branches' children, [1, children]."""
+        columns: list[list[Tensor]] = [[] for _ in self.head.exits]
+        for prefix, children in zip(trie.prefixes, trie.children, strict=True):
+            # 1. the prompt with one branch behind it: states [tokens, hidden] of each exit
+            exits, _ = self.forward([*prompt, *prefix])
+            tokens = torch.tensor(children, device=self.head.weight.device)
+            # 2. log-probabilities of the branch's children, [1, children]
+            for of_exit, states in zip(columns, exits, strict=True):
+                of_exit.append(self.head.logprobs(states[-1:], tokens).cpu())
+        return [torch.cat(of_exit, dim=1) for of_exit in columns]
 
     def start(self, groups: Groups, root: np.ndarray | None = None) -> PlainAnswers:
         return PlainAnswers(self, list(chain.from_iterable(groups)))
@@ -315,284 +302,3 @@ class PlainAnswers:
             states, self._caches[i] = self._engine.forward(token_ids, self._caches[i])
             last.append([exit_[-1:] for exit_ in states])
         self.logits = [head.logits(torch.cat(exit_)) for exit_ in zip(*last, strict=True)]
-
-
-class Chooser(Protocol):
-    """Chooses the next token of each answer, [answers] int64, from logits [answers, vocabulary]:
-    every decoding that can generate is one."""
-
-    def next_token(self, main: Tensor, assistant: Tensor | None) -> Tensor: ...
-
-
-def stops_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
-    """The tokens that end an answer of this model."""
-    ends = getattr(model.generation_config, "eos_token_id", None)
-    return {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
-
-
-def generate(
-    sides: Sequence[Side],
-    logits: Callable[[], tuple[Tensor, Tensor | None]],
-    chooser: Chooser,
-    stops: Collection[int],
-    max_new_tokens: int,
-) -> list[list[int]]:
-    """The tokens of each answer: main model and assistant go on in step until it stops or is full;
-    finished answers leave the batch.
-
-    Args:
-        sides: the main model's answers, and the assistant's where it reads for itself.
-        logits: gives both models' logits now, [answers, vocabulary] each.
-        stops: tokens that end an answer; not part of it.
-    """
-    ours, theirs = logits()
-    answers: list[list[int]] = [[] for _ in range(len(ours))]
-    live = list(range(len(answers)))
-    for count in range(1, max_new_tokens + 1):
-        tokens = chooser.next_token(ours, theirs)
-        chosen = tokens.tolist()
-        for i, token in zip(live, chosen, strict=True):
-            if token not in stops:
-                answers[i].append(token)
-        going = [n for n, token in enumerate(chosen) if token not in stops]
-        if count == max_new_tokens or not going:
-            break
-        if len(going) < len(live):
-            keep = torch.tensor(going)
-            live = [live[n] for n in going]
-            tokens = tokens[keep.to(tokens.device)]
-            for side in sides:
-                side.keep(keep)
-        for side in sides:
-            side.step(tokens)
-        ours, theirs = logits()
-    return answers
-
-
-# --- encoder-decoder judges ---------------------------------------------------------------------
-
-
-_AT_ONCE = 8192
-"""Tokens that are encoded together, padding included; a longer prompt is encoded by itself."""
-
-_CHECK_TOLERANCE = 1e-3
-"""Largest difference of a float32 log-probability from the model's own that rounding explains."""
-
-_CHECK_SHARE = 0.25
-"""The same for bfloat16: mean difference from the model's own over mean difference between
-places."""
-
-
-class EncoderDecoderEngine:
-    """Reads prompts through encoder and decoder; prompts of like length are padded to one another
-    and masked, or each is read `alone`, without padding: slow, and obviously right. `UserError`
-    where the model does not say what its decoder begins with: `start_tokens`, its start token, and
-    the forced first one (BART's BOS).
-
-    `computed` counts tokens of encoder and decoder, without padding.
-    """
-
-    def __init__(self, model: PreTrainedModel, alone: bool = False):
-        self.model, self.head = model, Head(model)
-        self.computed = 0
-        self._alone = alone
-        self._encoder: Any = model.get_encoder()
-        tokens = []
-        for name in ("decoder_start_token_id", "forced_bos_token_id"):
-            settings = [
-                getattr(place, name, None) for place in (model.generation_config, model.config)
-            ]
-            tokens.append(next((token for token in settings if type(token) is int), None))
-        if tokens[0] is None:
-            raise UserError(
-                f"{type(model).__name__} does not say which token its decoder starts with; set "
-                "decoder_start_token_id in the model's generation_config.json (T5's is its padding "
-                "token)."
-            )
-        self.start_tokens = [token for token in tokens if token is not None]
-        if model.device.type == "cpu":
-            keep_freed()
-
-    def read(
-        self,
-        groups: Groups,
-        trie: CandidateTrie,
-        root: np.ndarray | None = None,
-        following: object | None = None,
-    ) -> list[Tensor]:
-        logprobs = torch.empty(sum(map(len, groups)), len(trie.candidates), dtype=torch.float64)
-        # depth first: what a path begins with has just been read, and what lies beyond its parent
-        # is forgotten
-        order = sorted(range(len(trie.prefixes)), key=lambda branch: trie.prefixes[branch])
-        for state in self._encoded(groups):
-            columns: dict[int, Tensor] = {}
-            for branch in order:
-                prefix = trie.prefixes[branch]
-                if prefix:
-                    state.back_to(len(self.start_tokens) + len(prefix) - 1)
-                    states = state.go_on(torch.full((len(state.rows), 1), prefix[-1]))
-                else:
-                    states = state.begin()
-                tokens = torch.tensor(trie.children[branch], device=states.device)
-                columns[branch] = self.head.logprobs(states, tokens).cpu()
-            logprobs[state.rows] = trie.logprobs(
-                torch.cat([columns[i] for i in range(len(columns))], dim=1)
-            )
-            del state  # its keys and values go before the next prompts are encoded
-        return [logprobs]
-
-    def start(self, groups: Groups, root: np.ndarray | None = None) -> EncoderDecoderAnswers:
-        return EncoderDecoderAnswers(self, list(self._encoded(groups)))
-
-    def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
-        """Not for these models, which `LikelihoodPass` refuses."""
-        raise NotImplementedError
-
-    def encode(self, prompts: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-        """Encodes prompts together, each different one once: [prompts, longest, hidden] states, and
-        [prompts, longest] int64, 1 where there is a token."""
-        names = [ids.tobytes() for ids in prompts]
-        different = dict(zip(names, prompts, strict=True))
-        token_ids = torch.zeros(len(different), max(map(len, prompts)), dtype=torch.int64)
-        mask = torch.zeros_like(token_ids)
-        for row, ids in enumerate(different.values()):
-            token_ids[row, : len(ids)] = torch.as_tensor(ids, dtype=torch.int64)
-            mask[row, : len(ids)] = 1
-        self.computed += int(mask.sum())
-        token_ids = token_ids.to(self.model.device)
-        mask = mask.to(self.model.device)
-        states = self._encoder(input_ids=token_ids, attention_mask=mask).last_hidden_state
-        if len(different) == len(prompts):
-            return states, mask
-        place = {name: row for row, name in enumerate(different)}
-        rows = torch.tensor([place[name] for name in names], device=states.device)
-        return states[rows], mask[rows]
-
-    def _encoded(self, groups: Groups) -> Iterator[DecoderState]:
-        """Prompts that are read together, the longest first: what has no room shows at once."""
-        prompts = list(chain.from_iterable(groups))
-        rows = sorted(range(len(prompts)), key=lambda row: -len(prompts[row]))
-        while rows:
-            together = 1 if self._alone else max(1, _AT_ONCE // len(prompts[rows[0]]))
-            part = rows[:together]
-            rows = rows[together:]
-            yield DecoderState(self, [prompts[row] for row in part], part)
-
-
-class DecoderState:
-    """Prompts that are encoded and answered together; `rows` are their indices in the batch."""
-
-    def __init__(
-        self, engine: EncoderDecoderEngine, prompts: Sequence[np.ndarray], rows: Sequence[int]
-    ):
-        self.rows = list(rows)
-        self._engine = engine
-        self._states, self._mask = engine.encode(prompts)
-        self._cache: EncoderDecoderCache | None = None
-
-    def begin(self) -> Tensor:
-        """[prompts, hidden]: the state at which the answer's first token is predicted."""
-        return self.go_on(torch.tensor([self._engine.start_tokens]).expand(len(self.rows), -1))
-
-    def go_on(self, tokens: Tensor) -> Tensor:
-        """[prompts, tokens] int64 more of each answer -> [prompts, hidden]: the state after the
-        last of them."""
-        head = self._engine.head
-        self._engine.computed += tokens.numel()
-        with head.capturing() as captured:
-            output = head.decoder(
-                input_ids=tokens.to(self._states.device),
-                encoder_hidden_states=self._states,
-                encoder_attention_mask=self._mask,
-                past_key_values=self._cache,
-                use_cache=True,
-            )
-        self._cache = output.past_key_values
-        return captured()[0][:, -1]
-
-    def back_to(self, length: int) -> None:
-        """Forgets what the decoder has read beyond its first `length` tokens, those of the start
-        included."""
-        assert self._cache is not None
-        # by hand, for what the cache's own `crop` takes differs between releases; the prompt's
-        # keys, of the cross attention, stay
-        layers: Any = self._cache.self_attention_cache.layers
-        for layer in layers:
-            layer.keys = layer.keys[:, :, :length]
-            layer.values = layer.values[:, :, :length]
-
-    def keep(self, place: Mapping[int, int]) -> bool:
-        """Goes on with the rows that `place` holds, under the numbers that it gives them; whether
-        any are left."""
-        live = [i for i, row in enumerate(self.rows) if row in place]
-        if live and len(live) < len(self.rows):
-            which = torch.tensor(live, device=self._states.device)
-            self._states = self._states[which]
-            self._mask = self._mask[which]
-            if self._cache is not None:
-                self._cache.batch_select_indices(which)
-        self.rows = [place[self.rows[i]] for i in live]
-        return bool(live)
-
-
-class EncoderDecoderAnswers:
-    """Free answers under way, each with the decoder's keys and values of its prompt and of
-    itself."""
-
-    def __init__(self, engine: EncoderDecoderEngine, parts: list[DecoderState]):
-        self._head = engine.head
-        self._parts = parts
-        self.logits = self._logits([part.begin() for part in parts])
-
-    def step(self, tokens: Tensor) -> None:
-        self.logits = self._logits([part.go_on(tokens[part.rows][:, None]) for part in self._parts])
-
-    def keep(self, which: Tensor) -> None:
-        place = {row: i for i, row in enumerate(which.tolist())}
-        self._parts = [part for part in self._parts if part.keep(place)]
-        self.logits = [logits[which.to(logits.device)] for logits in self.logits]
-
-    def _logits(self, states: list[Tensor]) -> list[Tensor]:
-        rows = torch.tensor([row for part in self._parts for row in part.rows])
-        return [self._head.logits(torch.cat(states)[rows.argsort().to(states[0].device)])]
-
-
-@torch.inference_mode()
-def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
-    """Reads a few short prompts of different lengths as the engine does, with a token after each,
-    and compares with the whole model on each prompt by itself; gives and raises what
-    `check_packing` does."""
-    model = engine.model
-    start = engine.start_tokens
-    size = engine.head.weight.shape[0]
-    draw = np.random.default_rng(0)
-    prompts = [draw.integers(size // 10, size // 2, count) for count in (9, 21, 14)]
-    following = draw.integers(size // 10, size // 2, len(prompts)).tolist()
-    # through the engine: the answer's first token, and the one after it
-    answers = engine.start([prompts])
-    logits = [answers.logits[0]]
-    answers.step(torch.tensor(following))
-    logits.append(answers.logits[0])
-    # through the whole model
-    whole = [
-        model(
-            input_ids=torch.as_tensor(ids, device=model.device)[None],
-            decoder_input_ids=torch.tensor([[*start, token]], device=model.device),
-            use_cache=False,
-        ).logits[0, -2:]
-        for ids, token in zip(prompts, following, strict=True)
-    ]
-    expected = torch.stack(whole).float().log_softmax(-1)
-    if expected.isnan().any():
-        return float("nan")  # no fault of the engine's; refuse_nan reports it
-    gap = (torch.stack(logits, dim=1).log_softmax(-1) - expected).abs()
-    places = expected.flatten(0, 1)
-    worst = float(gap.max())
-    share = float(gap.mean() / (places - places.roll(1, dims=0)).abs().mean())
-    if not (worst <= _CHECK_TOLERANCE if model.dtype == torch.float32 else share <= _CHECK_SHARE):
-        raise UserError(
-            f"{type(model).__name__} gives other log-probabilities as a whole than through its "
-            f"encoder, decoder and head (largest difference {worst:.3g}): it does something that "
-            "judgebench does not know, so it cannot be read."
-        )
-    return worst

@@ -19,18 +19,23 @@ from transformers import PreTrainedModel
 from judgebench.judges.engine import attention
 from judgebench.judges.engine.attention import AttentionPass, Cache, Prefill, Root
 from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.generate import Continuations
 from judgebench.judges.engine.kernels import Segments, hardware, keep_freed, to_device
 from judgebench.judges.engine.layers import compiling, fuse, lay_out
 from judgebench.judges.engine.packing import Packed, following_tokens, pack_prompts
-from judgebench.judges.engine.plain import Continuations, Head, PlainEngine, Wanted, layers_of
+from judgebench.judges.engine.plain import (
+    CHECK_TOLERANCE,
+    Head,
+    PlainEngine,
+    Wanted,
+    layers_of,
+)
 from judgebench.judges.local.batches import Groups, root_of
 from judgebench.runtime.errors import UserError
 
-_CHECK_TOLERANCE = 1e-3
-"""Largest difference of a float32 log-probability from the plain pass that rounding explains."""
-
 _CHECK_FACTOR = 5.0
-"""The same for half precision, where rounding depends on the model: a multiple of the difference of
+"""Largest difference from the plain pass in half precision, where rounding depends on the model: a
+multiple of the difference of
 two correct ways of reading. All of 17 models in three dtypes pass, a mixture of experts at 3.6 and
 the others below 1.7; with branches that see each other none does."""
 
@@ -90,14 +95,18 @@ class PrefixEngine:
         root: np.ndarray | None = None,
         following: Wanted | None = None,
     ) -> list[Tensor]:
+        """See `Engine.read`."""
+        # 1. the batch as one row of tokens, [tokens], without what is said twice
         packed, rooted = self._pack(groups, trie, root)
+        # 2. one forward pass: of each exit the states where a next token is predicted, [prompts *
+        # branches, hidden]
         exits = self._prefill(packed, rooted)
-        # before anything waits for the results
+        # 3. while a GPU computes them, the row of the next batch
         if following is not None and self.model.device.type != "cpu":
-            self._ready = (
-                following[0],
-                pack_prompts(following[0], following[1].branches, len(following[2])),
-            )
+            next_groups, next_trie, next_root = following
+            next_row = pack_prompts(next_groups, next_trie.branches, len(next_root))
+            self._ready = next_groups, next_row
+        # 4. log-probabilities of the candidates, [prompts, candidates]
         return self._candidates(exits, packed, trie)
 
     def gradient(
@@ -214,19 +223,20 @@ class PrefixEngine:
         return [states[packed.reads.flatten()] for states in hidden]
 
     def _candidates(self, exits: list[Tensor], packed: Packed, trie: CandidateTrie) -> list[Tensor]:
+        # 1. the tokens that go on from any branch, and for each branch's children where they stand
         every = sorted({token for children in trie.children for token in children})
         tokens = to_device(torch.tensor(every), self.head.weight.device)
+        steps = [(b, token) for b, children in enumerate(trie.children) for token in children]
+        branches = [branch for branch, _ in steps]
+        columns = [bisect_left(every, token) for _, token in steps]
         results = []
         for states in exits:
-            # many small steps follow, which cost a GPU more than they are worth
-            logprobs = (
-                self.head.logprobs(states, tokens).cpu().unflatten(0, tuple(packed.reads.shape))
-            )
-            columns = [
-                [bisect_left(every, token) for token in children] for children in trie.children
-            ]
-            per_branch = [logprobs[:, branch, children] for branch, children in enumerate(columns)]
-            results.append(trie.logprobs(torch.cat(per_branch, dim=1)))
+            # 2. their log-probabilities, [prompts, branches, tokens]; many small steps follow,
+            # which cost a GPU more than they are worth
+            logprobs = self.head.logprobs(states, tokens).cpu()
+            at_branches = logprobs.unflatten(0, tuple(packed.reads.shape))
+            # 3. of the candidates, [prompts, candidates]
+            results.append(trie.logprobs(at_branches[:, branches, columns]))
         return results
 
 
@@ -238,13 +248,8 @@ class PackedAnswers:
         self._engine = engine
         groups = packed.groups
         self._cache = Cache(
-            spans=[(group.prompts.start, group.prompts.stop) for group in groups],
-            article_ends=[0, *(group.shared.stop for group in groups)],
-            offsets=[
-                packed.root + g.shared.stop - g.shared.start
-                for g in groups
-                for _ in packed.spans[g.prompts]
-            ],
+            counts=[group.prompts.stop - group.prompts.start for group in groups],
+            shared=[group.shared.stop - group.shared.start for group in groups],
             lengths=[end - start for start, end in packed.spans],
         )
         self.logits = [
@@ -256,7 +261,7 @@ class PackedAnswers:
         engine = self._engine
         device = engine.model.device
         step = attention.Step.of(cache, device)
-        positions = step.at + to_device(torch.tensor(cache.offsets), device)
+        positions = step.at + to_device(torch.from_numpy(cache.offsets), device)
         cache.lengths = [length + 1 for length in cache.lengths]
         self.logits = [
             engine.head.logits(states)
@@ -264,17 +269,8 @@ class PackedAnswers:
         ]
 
     def keep(self, which: Tensor) -> None:
-        cache = self._cache
-        live = which.tolist()
-        cache.lengths = [cache.lengths[i] for i in live]
-        cache.offsets = [cache.offsets[i] for i in live]
-        cache.spans = [
-            (bisect_left(live, first), bisect_left(live, last)) for first, last in cache.spans
-        ]
+        self._cache.keep(which)
         which = which.to(self.logits[0].device)
-        cache.tails = {
-            layer: (keys[which], values[which]) for layer, (keys, values) in cache.tails.items()
-        }
         self.logits = [logits[which] for logits in self.logits]
 
 
@@ -293,16 +289,17 @@ def check_packing(engine: PrefixEngine) -> float:
     def tokens(count: int) -> list[int]:
         return draw.integers(size // 10, size // 2, count).tolist()
 
-    # 1. two groups of prompts, the same cut short, and tries whose inner branches are a chain, and
-    # a fork
+    # 1. three groups of prompts, one without an article, the same cut short, and tries whose inner
+    # branches are a chain, and a fork
     rubric = tokens(20)
     first = tokens(9)
     second = tokens(5)
-    articles = ((first, (3, 6)), (second, (4,)))
+    none: list[int] = []
+    articles = ((first, (3, 6)), (second, (4,)), (none, (2, 3)))
     groups = [
         [np.array(rubric + article + tokens(tail)) for tail in tails] for article, tails in articles
     ]
-    following = torch.tensor(tokens(3))
+    following = torch.tensor(tokens(5))
     short = [[ids[-12:] for ids in group] for group in groups]
     space, one, two, zero = tokens(4)
     tries = [
@@ -311,13 +308,21 @@ def check_packing(engine: PrefixEngine) -> float:
     ]
 
     # 2. [exits, prompts, branches, vocabulary] of each way of reading, and after a token more
+    def at_branches(reader: PrefixEngine | PlainEngine, trie: CandidateTrie) -> Tensor:
+        if isinstance(reader, PrefixEngine):
+            return reader.at_branches(short, trie)
+        flat = [ids for group in short for ids in group]
+        longer = [np.array([*ids, *way]) for ids in flat for way in trie.prefixes]
+        logits = torch.stack(reader.start([longer]).logits)
+        return logits.log_softmax(-1).unflatten(1, (-1, len(trie.prefixes)))
+
     def read(reader: PrefixEngine | PlainEngine, generate: bool = True) -> list[Tensor]:
         answers: Continuations = reader.start(groups)
-        at_start = torch.stack(answers.logits).log_softmax(-1)[:, :, None]
-        seen = [at_start, *(reader.at_branches(short, trie) for trie in tries)]
+        seen = [torch.stack(answers.logits)[:, :, None].log_softmax(-1)]
+        seen += [at_branches(reader, trie) for trie in tries]
         if generate:
             answers.step(following)
-            seen.append(torch.stack(answers.logits).log_softmax(-1)[:, :, None])
+            seen.append(torch.stack(answers.logits)[:, :, None].log_softmax(-1))
         return seen
 
     ours = read(engine)
@@ -327,7 +332,7 @@ def check_packing(engine: PrefixEngine) -> float:
     # 3. float32 agrees to rounding; half precision as two correct ways do
     worst = max(float((a - b).abs().max()) for a, b in zip(ours, theirs, strict=True))
     if model.dtype == torch.float32:
-        fine = worst <= _CHECK_TOLERANCE
+        fine = worst <= CHECK_TOLERANCE
     else:
         # it has no cache to generate with
         right = read(PlainEngine(model, exits, exact=True), generate=False)

@@ -13,6 +13,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 
 import numpy as np
@@ -45,17 +46,14 @@ class Batch:
     def prompts(self) -> list[Prompt]:
         return [prompt for group in self.groups for prompt in group]
 
-    @property
+    @cached_property
     def token_ids(self) -> list[list[np.ndarray]]:
         """Of its prompts, group by group, as engines take them."""
         return [[prompt.token_ids for prompt in group] for group in self.groups]
 
-    def tokens(self, root: int = 0) -> tuple[int, int]:
-        """Tokens of its prompts together, and those of them that must be computed where `root`
-        tokens are known."""
-        return sum(len(prompt.token_ids) for prompt in self.prompts), unique_tokens(
-            self.token_ids, root=root
-        )
+    def tokens(self, root: int = 0) -> int:
+        """Tokens of its prompts that must be computed where `root` tokens are known."""
+        return unique_tokens(self.token_ids, root)
 
     def only(self, wanted: Callable[[Prompt], bool]) -> Batch | None:
         """The batch with the wanted prompts, each asked for once, in order; None if there are
@@ -89,7 +87,7 @@ def roots(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], np.ndarray]:
 def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int]:
     """Tokens to compute of each batch, where the roots of all `prompts` are known."""
     known = roots(prompts)
-    return [batch.tokens(len(known[batch.prompts[0].alike]))[1] for batch in batches]
+    return [batch.tokens(len(known[batch.prompts[0].alike])) for batch in batches]
 
 
 def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
@@ -99,7 +97,7 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
     known = roots(prompts)
 
     def split(group: Batch, root: int) -> list[Batch]:
-        if len(group.prompts) == 1 or group.tokens(root)[1] <= token_budget * _SPLIT_ABOVE:
+        if len(group.prompts) == 1 or group.tokens(root) <= token_budget * _SPLIT_ABOVE:
             return [group]
         return [part for half in group.halves() for part in split(half, root)]
 
@@ -110,7 +108,7 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
         for part in (
             part for members in groups.values() for part in split(Batch((tuple(members),)), root)
         ):
-            cost = part.tokens(root)[1]
+            cost = part.tokens(root)
             if batch and size + cost > token_budget:
                 batches.append(Batch(tuple(batch)))
                 batch = []
@@ -157,24 +155,28 @@ def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool
     if not token_budget:
         return {condition: (total, total) for condition, total in totals.items()}
     computed: Counter[Condition] = Counter()
-    known = roots(prompts)
-    begun: set[int] = set()
     batches = unique_batches(
         plan(prompts, token_budget), lambda p: (p.condition.range, p.token_ids.tobytes())
     )
+    if not sharing:
+        for prompt in (prompt for batch in batches for prompt in batch.prompts):
+            computed[prompt.condition] += len(prompt.token_ids)
+        return {condition: (total, computed[condition]) for condition, total in totals.items()}
+    known = roots(prompts)
+    begun: set[int] = set()
     for batch in batches:
-        conditions = list(dict.fromkeys(prompt.condition for prompt in batch.prompts))
         root = known[batch.prompts[0].alike]
-        before = 0
-        if sharing and id(root) not in begun:
+        if id(root) not in begun:
             begun.add(id(root))
-            computed[conditions[0]] += len(root)
-        for i, condition in enumerate(conditions):
-            counted = conditions[: i + 1]
+            computed[batch.prompts[0].condition] += len(root)
+        # each condition with what it adds to those before it
+        counted: set[Condition] = set()
+        before = 0
+        for condition in dict.fromkeys(prompt.condition for prompt in batch.prompts):
+            counted.add(condition)
             part = batch.only(lambda prompt: prompt.condition in counted)  # noqa: B023
             assert part is not None
-            total, unique = part.tokens(len(root))
-            now = unique if sharing else total
+            now = part.tokens(len(root))
             computed[condition] += now - before
             before = now
     return {condition: (total, computed[condition]) for condition, total in totals.items()}
@@ -230,11 +232,14 @@ def root_of(groups: Groups) -> np.ndarray:
     return np.asarray(prompts[0][: length if length >= _WORTH_SHARING else 0])
 
 
-def unique_tokens(groups: Groups, branches: int = 0, root: int = 0) -> int:
-    """Tokens of the row that `pack_prompts` would lay out, without laying it out."""
-    ends = [max(root, common_prefix(group)) for group in groups]
-    pairs = zip(groups, ends, strict=True)
-    return sum(end - root + sum(len(ids) - end + branches for ids in group) for group, end in pairs)
+def unique_tokens(groups: Groups, root: int = 0) -> int:
+    """Tokens of the row that `pack_prompts` would lay out of prompts alone, without laying it
+    out."""
+    total = 0
+    for group in groups:
+        end = max(root, common_prefix(group))
+        total += end - root + sum(len(ids) - end for ids in group)
+    return total
 
 
 # --- passes -------------------------------------------------------------------------------------

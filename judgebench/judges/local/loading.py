@@ -217,7 +217,7 @@ class ModelSource:
                 raise UserError(
                     f"{self.role}.path={self.path}: its {what} does not fit into memory; take a "
                     f"smaller one, a dtype of half the size ({self.role}.dtype=bfloat16), or "
-                    "several GPUs with trainer=fsdp or trainer=tensor_parallel."
+                    "several GPUs with trainer=fsdp."
                 ) from error
             reason = (str(error).strip().splitlines() or [""])[0]
             remedy = "If a file of it is cut off or damaged, fetch it again."

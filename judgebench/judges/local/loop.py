@@ -26,7 +26,7 @@ from judgebench.judges.engine.kernels import compute_on, hardware, out_of_memory
 from judgebench.judges.local import sharding
 from judgebench.judges.local.batches import Batch, assigned, batch_costs
 from judgebench.judges.local.models import Models
-from judgebench.judges.local.passes import LocalPass, ScorePass
+from judgebench.judges.local.passes import LocalPass
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.distributed import here
@@ -75,6 +75,7 @@ class JudgeModule(L.LightningModule):
         self._pass = pass_
         self._models = models
         self._store = store
+        self._following: dict[int, Batch] = {}
         self._too_many = sys.maxsize
         self._split = False
         self._turns: sharding.Turns | None = None
@@ -84,7 +85,12 @@ class JudgeModule(L.LightningModule):
 
     def predict_dataloader(self) -> DataLoader:
         # Under DDP, Lightning deals out the indices into `batches` itself: rank r of R reads r, r +
-        # R, r + 2R, ... torch's default collate_fn would copy lists and turn arrays into tensors.
+        # R, r + 2R, ...
+        following = self.batches[self.trainer.world_size :]
+        for batch, after in zip(self.batches, following, strict=False):
+            if after.groups:
+                self._following[id(batch)] = after
+        # torch's default collate_fn would copy lists and turn arrays into tensors.
         return DataLoader(self.batches, batch_size=None, collate_fn=lambda batch: batch)  # type: ignore[arg-type]
 
     def transfer_batch_to_device(
@@ -124,7 +130,7 @@ class JudgeModule(L.LightningModule):
         # 2. the models of the pass
         assert self.language_models is not None
         models: Any = dict(zip(self._pass.sources, self.language_models, strict=True))
-        if self._split and isinstance(self.trainer.strategy, sharding.FullySharded):
+        if self._split:
             self._turns = sharding.Turns(list(models.values()))
         # inference mode refuses that parts of a split model are gathered into one place repeatedly
         mode = torch.no_grad() if self._split else torch.inference_mode()
@@ -142,7 +148,7 @@ class JudgeModule(L.LightningModule):
     def on_predict_batch_end(
         self, outputs: Any, batch: Batch, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
-        if self._store is not None and sharding.delivers(self.trainer.strategy):
+        if self._store is not None:
             self._store.put(outputs)
 
     def predict_step(self, batch: Batch, batch_idx: int) -> list[ModelReading]:
@@ -150,33 +156,17 @@ class JudgeModule(L.LightningModule):
         single prompt does not fit into memory."""
         if not batch.groups:
             return []
-        # the batch that this process reads next is made ready while a GPU is at work, if it is read
-        # whole
-        following = None
-        if (
-            self._trainer is not None
-            and self.device.type != "cpu"
-            and isinstance(self._pass, ScorePass)
-        ):
-            strategy = self.trainer.strategy
-            group = self.trainer.global_rank // sharding.group_size(strategy)
-            at = (batch_idx + 1) * sharding.reader_count(self.trainer) + group
-            if (
-                at < len(self.batches)
-                and self.batches[at].groups
-                and self.batches[at].tokens()[1] < self._too_many
-            ):
-                following = self.batches[at]
-        return self._within_memory(batch, following)
+        following = self._following.get(id(batch))
+        if following is not None and following.tokens() < self._too_many:
+            self._pass.following = following
+        return self._within_memory(batch)
 
-    def _within_memory(self, batch: Batch, following: Batch | None = None) -> list[ModelReading]:
+    def _within_memory(self, batch: Batch) -> list[ModelReading]:
         """Reads a batch, in halves where the whole has no room; what has had none once is not tried
         again."""
-        tokens = batch.tokens()[1]
+        tokens = batch.tokens()
         if tokens < self._too_many or len(batch.prompts) == 1:
             try:
-                if following is not None and isinstance(self._pass, ScorePass):
-                    return self._pass.read(batch, following)
                 return self._pass.read(batch)
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
                 if not out_of_memory(error):
@@ -193,6 +183,8 @@ class JudgeModule(L.LightningModule):
                         "or set prompt.max_tokens and prompt.truncate=source."
                     ) from error
                 self._too_many = min(self._too_many, tokens)
+            finally:
+                self._pass.following = None
             # outside of the handler, which would keep the failed pass's tensors alive
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
@@ -224,7 +216,7 @@ class ReadingBar(ProgressBar):
         *numbers: int,
     ) -> None:
         if self._shown:
-            self._progress.advance(len(batch.prompts) * sharding.reader_count(trainer))
+            self._progress.advance(len(batch.prompts) * trainer.world_size)
 
     def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if self._shown:
@@ -266,9 +258,7 @@ def compute(
         runner.models.make_room({source for later, _ in todo[i:] for source in later.sources})
         readings = sum(len(batch.prompts) for batch in batches)
         trainer = runner.trainer([ReadingBar(f"{doing} with {pass_.title}", readings)])
-        dealt = assigned(
-            batches, batch_costs(pass_.prompts, batches), sharding.reader_count(trainer)
-        )
+        dealt = assigned(batches, batch_costs(pass_.prompts, batches), trainer.world_size)
         with processes.watched() if sharding.is_split(trainer.strategy) else nullcontext():
             _predict(trainer, JudgeModule(pass_, runner.models, store, dealt), pass_.title)
             # another process may still be reading what this one is about to look up
@@ -290,7 +280,7 @@ def _predict(trainer: L.Trainer, judge: JudgeModule, title: str) -> None:
             raise UserError(
                 f"trainer: {title} does not fit into the memory of {trainer.strategy.root_device}; "
                 "take a smaller model, a dtype of half the size (judge.dtype=bfloat16), or several "
-                "GPUs with trainer=fsdp or trainer=tensor_parallel."
+                "GPUs with trainer=fsdp."
             ) from error
         # what Lightning makes of Ctrl-C; a sweep would take it for a failed job
         except SystemExit as end:

@@ -58,9 +58,11 @@ class Models:
         idle = {model.device for source, model in self._loaded.items() if source not in sources}
 
         def crowded() -> bool:
-            devices = idle | ({device} if idle else set())
-            room = {each: free_memory(each) - _RESERVE * memory_of(each) for each in devices}
-            return any(room[each] < (needed if each == device else 0) for each in devices)
+            for each in {device, *idle} if idle else ():
+                room = free_memory(each) - _RESERVE * memory_of(each)
+                if room < (needed if each == device else 0):
+                    return True
+            return False
 
         # machines may differ in their memory, but models that are split are loaded by all processes
         # or by none

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -16,19 +16,10 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
+from judgebench.judges.engine.generate import Chooser, Continuations, generate, stops_of
 from judgebench.judges.engine.kernels import hardware, head_size
-from judgebench.judges.engine.plain import (
-    Chooser,
-    EncoderDecoderEngine,
-    Engine,
-    Head,
-    PlainEngine,
-    Wanted,
-    check_encoder_decoder,
-    check_head,
-    generate,
-    stops_of,
-)
+from judgebench.judges.engine.plain import Engine, PlainEngine, Wanted, check_head
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.local.batches import Batch, Pass, roots
 from judgebench.judges.local.loading import ModelSource
@@ -72,10 +63,12 @@ class LocalPass(Pass):
 
     Attributes:
         engines: of each source, once there are models; of exits of one model, one.
+        following: the batch that is read next, which may be made ready while a GPU is at work.
     """
 
     views: Sequence[ModelView]
     engines: Sequence[Engine]
+    following: Batch | None = None
 
     @property
     def sources(self) -> Sequence[ModelSource]:
@@ -101,6 +94,23 @@ class LocalPass(Pass):
     def release(self) -> None:
         self.engines = []
 
+    def read(self, batch: Batch) -> list[ModelReading]:
+        began = time.perf_counter()
+        results = self.results(batch)
+        seconds = (time.perf_counter() - began) / len(results)
+        readings = []
+        for prompt, of_prompt in zip(batch.prompts, results, strict=True):
+            for key, result in zip(self.keys(prompt), of_prompt, strict=True):
+                readings.append(self.reading(key, result, seconds))
+        return readings
+
+    def results(self, batch: Batch) -> Sequence[Sequence[Any]]:
+        """For each prompt of a batch and each of its keys what `reading` makes a reading of."""
+        raise NotImplementedError
+
+    def reading(self, key: str, result: Any, seconds: float) -> ModelReading:
+        return ModelReading(key, result, None, seconds)
+
     def elsewhere(self) -> Self:
         """The same pass for another process, without prompts: they come batch by batch, each after
         `mark`."""
@@ -125,7 +135,6 @@ class ScorePass(LocalPass):
     views: Sequence[ModelView]
     prompts: Sequence[Prompt]
     tries: Mapping[ScoreRange, CandidateTrie]
-    _ready: tuple[Batch, Wanted] | None = field(default=None, init=False, repr=False)
 
     def key(self, view: ModelView, prompt: Prompt) -> str:
         paths = self.tries[prompt.condition.range].token_paths
@@ -136,38 +145,51 @@ class ScorePass(LocalPass):
     def keys(self, prompt: Prompt) -> list[str]:
         return [self.key(view, prompt) for view in self.views]
 
-    def release(self) -> None:
-        super().release()
-        self._ready = None
-
-    def read(self, batch: Batch, following: Batch | None = None) -> list[ModelReading]:
-        """Reads a batch; `following` is made ready while a GPU is at work."""
-
-        def wanted(batch: Batch) -> Wanted:
-            first = batch.prompts[0]
-            return batch.token_ids, self.tries[first.condition.range], self.roots[first.alike]
-
-        began = time.perf_counter()
-        ready = self._ready
-        prompts = batch.prompts
-        now = ready[1] if ready is not None and ready[0] is batch else wanted(batch)
-        self._ready = None if following is None else (following, wanted(following))
-        per_view = self.engines[0].read(
-            *now, following=None if self._ready is None else self._ready[1]
-        )
-        rows = [logprobs.float().cpu().numpy() for logprobs in per_view]
-        seconds = (time.perf_counter() - began) / len(prompts)
+    def results(self, batch: Batch) -> Sequence[Sequence[Any]]:
+        following = None if self.following is None else self._wanted(self.following)
+        logprobs = self.engines[0].read(*self._wanted(batch), following=following)
+        rows = [of_view.float().cpu().numpy() for of_view in logprobs]
         for view, values in zip(self.views, rows, strict=True):
-            refuse_nan(values, prompts, view.source)
-        return [
-            ModelReading(self.key(view, prompt), row, None, seconds)
-            for view, values in zip(self.views, rows, strict=True)
-            for prompt, row in zip(prompts, values, strict=True)
-        ]
+            refuse_nan(values, batch.prompts, view.source)
+        return list(zip(*rows, strict=True))
+
+    def _wanted(self, batch: Batch) -> Wanted:
+        first = batch.prompts[0]
+        return batch.token_ids, self.tries[first.condition.range], self.roots[first.alike]
+
+
+class GenerationPass(LocalPass):
+    """Answers in words, which stored readings hold as text and, where `with_tokens`, as tokens."""
+
+    tokenizer: PreTrainedTokenizerBase
+    max_new_tokens: int
+    with_tokens = True
+
+    def stops(self) -> set[int]:
+        """The tokens that end an answer."""
+        return stops_of(self.engines[0].model, self.tokenizer)
+
+    def answers(
+        self, prompts: Sequence[Prompt], main: Continuations, chooser: Chooser, **sides: Any
+    ) -> list[list[int]]:
+        """The tokens that `generate` answers these prompts with; `UserError` for NaN."""
+        sources = [view.source for view in self.views]
+
+        def check(*both: Tensor | None) -> None:
+            for logits, source in zip(both, (sources[0], sources[-1]), strict=True):
+                if logits is not None:
+                    refuse_nan(logits.sum(dim=1, keepdim=True).cpu().numpy(), prompts, source)
+
+        return generate(main, chooser, self.stops(), self.max_new_tokens, check=check, **sides)
+
+    def reading(self, key: str, result: Any, seconds: float) -> ModelReading:
+        text = str(self.tokenizer.decode(result, skip_special_tokens=True))
+        ids = np.array(result, np.int32) if self.with_tokens else None
+        return ModelReading(key, None, text, seconds, ids)
 
 
 @dataclass
-class GeneratePass(LocalPass):
+class GeneratePass(GenerationPass):
     """Free answers of one model, or of one less `minus`, which may read `nulls` instead (condition
     -> the prompt about nothing). `chooser` is the decoding that picks each token; its `repr` is
     part of the key. `thoughts` end at a closing think tag too, and their tokens are kept."""
@@ -187,6 +209,7 @@ class GeneratePass(LocalPass):
         self.views = [self.view]
         if self.minus is not None and self.nulls is None:
             self.views.append(self.minus)
+        self.with_tokens = self.thoughts
 
     def keys(self, prompt: Prompt) -> list[str]:
         null = None if self.nulls is None else self.nulls[prompt.condition].token_ids.tolist()
@@ -200,62 +223,26 @@ class GeneratePass(LocalPass):
         }
         return [reading_key(identity, prompt.token_ids)]
 
-    def read(self, batch: Batch) -> list[ModelReading]:
-        began = time.perf_counter()
-        prompts = batch.prompts
-        stops = stops_of(self.engines[0].model, self.tokenizer)
+    def stops(self) -> set[int]:
+        stops = super().stops()
         if self.thoughts and (end := self.tokenizer.get_vocab().get(END_OF_THINK)) is not None:
-            stops |= {end}
-        answers = self._answers(batch, stops)
-        seconds = (time.perf_counter() - began) / len(prompts)
-        readings = []
-        for prompt, tokens in zip(prompts, answers, strict=True):
-            key = self.keys(prompt)[0]
-            text = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
-            thoughts = np.array(tokens, np.int32) if self.thoughts else None
-            readings.append(ModelReading(key, None, text, seconds, thoughts))
-        return readings
+            stops.add(end)
+        return stops
 
-    def _answers(self, batch: Batch, stops: Collection[int]) -> list[list[int]]:
-        """The tokens that each prompt of a batch is answered with, one step of all of them at a
-        time."""
+    def results(self, batch: Batch) -> Sequence[Sequence[Any]]:
         prompts = batch.prompts
-        groups = batch.token_ids
         root = self.roots[prompts[0].alike]
-        # 1. both sides behind the prompts: the assistant is the same model without the text,
-        # another model, or an earlier exit of the same
-        main = self.engines[0].start(groups, root)
+        # the assistant is the same model without the text, another model, or an earlier exit
+        main = self.engines[0].start(batch.token_ids, root)
         assistant = None
         if self.nulls is not None:
             null = self.nulls[prompts[0].condition]
             assistant = self.engines[0].start([[null.token_ids] * len(prompts)])
         elif len(self.engines) > 1:
-            assistant = self.engines[1].start(groups, root)
-
-        def checked(logits: Tensor, source: ModelSource) -> Tensor:
-            refuse_nan(logits.sum(dim=1, keepdim=True).cpu().numpy(), prompts, source)
-            return logits
-
-        def logits() -> tuple[Tensor, Tensor | None]:
-            """[prompts, vocabulary] of both sides; None without an assistant."""
-            ours = checked(main.logits[0], self.view.source)
-            if assistant is None and len(main.logits) == 1:
-                return ours, None
-            other = main.logits[1] if assistant is None else assistant.logits[0]
-            theirs = checked(other, (self.minus or self.view).source)
-            # models of one family may pad their heads to different sizes behind the same vocabulary
-            size = min(ours.shape[1], theirs.shape[1])
-            return ours[:, :size], theirs[:, :size].to(ours.device)
-
-        # 2. token by token
-        sides = [main] if assistant is None else [main, assistant]
-        return generate(
-            sides,
-            logits,
-            self.chooser,
-            stops,
-            self.max_new_tokens,
-        )
+            assistant = self.engines[1].start(batch.token_ids, root)
+        return [
+            [tokens] for tokens in self.answers(prompts, main, self.chooser, assistant=assistant)
+        ]
 
 
 def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSource) -> None:
@@ -300,7 +287,7 @@ def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0
             check_encoder_decoder(engine)
     else:
         if way not in tried:
-            check_head(model, Head(model))
+            check_head(model)
         engine = PlainEngine(model, exits) if alone else PrefixEngine(model, exits, room)
         if way not in tried and isinstance(engine, PrefixEngine):
             check_packing(engine)
@@ -328,14 +315,8 @@ class LikelihoodPass(LocalPass):
     def keys(self, prompt: Prompt) -> list[str]:
         return [reading_key({**self.view.identity(), "mode": "likelihood"}, prompt.token_ids)]
 
-    def read(self, batch: Batch) -> list[ModelReading]:
-        began = time.perf_counter()
-        exits = self.engines[0].likelihoods(batch.token_ids)
-        rows = [row.cpu().numpy() for row in exits[0]]
-        seconds = (time.perf_counter() - began) / len(rows)
-        readings = []
+    def results(self, batch: Batch) -> Sequence[Sequence[Any]]:
+        rows = [row.cpu().numpy() for row in self.engines[0].likelihoods(batch.token_ids)[0]]
         for prompt, logprobs in zip(batch.prompts, rows, strict=True):
             refuse_nan(logprobs[None], [prompt], self.view.source)
-            key = self.keys(prompt)[0]
-            readings.append(ModelReading(key, logprobs, None, seconds))
-        return readings
+        return [[logprobs] for logprobs in rows]

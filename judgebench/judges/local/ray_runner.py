@@ -1,7 +1,7 @@
 """Reading by actors of Ray, on this machine or on a cluster (`runner=ray`).
 
 This process plans the same batches as without Ray, and so gets the same numbers. A batch is a row
-of token ids of a Ray Dataset, never text; an actor holds the models and gives readings back, which
+of a Ray Dataset, its prompts' token ids and never text; an actor holds the models and gives readings back, which
 are stored batch by batch as they come. Restarts of actors, retries and the size of the pool are
 Ray's; what a killed run lacks, the store says.
 """
@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import itertools
 import logging
 import os
+import pickle
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Ge, Gt, NotBlank, check_fields
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from judgebench.judges.local.batches import Batch
     from judgebench.judges.local.models import Trainers
     from judgebench.judges.local.passes import LocalPass
+    from judgebench.readings.reading import ModelReading
 
 # Ray, torch and pyarrow are imported where something is read
 
@@ -91,7 +90,7 @@ class RayTrainers:
 
     settings: RayRunner
     trainer: Trainers
-    _told: dict[int | None, Mapping[str, str | None]] = field(default_factory=dict)
+    _told: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def __call__(self, callbacks: list[Any]) -> Any:
         import torch
@@ -110,12 +109,14 @@ class RayTrainers:
             compute_on(trainer.strategy.root_device, hardware().compiled, self._ask)
         return trainer
 
-    def _ask(self, dim: int | None) -> Mapping[str, str | None]:
-        """The `Hardware.answers` of a task with the resources of an actor."""
-        if dim not in self._told:
+    def _ask(self, *question: Any) -> Any:
+        """The result of a method of `Hardware`, by its name and arguments, in a task with the
+        resources of an actor."""
+        if question not in self._told:
             with _ray(self.settings) as (ray, _, needs, device):
-                self._told[dim] = ray.get(ray.remote(**needs)(_answers).remote(device, dim))
-        return self._told[dim]
+                task = ray.remote(**needs)(_answer).remote(device, *question)
+                self._told[question] = ray.get(task)
+        return self._told[question]
 
     def compute(
         self, runner: PassRunner, todo: Sequence[tuple[LocalPass, Sequence[Batch]]], doing: str
@@ -125,35 +126,20 @@ class RayTrainers:
         or Ray gives up."""
         import pyarrow as pa
 
-        from judgebench.readings.reading import unpack_readings
         from judgebench.runtime.distributed import Alone
         from judgebench.runtime.progress import Progressing
 
         todo = [(pass_, batches) for pass_, batches in todo if batches]
         if not todo:
             return None
-        # 1. a row a batch: token ids, and by number what else the pass knows of each prompt
+        # 1. a row a batch
         rows = []
-        kinds = dict[Any, int]()
         count = 0
         for number, (pass_, batches) in enumerate(todo):
             for batch in batches:
-                prompts = batch.prompts
-                of_each = [
-                    kinds.setdefault((p.condition, p.fold, pass_.marked(p)), len(kinds))
-                    for p in prompts
-                ]
-                row = {
-                    "pass": number,
-                    "kinds": of_each,
-                    "sizes": [len(group) for group in batch.groups],
-                }
-                row |= {
-                    "names": [p.example.example_id for p in prompts],
-                    "tokens": [p.token_ids for p in prompts],
-                }
+                row = {"pass": number, "batch": _packed(pass_, batch)}
                 rows.append(pa.Table.from_pylist([row]))
-                count += len(prompts) * len(pass_.keys(prompts[0]))
+                count += len(batch.prompts) * len(pass_.keys(batch.prompts[0]))
         # 2. actors, which get all else once
         devices = set[str]()
         title = " and ".join(dict.fromkeys(pass_.title for pass_, _ in todo))
@@ -166,7 +152,7 @@ class RayTrainers:
             )
             results = ray.data.from_arrow(rows).map_batches(
                 Actor,
-                fn_constructor_args=[passes, list(kinds), device, home],
+                fn_constructor_args=[passes, device, home],
                 compute=pool,
                 batch_size=None,
                 batch_format="pyarrow",
@@ -178,11 +164,12 @@ class RayTrainers:
                     batch_size=None, batch_format="pyarrow", prefetch_batches=0
                 ):
                     for row in table.to_pylist():
-                        if row["mistakes"]:
-                            raise UserError(*row["mistakes"])
-                        devices.add(row["device"])
-                        runner.store.put(read := unpack_readings(row["readings"]))
-                        progress.advance(len(read))
+                        name, mistakes, readings = pickle.loads(row["result"])
+                        if mistakes:
+                            raise UserError(*mistakes)
+                        devices.add(name)
+                        runner.store.put(readings)
+                        progress.advance(len(readings))
         return Alone(device=f"{', '.join(sorted(devices))} (actors of Ray)")
 
 
@@ -191,24 +178,19 @@ class Actor:
 
     Args:
         passes: without their prompts, each with what `_identity` says of it where it was planned.
-        kinds: condition, fold and `LocalPass.marked` of prompts, by the numbers in rows.
         device: where models are computed, and whether they are compiled.
         home: Ray's name of the driver's machine, and the folder it runs in.
     """
 
-    def __init__(
-        self,
-        passes: Sequence[Any],
-        kinds: Sequence[Any],
-        device: tuple[str, bool],
-        home: tuple[str, str],
-    ):
+    def __init__(self, passes: Sequence[Any], device: tuple[str, bool], home: tuple[str, str]):
         import torch
 
         from judgebench.judges.engine.kernels import compute_on
         from judgebench.judges.local.models import Models
 
-        self._passes, self._kinds, self._home, self._models = passes, kinds, home[0], Models()
+        self._passes = passes
+        self._home = home[0]
+        self._models = Models()
         self._device = compute_on(torch.device(device[0]), device[1]).device
         self._name = torch.cuda.get_device_name(0) if self._device.type == "cuda" else "cpu"
         self._judge: Any = None
@@ -217,27 +199,25 @@ class Actor:
             os.chdir(home[1])
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """The readings of each row, or what a user can mend."""
+        """The readings of each row, or what a user can mend, pickled with the device's name."""
         import pyarrow as pa
         import torch
 
-        from judgebench.readings.reading import pack_readings
-
-        done = []
+        results = []
         for row in table.to_pylist():
-            done.append({"device": self._name, "mistakes": [], "readings": b""})
+            readings: list[ModelReading] = []
+            mistakes: tuple[str, ...] = ()
             try:
                 judge = self._judge_of(row["pass"])
+                batch, marks = pickle.loads(row["batch"])
+                for prompt, known in zip(batch.prompts, marks, strict=True):
+                    self._passes[row["pass"]][0].mark(prompt, known)
                 with torch.inference_mode():
-                    done[-1]["readings"] = pack_readings(judge.predict_step(self._batch(row), 0))
+                    readings = judge.predict_step(batch, 0)
             except UserError as error:
-                done[-1]["mistakes"] = list(error.sentences)
-        columns = [
-            ("device", pa.string()),
-            ("mistakes", pa.list_(pa.string())),
-            ("readings", pa.binary()),
-        ]
-        return pa.Table.from_pylist(done, pa.schema(columns))
+                mistakes = tuple(error.sentences)
+            results.append({"result": pickle.dumps((self._name, mistakes, readings))})
+        return pa.Table.from_pylist(results)
 
     def _judge_of(self, number: int) -> Any:
         """The reader of a pass, whose readings will be those that were planned; else
@@ -274,22 +254,17 @@ class Actor:
         self._judge.to(self._device).on_predict_start()
         return self._judge
 
-    def _batch(self, row: Mapping[str, Any]) -> Batch:
-        from judgebench.judges.local.batches import Batch
 
-        pass_, _ = self._passes[row["pass"]]
-        columns = (row["names"], row["kinds"], row["tokens"])
-        prompts = []
-        for name, kind, tokens in zip(*columns, strict=True):
-            condition, fold, known = self._kinds[kind]
-            example = Example(name, "", "", "", "", {})
-            ids = np.array(tokens, np.int32)
-            prompt = Prompt(example, condition, "", "", ids, fold=fold)
-            pass_.mark(prompt, known)
-            prompts.append(prompt)
-        remaining = iter(prompts)
-        groups = [tuple(itertools.islice(remaining, size)) for size in row["sizes"]]
-        return Batch(tuple(groups))
+def _packed(pass_: LocalPass, batch: Batch) -> bytes:
+    """A batch without its texts, pickled with what its pass knows of each prompt."""
+
+    def bare(prompt: Prompt) -> Prompt:
+        example = Example(prompt.example.example_id, "", "", "", "", {})
+        return replace(prompt, example=example, prefix="", tail="", choices={})
+
+    groups = tuple(tuple(map(bare, group)) for group in batch.groups)
+    marks = [pass_.marked(prompt) for prompt in batch.prompts]
+    return pickle.dumps((replace(batch, groups=groups), marks))
 
 
 def _identity(pass_: LocalPass) -> dict[str, str]:
@@ -302,12 +277,12 @@ def _identity(pass_: LocalPass) -> dict[str, str]:
     }
 
 
-def _answers(device: tuple[str, bool], dim: int | None) -> Mapping[str, str | None]:
+def _answer(device: tuple[str, bool], name: str, *arguments: Any) -> Any:
     import torch
 
     from judgebench.judges.engine.kernels import compute_on
 
-    return compute_on(torch.device(device[0]), device[1]).answers(dim)
+    return getattr(compute_on(torch.device(device[0]), device[1]), name)(*arguments)
 
 
 @cache

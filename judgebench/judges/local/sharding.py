@@ -1,14 +1,9 @@
-"""Models larger than one device: the parts of each layer on each process, and their way there.
+"""Models larger than one device: each process of the run holds a share of every layer
+(trainer=fsdp), gets the others' share while it runs the layer, and reads batches of its own.
 
-Layers are split, by PyTorch's own means; the head, which is read in float32 from its weight
-(`Head`), and the final norm stay whole on every process. There are two Lightning strategies:
-
-- `FullySharded` (trainer=fsdp): a process holds 1/N of every layer's weights, and of the embeddings
-  unless they are the head's too, gets the others' share while it runs the layer, and reads batches
-  of its own (FSDP2, `fully_shard`).
-- Lightning's `ModelParallelStrategy` (trainer=tensor_parallel): a process computes 1/N of the heads
-  and of each wide layer by the plan that transformers has for the model, and all processes of a
-  group read the same batches; several groups read different ones. Embeddings stay whole.
+Layers are split by PyTorch's own means (FSDP2, `fully_shard`), and so are embeddings unless they
+are the head's too; the head, which is read in float32 from its weight (`Head`), and the final norm
+stay whole on every process.
 
 The first process alone loads the model, and hands its parameters out one by one: only the first
 machine needs its files, and every form that transformers loads can be split.
@@ -27,7 +22,6 @@ from torch import distributed
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from judgebench.judges.engine.attention import own_attention
@@ -35,10 +29,6 @@ from judgebench.judges.engine.plain import layers_of
 from judgebench.judges.local.loading import ModelSource
 from judgebench.runtime.distributed import here, watching
 from judgebench.runtime.errors import UserError
-
-_STYLES = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
-_WHOLE = "replicated"
-"""What transformers' plans begin with where a module stays whole."""
 
 
 class FullySharded(ModelParallelStrategy):
@@ -55,87 +45,27 @@ def is_split(strategy: Any) -> bool:
     return isinstance(strategy, ModelParallelStrategy)
 
 
-def group_size(strategy: Any) -> int:
-    """Number of processes that read each batch together."""
-    if not is_split(strategy) or isinstance(strategy, FullySharded):
-        return 1
-    size = strategy._tensor_parallel_size
-    return strategy.num_processes if size == "auto" else int(size)
-
-
-def reader_count(trainer: L.Trainer) -> int:
-    """Number of groups of processes among which batches are assigned."""
-    return max(1, trainer.world_size // group_size(trainer.strategy))
-
-
-def delivers(strategy: Any) -> bool:
-    """True of a process that stores what it reads: of a group that reads together, one does."""
-    return not is_split(strategy) or int(strategy.global_rank) % group_size(strategy) == 0
-
-
 def check_split(source: ModelSource, trainer: L.Trainer) -> None:
     """Raises UserError where a trainer cannot split a model, by its configuration."""
     if not is_split(trainer.strategy):
         return
+    if not isinstance(trainer.strategy, FullySharded):
+        raise UserError(
+            f"trainer.strategy: {type(trainer.strategy).__name__} splits heads and features among "
+            "processes, which is dropped; take trainer=fsdp."
+        )
     if source.encoder_decoder:
         raise UserError(
             f"trainer: {source.title} is an encoder-decoder model, and only decoder-only ones are "
             "split among processes; take trainer=ddp, or trainer=auto."
         )
-    size = group_size(trainer.strategy)
-    config = source.config().get_text_config(decoder=True)
-    if size == 1:
-        return
-    if trainer.world_size % size:
-        raise UserError(
-            f"trainer.strategy.tensor_parallel_size: {trainer.world_size} processes are not a "
-            f"multiple of {size}; give a divisor of their number."
-        )
-    heads = int(config.num_attention_heads)
-    counts = {
-        "attention heads": heads,
-        "key-value heads": int(getattr(config, "num_key_value_heads", None) or heads),
-        "intermediate features": int(getattr(config, "intermediate_size", None) or heads),
-    }
-    if bad := [f"{count} {name}" for name, count in counts.items() if count % size]:
-        fitting = [
-            n
-            for n in range(2, min(counts.values()) + 1)
-            if not any(count % n for count in counts.values())
-        ]
-        which = (
-            f"{', '.join(map(str, fitting))} processes can"
-            if fitting
-            else "no number of processes can"
-        )
-        raise UserError(
-            f"trainer=tensor_parallel: {size} processes cannot share the {bad[0]} of "
-            f"{source.title} evenly; {which}. Set trainer.strategy.tensor_parallel_size, or take "
-            "trainer=fsdp."
-        )
-    _plan(config, source.title)
-
-
-def _plan(config: Any, title: str) -> dict[str, Any]:
-    """Pattern of modules below the decoder -> how PyTorch splits them, from transformers' plan."""
-    plan = getattr(config, "base_model_tp_plan", None) or {}
-    odd = sorted(
-        {style for style in plan.values() if style not in _STYLES and not style.startswith(_WHOLE)}
-    )
-    if odd or not plan:
-        what = f"asks for {odd[0]!r}, which judgebench does not know" if odd else "is not there"
-        raise UserError(
-            f"trainer=tensor_parallel: transformers' plan of how to split {title} "
-            f"({config.model_type}) {what}; take trainer=fsdp."
-        )
-    return {pattern: _STYLES[style]() for pattern, style in plan.items() if style in _STYLES}
 
 
 @torch.no_grad()
 def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrainedModel:
     """A model, of which this process holds its part; all processes call this together.
 
-    `mesh` is the strategy's, [data parallel, tensor parallel]. `UserError` where the first process
+    `mesh` is the strategy's. `UserError` where the first process
     cannot load the model, or it cannot be split.
     """
     whole: list[PreTrainedModel] = []  # in the first process alone
@@ -160,18 +90,14 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
             f"trainer: the layers of {type(model).__name__} were not found, so it cannot be split."
         )
     # 2. its parts
-    if isinstance(strategy, FullySharded):
-        parts = [*layers]
-        embeddings = model.get_input_embeddings()
-        if embeddings.weight is not model.get_output_embeddings().weight:
-            parts.append(embeddings)
-        kept = set(decoder.parameters()).difference(*(part.parameters() for part in parts))
-        for part in parts:
-            fully_shard(part, mesh=mesh["data_parallel"])
-        fully_shard(decoder, mesh=mesh["data_parallel"], ignored_params=kept)
-    else:
-        text = config.get_text_config(decoder=True)
-        parallelize_module(decoder, mesh["tensor_parallel"], _plan(text, source.title))
+    parts = [*layers]
+    embeddings = model.get_input_embeddings()
+    if embeddings.weight is not model.get_output_embeddings().weight:
+        parts.append(embeddings)
+    whole_here = set(decoder.parameters()).difference(*(part.parameters() for part in parts))
+    for part in parts:
+        fully_shard(part, mesh=mesh["data_parallel"])
+    fully_shard(decoder, mesh=mesh["data_parallel"], ignored_params=whole_here)
     # 3. its values: each tensor goes from the first process to all, and each keeps its part
     model.to_empty(device=strategy.root_device)
     model.tie_weights()

@@ -16,6 +16,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import quote
+from uuid import uuid4
+
+import httpx
 
 from judgebench.judges.served.client import Client, Unclear
 from judgebench.judges.served.passes import ApiPass, outer_loop_paused
@@ -188,26 +191,19 @@ class OpenAIBatches:
 
     async def submit(self, name: str, rows: Sequence[bytes]) -> str:
         """Sends the requests; gives the batch's id."""
-        line = f"--{name}\r\nContent-Disposition: form-data; name="
-        head = f'{line}"purpose"\r\n\r\nbatch\r\n{line}"file"; filename="requests.jsonl"\r\n'
-        form = (
-            f"{head}Content-Type: application/jsonl\r\n\r\n".encode()
-            + b"\n".join(rows)
-            + f"\r\n--{name}--".encode()
+        lines = ("requests.jsonl", b"\n".join(rows), "application/jsonl")
+        form = httpx.Request(
+            "POST", "http://form", data={"purpose": "batch"}, files={"file": lines}
         )
-        file = await self._json(
-            "POST", "/files", form + b"\r\n", f"multipart/form-data; boundary={name}"
-        )
+        file = await self._json("POST", "/files", form.read(), form.headers["Content-Type"])
         made = {
             "input_file_id": file["id"],
             "endpoint": "/v1/chat/completions",
             "completion_window": "24h",
+            "metadata": {"judgebench": name},
         }
-        return str(
-            (await self._json("POST", self.address, {**made, "metadata": {"judgebench": name}}))[
-                "id"
-            ]
-        )
+        batch = await self._json("POST", self.address, made)
+        return str(batch["id"])
 
     async def listed(self) -> AsyncIterator[dict[str, Any]]:
         """All batches of the account, page after page, each once."""
@@ -248,15 +244,15 @@ class OpenAIBatches:
 
     async def outcomes(self, look: Look) -> list[BatchOutcome]:
         names = [look.record.get("output_file_id"), look.record.get("error_file_id")]
-        contents = [
-            await self._client.call("GET", f"/files/{name}/content") for name in names if name
-        ]
-        return [
-            self._outcome(line)
-            for content in contents
-            for line in content.splitlines()
-            if line.strip()
-        ]
+        return await self._lines(*(f"/files/{name}/content" for name in names if name))
+
+    async def _lines(self, *paths: str) -> list[BatchOutcome]:
+        """The outcomes in files of results, a line each."""
+        outcomes = []
+        for path in paths:
+            content = await self._client.call("GET", path)
+            outcomes += [self._outcome(line) for line in content.splitlines() if line.strip()]
+        return outcomes
 
     def _outcome(self, line: bytes) -> BatchOutcome:
         """The outcome in a line of results; one that cannot be read has no key."""
@@ -311,8 +307,7 @@ class AnthropicBatches(OpenAIBatches):
         )
 
     async def outcomes(self, look: Look) -> list[BatchOutcome]:
-        content = await self._client.call("GET", f"{self.address}/{look.record['id']}/results")
-        return [self._outcome(line) for line in content.splitlines() if line.strip()]
+        return await self._lines(f"{self.address}/{look.record['id']}/results")
 
     def outcome(self, row: Any) -> BatchOutcome:
         result = row["result"]
@@ -337,8 +332,6 @@ _PROVIDERS = {"chat": OpenAIBatches, "anthropic": AnthropicBatches}
 
 class _Given:
     """Stands for a client, of whom one answer is known."""
-
-    stopped: ClassVar[bool] = False
 
     def __init__(self, answer: Answer):
         self._answer = answer
@@ -552,7 +545,7 @@ class BatchedPass:
         answer = answer_of(outcome.payload, numbered=False)
         request = self._pass.expected(prompt, outcome.key)[0]
         self._bill.settle(self._account, 0.0, request.estimate, answer.usage)
-        return await self._pass.taken(prompt, outcome.key, _Given(answer), {"batch": note.id})
+        return await self._pass.taken(prompt, outcome.key, _Given(answer), batch=note.id)
 
     async def _submit(self, keys: Sequence[str]) -> None:
         """Sends requests in as many batches as they need, when there is money for all of them."""
@@ -565,9 +558,7 @@ class BatchedPass:
             self._bill.hold(-sum(costs.values()))
         for chunk in self._chunks(asked):
             names = [key for key, _ in chunk]
-            name = (
-                f"judgebench-{hashlib.sha256(f'{time.time()} {names}'.encode()).hexdigest()[:32]}"
-            )
+            name = f"judgebench-{uuid4().hex}"
             cost = sum(costs[key] for key in names)
             tries = max(self._tries.get(key, 0) for key in names)
             note = Note(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -98,6 +98,14 @@ class PathTree:
     @cached_property
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(self.paths).encode()).hexdigest()
+
+    def lacks(self, node: TokenPath, listed: Collection[Hashable]) -> bool:
+        """True where a list at a node may lack a candidate: all tokens that go on are enough; by
+        their texts, so is one token a candidate."""
+        hidden = [token for token in self.children[node] if token not in listed]
+        reached = {self.ends.get((*node, token)) for token in listed}
+        by_text = bool(hidden) and isinstance(hidden[0], str)
+        return bool(hidden) and not (by_text and reached >= self.below[node])
 
     def given(self, listed: Iterable[Hashable]) -> PathTree:
         """The same without paths of several tokens to a text that is a token by itself: where the

@@ -31,7 +31,13 @@ from tenacity import (
 )
 
 from judgebench.judges.served.fleet import Server, available
-from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, address_of, answer_of
+from judgebench.judges.served.protocol import (
+    PROVIDERS,
+    Answer,
+    BrokenAnswer,
+    Request,
+    answer_of,
+)
 from judgebench.judges.served.settings import Account, ApiSpec, Bill, is_loopback
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
@@ -44,8 +50,6 @@ _CODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
 _LARGEST_RATIO = 16.0
 """Tokens for each that was estimated at four characters, which have at most so many bytes; a server
 that counts more does not make others wait for it."""
-_KEY_HEADERS = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
-"""Protocol -> the header of the key; the others have it in `Authorization`."""
 _SHOWN = 300
 """Characters of a server's own words that an error repeats."""
 _SHORTEST_KEY = 8
@@ -56,6 +60,48 @@ called 4."""
 _LARGEST_FILE = 2**31
 _LONGEST_CALL = 3600.0
 """Bytes of a batch's answers, and seconds in which they, or its requests, are sent."""
+
+
+_NO_PROXY = (
+    "the proxy that the environment names (HTTPS_PROXY, ALL_PROXY) cannot be used ({reason}); mend "
+    "it, or name this host in NO_PROXY."
+)
+_GIVEN_UP = (
+    "{event} (tried {times}); see whether the server runs and is not overloaded, or raise "
+    "{spec.role}.retries, {spec.role}.timeout or lower {spec.role}.concurrency."
+)
+_TOO_LONG = (
+    "{event}, and asks to wait {wait:,.0f} s, which is more than "
+    "{spec.role}.longest_wait={spec.longest_wait:g}; try again then."
+)
+_CHANGED = (
+    "it answers as {model}, and answered as {first} before. The readings of both stay in the "
+    "store; name another one to keep them apart."
+)
+_SENT_ON = (
+    "it sends requests on to {where} (HTTP {status}), and the texts may not go there without your "
+    "consent; if you trust that address, give it as {spec.role}.url."
+)
+_NO_ENTRY = (
+    "it does not let us in {reason} with the key in {spec.key_variable}; give a key that it takes."
+)
+_NO_KEY = (
+    "it does not let us in {reason} with no key, for {spec.role}.key_variable is null; give a key "
+    "that it takes."
+)
+_UNKNOWN = (
+    "it knows no such address or model {reason}; see {spec.role}.url and "
+    "{spec.role}.model={spec.model}."
+)
+_NO_QUOTA = "the account's quota is used up {reason}."
+_REFUSED = "it refuses the request {reason}."
+_REFUSED_LISTS = (
+    "it refuses the request {reason}; where the model gives no such lists, take "
+    "{spec.role}.scores_from=samples or {spec.role}.scores_from=text."
+)
+_REFUSED_LENGTH = (
+    "it refuses the request {reason}; see {spec.role}.length_name and {spec.role}.max_new_tokens."
+)
 
 
 class Stopped(Exception):
@@ -130,11 +176,12 @@ class Client:
             "User-Agent": "judgebench",
             "Accept-Encoding": "gzip, deflate",
         }
-        if spec.protocol == "anthropic":
-            headers["anthropic-version"] = "2023-06-01"
-        if self._key:
-            name = _KEY_HEADERS.get(spec.protocol)
-            headers |= {name: self._key} if name else {"Authorization": f"Bearer {self._key}"}
+        provider = PROVIDERS[spec.protocol]
+        headers |= provider.headers
+        if self._key and provider.key:
+            headers[provider.key] = self._key
+        elif self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
         self._servers: list[Server] = []
         for url in spec.urls:
             try:
@@ -147,11 +194,8 @@ class Client:
                     trust_env=not is_loopback(url),
                 )
             except (ValueError, ImportError, httpx.InvalidURL) as error:
-                raise UserError(
-                    f"{self._at(url)}: the proxy that the environment names (HTTPS_PROXY, "
-                    f"ALL_PROXY) cannot be used ({self._scrubbed(str(error))}); mend it, or name "
-                    "this host in NO_PROXY."
-                ) from None
+                reason = self._scrubbed(str(error))
+                raise self._error(url, _NO_PROXY, reason=reason) from None
             new: dict[str, Any] = {
                 "requests": 0,
                 "failures": 0,
@@ -164,8 +208,11 @@ class Client:
         self._tokens = RateLimit(spec.tokens_per_minute)
         self.stopped = False
 
-    def _at(self, url: str) -> str:
-        return f"{self._spec.role}.url={url}"
+    def _error(self, url: str, sentence: str, **more: Any) -> UserError:
+        """An error about a server, with its address in front; in the sentence `{spec...}` are
+        settings."""
+        words = sentence.format(spec=self._spec, **more)
+        return UserError(f"{self._spec.role}.url={url}: {words}")
 
     async def close(self) -> None:
         for server in self._servers:
@@ -197,11 +244,8 @@ class Client:
             return await self._retried(attempt, json.dumps(request.body, sort_keys=True), servers)
         except _Failure as failure:
             times = f"{spec.retries + 1} times" if spec.retries else "once"
-            raise UserError(
-                f"{self._at(failure.server.url)}: {failure.event} (tried {times}); see whether the "
-                f"server runs and is not overloaded, or raise {spec.role}.retries, "
-                f"{spec.role}.timeout or lower {spec.role}.concurrency."
-            ) from None
+            more = {"event": failure.event, "times": times}
+            raise self._error(failure.server.url, _GIVEN_UP, **more) from None
 
     async def _retried(
         self, attempt: Callable[[], Awaitable[Result]], name: str, servers: Sequence[Server]
@@ -278,12 +322,8 @@ class Client:
                 failure = self._failed(error, server)
                 billed = failure.billed
                 if failure.wait is not None and failure.wait > self._spec.longest_wait:
-                    raise UserError(
-                        f"{self._at(server.url)}: {failure.event}, and asks to wait "
-                        f"{failure.wait:,.0f} s, which is more than "
-                        f"{self._spec.role}.longest_wait={self._spec.longest_wait:g}; try again "
-                        "then."
-                    ) from None
+                    more = {"event": failure.event, "wait": failure.wait}
+                    raise self._error(server.url, _TOO_LONG, **more) from None
                 server.record["failures"] += 1
                 if failure.kind != "429":
                     server.strike(sent, self._spec.backoff, self._spec.longest_wait)
@@ -324,15 +364,12 @@ class Client:
             return
         if len(self._spec.urls) > 1:
             raise OtherModel(
-                f"{self._at(self._spec.where)}: {url} answers as {model}, and {first_url} as "
-                f"{first}; several servers of one judge serve the same model. Leave away the "
-                "server of the other one; or name another store, which begins anew."
+                f"{self._spec.role}.url={self._spec.where}: {url} answers as {model}, and "
+                f"{first_url} as {first}; several servers of one judge serve the same model. Leave "
+                "away the server of the other one; or name another store, which begins anew."
             )
-        print_safely(
-            f"judgebench: {self._at(url)}: it answers as {model}, and answered as {first} before. "
-            "The readings of both stay in the store; name another one to keep them apart.",
-            error=True,
-        )
+        said = self._error(url, _CHANGED, model=model, first=first)
+        print_safely(f"judgebench: {said}", error=True)
 
     async def call(
         self, method: str, path: str, body: bytes | None = None, kind: str = "application/json"
@@ -354,19 +391,20 @@ class Client:
             except (_Failure, BrokenAnswer) as error:
                 failure = self._failed(error, server)
                 if method != "GET" and failure.kind not in ("429", "no connection"):
-                    raise Unclear(f"{self._at(server.url)}: {failure.event}.") from None
+                    raise Unclear(
+                        self._error(server.url, "{event}.", event=failure.event)
+                    ) from None
                 raise failure from None
 
         try:
             return await self._retried(attempt, f"{method} {path}", [server])
         except _Failure as failure:
-            raise UserError(
-                f"{self._at(server.url)}: {failure.event} (tried {self._spec.retries + 1} times)."
-            ) from None
+            tried = f"{failure.event} (tried {self._spec.retries + 1} times)"
+            raise self._error(server.url, "{tried}.", tried=tried) from None
 
     async def _post(self, request: Request, server: Server) -> object:
         """The JSON that the server answers; `_Failure` where it might answer another time."""
-        address = address_of(request.path, server.url)
+        address = f"{server.url.rstrip('/')}{request.path}"
         body = json.dumps(request.body)
         limit = request.max_bytes
         content = await self._exchange("POST", address, body.encode(), limit, server)
@@ -423,50 +461,29 @@ class Client:
     def _refused(self, response: httpx.Response, content: bytes, url: str) -> Exception:
         """The error of an HTTP status: a sentence, or a `_Failure` where another try may
         succeed."""
-        here = self._at(url)
-        key = self._spec.key_variable
-        role = self._spec.role
         status = response.status_code
+        words = ""
         if 300 <= status < 400:
-            try:
-                parts = urlsplit(urljoin(f"{url}/", response.headers.get("location", "")))
-                where = self._scrubbed(
-                    f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-                )
-            except ValueError:
-                where = "an address that cannot be read"
-            return UserError(
-                f"{here}: it sends requests on to {where} (HTTP {status}), and the texts may not "
-                f"go there without your consent; if you trust that address, give it as {role}.url."
-            )
-        if status in (401, 403):  # whose text may repeat parts of the key
-            used = f"the key in {key}" if key else f"no key, for {role}.key_variable is null"
-            return UserError(
-                f"{here}: it does not let us in (HTTP {status}) with {used}; give a key that it "
-                "takes."
-            )
-        words = self._words(content)
+            sentence = _SENT_ON
+            words = self._scrubbed(_place(response.headers.get("location", ""), url))
+        elif status in (401, 403):  # whose text may repeat parts of the key
+            sentence = _NO_ENTRY if self._key else _NO_KEY
+        else:
+            words = self._words(content)
+            sentence = _REFUSED
         reason = f"(HTTP {status}: {words})" if words else f"(HTTP {status})"
         if status == 404:
-            return UserError(
-                f"{here}: it knows no such address or model {reason}; see {role}.url and "
-                f"{role}.model={self._spec.model}."
-            )
-        if status in _TEMPORARY or status >= 500:
-            if "insufficient_quota" in words:
-                return UserError(f"{here}: the account's quota is used up {reason}.")
-            return _Failure(
-                str(status), f"it refuses the request for now {reason}", retry_after(response)
-            )
-        hint = ""
-        if "logprob" in words:
-            hint = (
-                f"; where the model gives no such lists, take {role}.scores_from=samples or "
-                f"{role}.scores_from=text"
-            )
-        elif "max_completion_tokens" in words or "max_tokens" in words:
-            hint = f"; see {role}.length_name and {role}.max_new_tokens"
-        return UserError(f"{here}: it refuses the request {reason}{hint}.")
+            sentence = _UNKNOWN
+        elif status in _TEMPORARY or status >= 500:
+            sentence = _NO_QUOTA
+            if "insufficient_quota" not in words:
+                event = f"it refuses the request for now {reason}"
+                return _Failure(str(status), event, retry_after(response))
+        elif sentence == _REFUSED and "logprob" in words:
+            sentence = _REFUSED_LISTS
+        elif sentence == _REFUSED and re.search("max_(completion_)?tokens", words):
+            sentence = _REFUSED_LENGTH
+        return self._error(url, sentence, reason=reason, status=status, where=words)
 
     def _words(self, content: bytes) -> str:
         """The server's own words of an error, from the places where servers put them."""
@@ -485,6 +502,15 @@ class Client:
     def _scrubbed(self, text: str) -> str:
         line = " ".join(text.split())
         return (line.replace(self._key, "***") if self._key else line)[:_SHOWN].rstrip(".")
+
+
+def _place(location: str, url: str) -> str:
+    """The address to which a server sends requests on, without a user and a query."""
+    try:
+        parts = urlsplit(urljoin(f"{url}/", location))
+    except ValueError:
+        return "an address that cannot be read"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _last_part(model: str) -> str:
@@ -518,19 +544,19 @@ def api_key(spec: ApiSpec) -> str | None:
     if spec.key_variable is None:
         return None
     key = os.environ.get(spec.key_variable, "").strip()
-    if not key:
-        raise UserError(
-            f"{spec.role}.key_variable: the environment variable {spec.key_variable} is not set; "
-            f"put the key there, or give {spec.role}.key_variable=null for a server that asks for "
-            "none."
-        )
-    if not re.fullmatch(r"[!-~]+", key):
-        raise UserError(
-            f"{spec.role}.key_variable: what the environment variable {spec.key_variable} holds "
-            "cannot be a key: it has line ends, blanks or characters that are not ASCII in it; put "
-            "the key there alone."
-        )
-    return key
+    if re.fullmatch(r"[!-~]+", key):
+        return key
+    raise UserError((_ODD_KEY if key else _UNSET_KEY).format(spec=spec))
+
+
+_UNSET_KEY = (
+    "{spec.role}.key_variable: the environment variable {spec.key_variable} is not set; put the "
+    "key there, or give {spec.role}.key_variable=null for a server that asks for none."
+)
+_ODD_KEY = (
+    "{spec.role}.key_variable: what the environment variable {spec.key_variable} holds cannot be a "
+    "key: it has line ends, blanks or characters that are not ASCII in it; put the key there alone."
+)
 
 
 def without_key(value: Any, key: str | None) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ import numpy as np
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.local.batches import Batch, Pass
 from judgebench.judges.served.bounds import (
-    Bounds,
     Listing,
     PathTree,
     TokenPath,
@@ -37,6 +37,10 @@ from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.types import Prompt, ScoreRange
+
+Record = dict[str, Any]
+Wanted = Mapping[str, Prompt]
+"""Key of a reading -> the prompt that it is about."""
 
 _HALF = re.compile("[\ud800-\udfff]")
 _AT_ONCE = 4
@@ -87,10 +91,10 @@ class ApiPass(Pass):
         raise NotImplementedError
 
     def answered(
-        self, prompt: Prompt, key: str
-    ) -> Coroutine[Any, Any, tuple[np.ndarray | None, dict[str, Any]]]:
-        """Asks for one reading: its log-probabilities, if it has any, and the record of its
-        answers."""
+        self, client: Any, prompt: Prompt, key: str
+    ) -> Coroutine[Any, Any, tuple[np.ndarray | None, Record]]:
+        """Asks a client for one reading: its log-probabilities, if it has any, and the record of
+        its answers."""
         raise NotImplementedError
 
     def expected(self, prompt: Prompt, key: str | None = None) -> tuple[Request, int]:
@@ -102,16 +106,16 @@ class ApiPass(Pass):
         way."""
         size = _AT_ONCE * self.spec.concurrency
         of_server = defaultdict[int, list[Prompt]](list)
+        turns = defaultdict[int, list[Prompt]](list)
         for prompt in self.prompts:
-            of_server[self._homes[prompt.example.group_id][0]].append(prompt)
-        longest = max(map(len, of_server.values()), default=0)
-        batches = []
-        for start in range(0, longest, size):
-            turn: list[Prompt] = []
-            for queue in of_server.values():
-                turn += queue[start : start + size]
-            batches.append(Batch((tuple(turn),)))
-        return batches
+            of_server[self._home(prompt)].append(prompt)
+        for prompts in of_server.values():
+            for number, prompt in enumerate(prompts):
+                turns[number // size].append(prompt)
+        return [Batch((tuple(turns[number]),)) for number in sorted(turns)]
+
+    def _home(self, prompt: Prompt) -> int:
+        return self._homes[prompt.example.group_id][0]
 
     @cached_property
     def _homes(self) -> dict[str, tuple[int, ...]]:
@@ -143,78 +147,67 @@ class ApiPass(Pass):
         """The keys of its readings that are not stored."""
         return self.store.missing(key for prompt in self.prompts for key in self.keys(prompt))
 
-    async def taken(
-        self, prompt: Prompt, key: str, client: Any, more: Mapping[str, Any]
-    ) -> ModelReading:
+    async def taken(self, prompt: Prompt, key: str, client: Any, **more: Any) -> ModelReading:
         """The reading that a client's answer makes, with more in its record."""
-        self._client, began = client, time.perf_counter()
-        logprobs, record = await self.answered(prompt, key)
-        return ModelReading(
-            key, logprobs, json.dumps(record | dict(more)), time.perf_counter() - began
-        )
+        began = time.perf_counter()
+        logprobs, record = await self.answered(client, prompt, key)
+        return ModelReading(key, logprobs, json.dumps(record | more), time.perf_counter() - began)
 
     async def _all(self, batch: Batch) -> list[ModelReading]:
         wanted = {key: prompt for prompt in batch.prompts for key in self.keys(prompt)}
         missing = self.store.missing(wanted)
-        keys = [key for key in wanted if key in missing]
         # 1. one answer of each of several servers, before any is stored: they must agree on the
         # model
-        first = self._first_of_each(wanted, keys)
-        outcomes = await self._gathered(wanted, first, self._asked)
+        first = self._first_of_each({key: wanted[key] for key in wanted if key in missing})
+        outcomes = await self._gathered(self._asked, first)
         if not any(isinstance(outcome, OtherModel) for outcome in outcomes):
             for reading in outcomes:
                 if isinstance(reading, ModelReading):
                     self._put(reading)
         # 2. all others, each stored at once
         if not any(isinstance(outcome, BaseException) for outcome in outcomes):
-            outcomes += await self._gathered(
-                wanted, [key for key in keys if key not in first], self._read
-            )
-        errors = [
-            each
-            for each in outcomes
-            if isinstance(each, BaseException) and not isinstance(each, Stopped)
-        ]
-        if ours := [error for error in errors if not isinstance(error, UserError)]:
-            raise ours[0]
-        if errors:
-            stored = (
-                f" {self._stored:,} answers of this run are stored"
-                if self._stored
-                else " What was stored stays"
-            )
-            raise UserError(
-                f"{str(errors[0]).rstrip('.')}.{stored}: the same command goes on from there."
-            )
-        return [each for each in outcomes if isinstance(each, ModelReading)]
+            rest = {key: wanted[key] for key in wanted if key in missing and key not in first}
+            outcomes += await self._gathered(self._read, rest)
+        # 3. a fault of ours, or the first mistake
+        errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        mistakes = [error for error in errors if isinstance(error, UserError)]
+        for error in errors:
+            if not isinstance(error, UserError | Stopped):
+                raise error
+        if mistakes:
+            stored = " What was stored stays"
+            if self._stored:
+                stored = f" {self._stored:,} answers of this run are stored"
+            reason = str(mistakes[0]).rstrip(".")
+            raise UserError(f"{reason}.{stored}: the same command goes on from there.")
+        return [outcome for outcome in outcomes if isinstance(outcome, ModelReading)]
 
     async def _gathered(
-        self,
-        wanted: Mapping[str, Prompt],
-        keys: Iterable[str],
-        read: Callable[[Prompt, str], Coroutine[Any, Any, ModelReading]],
+        self, read: Callable[[Prompt, str], Coroutine[Any, Any, ModelReading]], wanted: Wanted
     ) -> list[ModelReading | BaseException]:
-        return await asyncio.gather(
-            *(read(wanted[key], key) for key in keys), return_exceptions=True
-        )
+        reading = [read(prompt, key) for key, prompt in wanted.items()]
+        return await asyncio.gather(*reading, return_exceptions=True)
 
-    def _first_of_each(self, wanted: Mapping[str, Prompt], keys: Iterable[str]) -> set[str]:
-        """A key of each server, of several, that has not said yet what it answers as."""
-        if len(self.spec.urls) == 1:
-            return set()
-        first: dict[str, str] = {}
-        for key in keys:
-            url = self.spec.urls[self._homes[wanted[key].example.group_id][0]]
+    def _first_of_each(self, wanted: Wanted) -> dict[str, Prompt]:
+        """A reading of each server, of several, that has not said yet what it answers as."""
+        first: dict[str, tuple[str, Prompt]] = {}
+        for key, prompt in wanted.items() if len(self.spec.urls) > 1 else ():
+            url = self.spec.urls[self._home(prompt)]
             if not self.account.servers[url]["models"]:
-                first.setdefault(url, key)
-        return set(first.values())
+                first.setdefault(url, (key, prompt))
+        return dict(first.values())
 
     async def _asked(self, prompt: Prompt, key: str) -> ModelReading:
+        with self._stopping():
+            return await self.taken(prompt, key, self._client)
+
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """After a mistake, what is under way is waited for, and no more is sent."""
         assert self._client is not None
         try:
-            return await self.taken(prompt, key, self._client, {})
+            yield
         except UserError:
-            # what is under way is waited for, what is not is not sent any more
             self._client.stopped = True
             raise
 
@@ -225,25 +218,22 @@ class ApiPass(Pass):
 
     def _put(self, reading: ModelReading) -> None:
         """Stores a reading, and before the first one the model's name."""
-        assert self._client is not None
-        try:
+        with self._stopping():
             if not self._agreed and self.account.identity is not None:
-                self._agree(self._client)
+                self._agree(*self.account.identity)
             self.store.put([reading])
-        except UserError:
-            self._client.stopped = True
-            raise
         self._stored += 1
         if self.stored is not None:
             self.stored()
 
-    def _agree(self, client: Client) -> None:
+    def _agree(self, url: str, model: str) -> None:
         """Keeps with the store which server told which name first; where another command was
         faster, its name holds."""
-        key, (url, model) = self._identity_key, self.account.identity or ("", "")
-        self.store.put([ModelReading(key, None, json.dumps({"url": url, "model": model}), 0.0)])
+        assert self._client is not None
+        record = json.dumps({"url": url, "model": model})
+        self.store.put([ModelReading(self._identity_key, None, record, 0.0)])
         self.account.identity = self._identity()
-        client.agree(url, model)
+        self._client.agree(url, model)
         self._agreed = True
 
     @property
@@ -254,17 +244,16 @@ class ApiPass(Pass):
         return reading_key(identity, np.array([], np.int32))
 
     def _identity(self) -> tuple[str, str] | None:
-        key = self._identity_key
-        if (reading := self.store.get([key]).get(key)) is None:
+        reading = self.store.get([self._identity_key]).get(self._identity_key)
+        if reading is None:
             return None
         record = answer_record(reading)
         return str(record["url"]), str(record["model"])
 
-    async def _send(self, sent: RequestPrompt, max_tokens: int, **more: Any) -> Answer:
-        assert self._client is not None
-        return await self._client.send(
-            request(self.spec, sent, max_tokens, **more), self._homes[sent.article]
-        )
+    async def _send(self, client: Any, sent: RequestPrompt, max_tokens: int, **more: Any) -> Answer:
+        asked = request(self.spec, sent, max_tokens, **more)
+        answer: Answer = await client.send(asked, self._homes[sent.article])
+        return answer
 
     def sent_prompt(self, prompt: Prompt) -> RequestPrompt:
         tokens = None if self.spec.framed else tuple(prompt.token_ids.tolist())
@@ -274,19 +263,10 @@ class ApiPass(Pass):
         """The key of an answer, which depends on the endpoint, the request and, by `more`, how it
         is read."""
         sent = self.sent_prompt(prompt)
-        first = request(
-            self.spec, sent, 0, listed=more.get("listed"), tokens=more.get("tokens", ())
-        )
-        body = {
-            name: value for name, value in first.body.items() if name not in ("prompt", "input_ids")
-        }
-        identity = {
-            "url": self.spec.urls[0],
-            "to": first.path,
-            "body": body,
-            "explicit": self.spec.explicit,
-            **more,
-        }
+        first = request(self.spec, sent, 0, listed=more.get("listed"))
+        body = {name: value for name, value in first.body.items() if name != "prompt"}
+        place = {"url": self.spec.urls[0], "to": first.path}
+        identity = {**place, "body": body, "explicit": self.spec.explicit, **more}
         return reading_key({"api": identity}, np.array(sent.tokens or (), np.int32))
 
 
@@ -301,135 +281,121 @@ class ListedPass(ApiPass):
     """
 
     trees: Mapping[ScoreRange, PathTree] = field(default_factory=dict)
-    node_tokens: Mapping[ScoreRange, Mapping[TokenPath, Sequence[int]]] = field(
-        default_factory=dict
-    )
+    node_tokens: Mapping[ScoreRange, Mapping[TokenPath, TokenPath]] = field(default_factory=dict)
     thinking: Mapping[str, int] = field(default_factory=dict)
 
     def keys(self, prompt: Prompt) -> list[str]:
-        digest = self.trees[prompt.condition.range].digest
-        follow = self.spec.follow_above if self.spec.protocol == "completions" else None
-        more = {"ways": digest, "follow_above": follow, "most": self._max_tokens(prompt)}
-        return [self.address(prompt, listed=self.spec.top_logprobs, **more)]
+        listed = self.spec.top_logprobs
+        follow = None if self.spec.framed else self.spec.follow_above
+        more = {"follow_above": follow, "most": self._max_tokens(prompt)}
+        return [self.address(prompt, listed=listed, ways=self._tree(prompt).digest, **more)]
+
+    def _tree(self, prompt: Prompt) -> PathTree:
+        return self.trees[prompt.condition.range]
 
     def expected(self, prompt: Prompt, key: str | None = None) -> tuple[Request, int]:
-        nodes = (
-            len(self.trees[prompt.condition.range].children)
-            if self.spec.protocol == "completions"
-            else 1
-        )
+        listed = self.spec.top_logprobs
+        nodes = 1 if self.spec.framed else len(self._tree(prompt).children)
         times = 1
-        listed = self.spec.top_logprobs
-        while self.spec.explicit == "llama_cpp" and listed < MOST_LISTED:  # see `_listed`
-            times = times + 1
-            listed = listed * _WIDER
-        most = self._max_tokens(prompt)
-        listed = self.spec.top_logprobs
-        first = request(
-            self.spec, self.sent_prompt(prompt), most, listed=listed, seed=self.spec.seed
-        )
+        while self.spec.explicit == "llama_cpp" and listed * _WIDER ** (times - 1) < MOST_LISTED:
+            times += 1  # see `_listed`
+        more = {"listed": listed, "seed": self.spec.seed}
+        first = request(self.spec, self.sent_prompt(prompt), self._max_tokens(prompt), **more)
         return first, nodes * times - 1
 
     def _max_tokens(self, prompt: Prompt) -> int:
-        """Tokens of the answer: with `chat` what follows its first token can be had with it
+        """Tokens of the answer: of a message what follows its first token can be had with it
         alone."""
-        if self.spec.protocol == "completions":
+        if not self.spec.framed:
             return 1
-        return (
-            1
-            + max(map(len, prompt.condition.range.candidates))
-            + self.thinking.get(prompt.condition.defense, 0)
-        )
+        longest = max(map(len, prompt.condition.range.candidates))
+        return 1 + longest + self.thinking.get(prompt.condition.defense, 0)
 
-    async def answered(self, prompt: Prompt, key: str) -> tuple[np.ndarray | None, dict[str, Any]]:
-        tree = self.trees[prompt.condition.range]
+    async def answered(
+        self, client: Any, prompt: Prompt, key: str
+    ) -> tuple[np.ndarray | None, Record]:
+        tree = self._tree(prompt)
         sent = self.sent_prompt(prompt)
-        answers = [await self._listed(sent, self._max_tokens(prompt), tree, (), prompt)]
+        # 1. the lists along the answer
+        answers = [await self._listed(client, prompt, sent)]
         listings: dict[TokenPath, Listing] = {}
         node: TokenPath = ()
         for token, listing in answers[0].lists or ():
             listings[node] = listing
             node = (*node, token)
-        if self.spec.protocol == "completions":
-            while nodes := unread(tree, listings, self.spec.follow_above):
-                paths = self.node_tokens[prompt.condition.range]
-                longer = [(*(sent.tokens or ()), *paths[node]) for node in nodes]
-                followed = await asyncio.gather(
-                    *(
-                        self._listed(
-                            replace(sent, tokens=tokens, count=len(tokens)), 1, tree, node, prompt
-                        )
-                        for tokens, node in zip(longer, nodes, strict=True)
-                    )
-                )
-                answers += followed
-                for node, answer in zip(nodes, followed, strict=True):
-                    listings[node] = answer.lists[0][1] if answer.lists else Listing({})
-        elif () in listings:
-            tree = tree.given(listings[()].logprobs)
+        # 2. those behind other beginnings of scores
+        if self.spec.framed:
+            tree = tree.given(listings[()].logprobs) if listings else tree
+        while not self.spec.framed and (nodes := unread(tree, listings, self.spec.follow_above)):
+            asked = []
+            for node in nodes:
+                path = self.node_tokens[prompt.condition.range][node]
+                tokens = (*(sent.tokens or ()), *path)
+                longer = replace(sent, tokens=tokens, count=len(tokens))
+                asked.append(self._listed(client, prompt, longer, node))
+            for node, answer in zip(nodes, await asyncio.gather(*asked), strict=True):
+                answers.append(answer)
+                listings[node] = answer.lists[0][1] if answer.lists else Listing({})
+        # 3. the candidates; where the answer ends at once nothing is known, nor reckoned with
         read = candidate_bounds(tree, listings)
-        # it may end at once: then nothing is known, so nothing is reckoned with
-        value = read.value if listings else np.zeros_like(read.value)
+        if not listings:
+            read = replace(read, value=np.zeros_like(read.value))
         with np.errstate(divide="ignore"):
-            logs = np.log(np.concatenate([value, read.lower, read.upper])).astype(np.float32)
-        read = Bounds(read.lower, read.upper, value, read.unlisted)
-        summary: dict[str, Any] = (
-            {"text": answers[0].text} if prompt.condition.defense in self.thinking else {}
-        )
-        summary |= {
-            "unlisted": round(read.unlisted, 9),
-            "bounded": read.bounded,
-            "undecided": read.undecided,
-        }
-        return logs, _record(answers) | summary
+            logs = np.log(np.concatenate([read.value, read.lower, read.upper])).astype(np.float32)
+        record = _record(answers)
+        if prompt.condition.defense in self.thinking:
+            record["text"] = answers[0].text
+        record |= {"unlisted": round(read.unlisted, 9), "bounded": read.bounded}
+        return logs, record | {"undecided": read.undecided}
 
     async def _listed(
-        self, sent: RequestPrompt, max_tokens: int, tree: PathTree, node: TokenPath, prompt: Prompt
+        self,
+        client: Any,
+        prompt: Prompt,
+        sent: RequestPrompt,
+        node: TokenPath = (),
+        listed: int | None = None,
     ) -> Answer:
         """One list of what follows a prompt, as long as it takes where the server gives any
         length."""
-        tokens = [int(str(token)) for token in tree.children[node]] if self.spec.numbered else []
-        if self.spec.explicit == "vllm" and len(tokens) > _MOST_NAMED:
+        spec = self.spec
+        tree = self._tree(prompt)
+        listed = listed or spec.top_logprobs
+        named: Any = tree.children[node] if spec.numbered else []
+        # 1. ask
+        if spec.explicit == "vllm" and len(named) > _MOST_NAMED:
             raise UserError(
-                f"judge.explicit: {len(tokens)} tokens go on towards a score in "
+                f"judge.explicit: {len(named)} tokens go on towards a score in "
                 f"{prompt.condition}, and vLLM takes {_MOST_NAMED} at once; choose fewer scores, "
                 "or judge.explicit=null."
             )
-        listed = self.spec.top_logprobs
-        while True:
-            answer = await self._send(
-                sent, max_tokens, listed=listed, tokens=tokens, seed=self.spec.seed
+        more = {"listed": listed, "tokens": named, "seed": spec.seed}
+        answer = await self._send(client, sent, self._max_tokens(prompt), **more)
+        lists = answer.lists
+        if lists is None:
+            raise UserError(
+                f"{spec.role}.scores_from: {spec.where} gives no log-probabilities with its "
+                "answers; take judge.scores_from=samples (shares of several answers) or "
+                "judge.scores_from=text (one answer)."
             )
-            if answer.lists is None:
-                raise UserError(
-                    f"{self.spec.role}.scores_from: {self.spec.where} gives no log-probabilities "
-                    "with its answers; take judge.scores_from=samples (shares of several answers) "
-                    "or judge.scores_from=text (one answer)."
-                )
-            if self.spec.framed:
-                led = prompt.condition.defense in self.thinking
-                at = rating_place([str(token) for token, _ in answer.lists], led)
-                answer = replace(answer, lists=[] if at is None else answer.lists[at:])
-            logprobs = answer.lists[0][1].logprobs if answer.lists else {}
-            if self.spec.explicit in ("vllm", "sglang") and (
-                lacking := set(tokens) - set(logprobs)
-            ):
-                raise UserError(
-                    f"judge.explicit: {self.spec.where} does not list the tokens that it was asked "
-                    f"for ({len(lacking)} of {len(tokens)} lack), so it is not a "
-                    f"{self.spec.explicit} that can; take judge.explicit=null."
-                )
-            whole = len(logprobs) < listed or listed >= MOST_LISTED
-            if self.spec.explicit != "llama_cpp" or whole or not answer.lists:
-                return answer
-            # all children of the node are enough; by their texts, so is one token a candidate
-            hidden = [token for token in tree.children[node] if token not in logprobs]
-            reached = {
-                tree.ends[(*node, token)] for token in logprobs if (*node, token) in tree.ends
-            }
-            if not hidden or (isinstance(hidden[0], str) and reached >= tree.below[node]):
-                return answer
-            listed *= _WIDER
+        # 2. those of the score
+        if spec.framed:
+            thinking = prompt.condition.defense in self.thinking
+            at = rating_place([str(token) for token, _ in lists], thinking)
+            lists = [] if at is None else lists[at:]
+        logprobs = lists[0][1].logprobs if lists else {}
+        lacking = set(named).difference(logprobs)
+        if lacking and spec.explicit != "llama_cpp":
+            raise UserError(
+                f"judge.explicit: {spec.where} does not list the tokens that it was asked for "
+                f"({len(lacking)} of {len(named)} lack), so it is not a vLLM that can; "
+                "take judge.explicit=null."
+            )
+        # 3. a longer list, if candidates may stand behind its end
+        longer = bool(lists) and listed <= len(logprobs) and listed < MOST_LISTED
+        if spec.explicit == "llama_cpp" and longer and tree.lacks(node, logprobs):
+            return await self._listed(client, prompt, sent, node, listed * _WIDER)
+        return replace(answer, lists=lists)
 
 
 @dataclass
@@ -442,11 +408,11 @@ class AnswerPass(ApiPass):
     _draws: dict[str, int] = field(default_factory=dict, init=False)
 
     def keys(self, prompt: Prompt) -> list[str]:
-        keys = [
-            self.address(prompt, most=self.max_tokens, seed=self._seed(i), draw=i)
-            for i in range(self.count)
-        ]
-        self._draws.update(zip(keys, range(self.count), strict=True))
+        keys = []
+        for draw in range(self.count):
+            more = {"most": self.max_tokens, "seed": self._seed(draw), "draw": draw}
+            keys.append(self.address(prompt, **more))
+            self._draws[keys[-1]] = draw
         return keys
 
     def expected(self, prompt: Prompt, key: str | None = None) -> tuple[Request, int]:
@@ -456,10 +422,11 @@ class AnswerPass(ApiPass):
     def _seed(self, draw: int) -> int | None:
         return None if self.spec.seed is None else self.spec.seed + draw
 
-    async def answered(self, prompt: Prompt, key: str) -> tuple[np.ndarray | None, dict[str, Any]]:
-        answer = await self._send(
-            self.sent_prompt(prompt), self.max_tokens, seed=self._seed(self._draws[key])
-        )
+    async def answered(
+        self, client: Any, prompt: Prompt, key: str
+    ) -> tuple[np.ndarray | None, Record]:
+        seed = self._seed(self._draws[key])
+        answer = await self._send(client, self.sent_prompt(prompt), self.max_tokens, seed=seed)
         return None, _record([answer]) | {"text": answer.text}
 
 
@@ -480,42 +447,44 @@ def answer_record(reading: ModelReading) -> dict[str, Any]:
     }
 
 
-def _record(answers: Sequence[Answer]) -> dict[str, Any]:
+def _record(answers: Sequence[Answer]) -> Record:
     counts = [astuple(answer.usage) for answer in answers if answer.usage is not None]
     return {
         "requests": len(answers),
         "model": answers[0].model,
         "fingerprint": answers[0].fingerprint,
-        "usage": list(map(sum, zip(*counts, strict=True))) if counts else None,
+        "usage": np.sum(counts, axis=0).tolist() if counts else None,
     }
 
 
 def endpoint_paths(
     spec: ApiSpec, ranges: Iterable[ScoreRange]
-) -> tuple[dict[ScoreRange, PathTree], dict[ScoreRange, dict[TokenPath, tuple[int, ...]]]]:
+) -> tuple[dict[ScoreRange, PathTree], dict[ScoreRange, dict[TokenPath, TokenPath]]]:
     """Score range -> the paths that write its candidates, as the endpoint's lists name tokens; and
     -> inner node -> the numbers of its tokens, where the tokenizer is known."""
     trees: dict[ScoreRange, PathTree] = {}
-    numbers: dict[ScoreRange, dict[TokenPath, tuple[int, ...]]] = {}
+    numbers: dict[ScoreRange, dict[TokenPath, TokenPath]] = {}
     tokenizer = None if spec.own_tokenizer is None else spec.own_tokenizer.tokenizer()
+
+    def named(path: Sequence[int]) -> TokenPath:
+        if tokenizer is None or spec.numbered:
+            return tuple(path)
+        return tuple(str(tokenizer.decode([token])) for token in path)
+
     for score_range in ranges:
-        if tokenizer is None:
-            if longest := [text for text in score_range.labels if len(text) > _MOST_CUT]:
-                raise UserError(
-                    f"ranges: {longest[0]!r} has {len(longest[0])} characters, too many to be "
-                    "looked up in a server's lists of tokens; give judge.tokenizer, the model's, "
-                    "or judge.scores_from=samples."
-                )
-            trees[score_range] = PathTree.of_texts(score_range.candidates)
-            numbers[score_range] = {}
+        numbers[score_range] = {}
+        if tokenizer is not None:
+            ways = CandidateTrie.of(tokenizer, score_range.candidates).token_paths
+            by_name = [list(map(named, written)) for written in ways]
+            trees[score_range] = PathTree(score_range.candidates, by_name)
+            for path in chain.from_iterable(ways):
+                numbers[score_range] |= {named(path[:n]): path[:n] for n in range(len(path))}
             continue
-        paths = CandidateTrie.of(tokenizer, score_range.candidates).token_paths
-        tokens = {token for written in paths for path in written for token in path}
-        names = {
-            token: token if spec.numbered else str(tokenizer.decode([token])) for token in tokens
-        }
-        by_name = [[tuple(names[token] for token in path) for path in written] for written in paths]
-        trees[score_range] = PathTree(score_range.candidates, by_name)
-        inner = [path[:n] for written in paths for path in written for n in range(len(path))]
-        numbers[score_range] = {tuple(names[token] for token in path): path for path in inner}
+        if longest := [text for text in score_range.labels if len(text) > _MOST_CUT]:
+            raise UserError(
+                f"ranges: {longest[0]!r} has {len(longest[0])} characters, too many to be looked "
+                "up in a server's lists of tokens; give judge.tokenizer, the model's, or "
+                "judge.scores_from=samples."
+            )
+        trees[score_range] = PathTree.of_texts(score_range.candidates)
     return trees, numbers

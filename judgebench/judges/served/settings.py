@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import SplitResult, urlsplit
@@ -62,6 +62,11 @@ class Price:
     def known(self) -> bool:
         return self.input is not None and self.output is not None
 
+    def scaled(self, share: float) -> Price:
+        """A share of these prices."""
+        scaled = [each and share * each for each in (self.input, self.cached_input, self.output)]
+        return Price(*scaled, self.batch)
+
     def of(self, prompt: float, cached: float, completion: float) -> float | None:
         """The cost in USD of so many tokens; `cached` are those of the prompt's that were in the
         cache.
@@ -84,6 +89,18 @@ class Usage:
     prompt: int
     cached: int
     completion: int
+
+
+_COUNTED = (
+    "requests",
+    "retries",
+    "failures",
+    "uncounted_requests",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+)
+"""Counts of an account, as its record has them."""
 
 
 @dataclass
@@ -120,14 +137,13 @@ class Account:
 
     def record(self) -> dict[str, Any]:
         """For environment.json; money is None where prices are unknown."""
-        record = asdict(self)
-        del record["price"], record["ratio"], record["servers"], record["identity"]
-        money = {"cost": record.pop("cost"), "unconfirmed_cost": record.pop("unconfirmed")}
-        return (
-            record
-            | {"failures": dict(self.failures)}
-            | (money if self.price.known else dict.fromkeys(money))
-        )
+        known = self.price.known
+        return {
+            **{name: getattr(self, name) for name in _COUNTED},
+            "failures": dict(self.failures),
+            "cost": self.cost if known else None,
+            "unconfirmed_cost": self.unconfirmed if known else None,
+        }
 
 
 class Bill:
@@ -202,13 +218,10 @@ class Bill:
 def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
     """The `served` record of a run that sends nothing, for all readings are in the store."""
     record = {**served, "cost": None if served["cost"] is None else 0.0}
-    for role in ("main", "assistant"):
-        if role in served:
-            free = {
-                name: 0.0 for name in ("cost", "unconfirmed_cost") if served[role][name] is not None
-            }
-            left = {name: value for name, value in served[role].items() if name != "servers"}
-            record[role] = {**left, **Account(Price()).record(), **free}
+    for role in served.keys() & {"main", "assistant"}:
+        free = None if served[role]["cost"] is None else 0.0
+        record[role] = {**served[role], **Account(Price(free, output=free)).record()}
+        record[role].pop("servers", None)
     return record
 
 
@@ -225,6 +238,65 @@ _Seconds = Annotated[float, Gt(0), Le(86_400.0)]
 _PerMinute = Annotated[float, Ge(1 / 1440)]
 
 
+_CHECKED_ELSEWHERE = (
+    # a key may stand in an address by mistake
+    "url",
+    "model",
+    "key_variable",
+    "extra_body",
+    "price",
+    "path",
+    "dtype",
+    "engine",
+    "role",
+)
+"""Settings that have sentences of their own."""
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_NO_MODEL = "{role}.model: name the model as the server calls it."
+_NO_VARIABLE = (
+    "{role}.key_variable: give the name of an environment variable in capitals, as "
+    "OPENAI_API_KEY, or null; a key itself has no place in a configuration."
+)
+_OPEN = (
+    "{role}.url: the address holds a user, a password or a query, which would stand in every file "
+    "of the run; put the key into the environment and name it with {role}.key_variable."
+)
+_NO_ADDRESS = (
+    "{role}.url: give the server's address, as http://127.0.0.1:8000/v1, or those of several "
+    "servers of the same model, as [http://a:8000/v1,http://b:8000/v1]."
+)
+_TWICE = "{role}.url: it names a server twice; name each once."
+_AUTO = (
+    "{role}.concurrency: auto is not found out any more; give the number of requests that a server "
+    "takes at once, as {role}.concurrency=8 (for a judge card: +{role}.concurrency=8)."
+)
+_NO_TOKENIZER = (
+    "{role}.tokenizer: judge.protocol=completions sends the exact tokens, so name the model's "
+    "tokenizer, as {role}.tokenizer=owner/name or a folder; or take judge.protocol=chat."
+)
+_NO_NUMBERS = (
+    "{role}.explicit: vllm takes tokens by their numbers, so it needs "
+    "judge.protocol=completions and judge.tokenizer; or take judge.explicit=null."
+)
+_NO_LISTS = (
+    "{role}.scores_from: judge.protocol=anthropic gives no log-probabilities; take "
+    "judge.scores_from=samples (shares of several answers) or judge.scores_from=text (one answer)."
+)
+_NO_WAY = "{role}.explicit: judge.protocol={protocol} has no such way; leave it at null."
+_NO_BATCHES = (
+    "{role}.batch: judgebench sends Gemini no batches any more; take judge.batch=null and "
+    "judge.concurrency=8, or the batches of OpenAI (judge=openai) or Anthropic (judge=anthropic)."
+)
+_ONE_PROVIDER = (
+    "{role}.batch: batches are of messages to one provider, and each is answered at once; take one "
+    "judge.url, judge.protocol=chat or anthropic and judge.explicit=null; or judge.batch=null."
+)
+_UNPRICED = (
+    "{role}.max_cost: what a request costs is not known; give {role}.price.input and "
+    "{role}.price.output, in USD per million tokens."
+)
+
+
 @dataclass(frozen=True)
 class ApiSpec(JudgeSettings):
     """Settings of a served judge; conf/judge/api.yaml says what each of them is."""
@@ -237,7 +309,7 @@ class ApiSpec(JudgeSettings):
     batch: Annotated[str, OneOf(("submit", "wait"))] | None = None
     retry_refused: bool = False
     scores_from: Annotated[str, OneOf(("logprobs", "samples", "text"))] = "logprobs"
-    explicit: Annotated[str, OneOf(("vllm", "sglang", "llama_cpp"))] | None = None
+    explicit: Annotated[str, OneOf(("vllm", "llama_cpp"))] | None = None
     top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
     follow_above: Annotated[float, Ge(0), Le(1)] = 0.001
     # whose share has a standard error of at most 0.016
@@ -273,82 +345,47 @@ class ApiSpec(JudgeSettings):
         for name in ("url", "extra_body", "price"):
             object.__setattr__(self, name, plain(getattr(self, name)))
         mistakes = Mistakes()
-        self._check_address(mistakes)
-        # a key may stand in an address by mistake, and what a model is called and loaded by has
-        # sentences of its own
-        elsewhere = [
-            "url",
-            "model",
-            "key_variable",
-            "extra_body",
-            "price",
-            "path",
-            "dtype",
-            "engine",
-            "role",
-        ]
-        if self.concurrency == "auto":
-            elsewhere.append("concurrency")
-            mistakes.add(
-                f"{self.role}.concurrency: auto is not found out any more; give the number of "
-                f"requests that a server takes at once, as {self.role}.concurrency=8 (for a judge "
-                f"card: +{self.role}.concurrency=8)."
-            )
+        for sentence, called_for in self._faults().items():
+            if called_for:
+                mistakes.add(sentence.format(**vars(self)))
+        elsewhere = {*_CHECKED_ELSEWHERE, *(["concurrency"] if self.concurrency == "auto" else [])}
         with mistakes.caught():
-            check_fields(
-                self,
-                self.role,
-                of=[name for name in self.__dataclass_fields__ if name not in elsewhere],
-            )
+            checked = [name for name in self.__dataclass_fields__ if name not in elsewhere]
+            check_fields(self, self.role, of=checked)
         with mistakes.caught():
             self.own_tokenizer  # noqa: B018 - checks what names it
-        if self.protocol == "completions" and self.tokenizer is None:
-            mistakes.add(
-                f"{self.role}.tokenizer: judge.protocol=completions sends the exact tokens, so "
-                f"name the model's tokenizer, as {self.role}.tokenizer=owner/name or a folder; or "
-                "take judge.protocol=chat."
-            )
-        if self.explicit in ("vllm", "sglang") and self.protocol != "completions":
-            mistakes.add(
-                f"{self.role}.explicit: {self.explicit} takes tokens by their numbers, so it needs "
-                "judge.protocol=completions and judge.tokenizer; or take judge.explicit=null."
-            )
-        if self.protocol == "anthropic" and self.scores_from == "logprobs":
-            mistakes.add(
-                f"{self.role}.scores_from: judge.protocol=anthropic gives no log-probabilities; "
-                "take judge.scores_from=samples (shares of several answers) or "
-                "judge.scores_from=text (one answer)."
-            )
-        if self.explicit is not None and self.protocol in ("anthropic", "gemini"):
-            mistakes.add(
-                f"{self.role}.explicit: judge.protocol={self.protocol} has no such way; leave it "
-                "at null."
-            )
-        if self.batch and self.protocol == "gemini":
-            mistakes.add(
-                f"{self.role}.batch: judgebench sends Gemini no batches any more; take "
-                "judge.batch=null and judge.concurrency=8, or the batches of OpenAI (judge=openai) "
-                "or Anthropic (judge=anthropic)."
-            )
-        elif self.batch and (
-            not self.framed or self.explicit is not None or not isinstance(self.url, str)
-        ):
-            mistakes.add(
-                f"{self.role}.batch: batches are of messages to one provider, and each is answered "
-                "at once; take one judge.url, judge.protocol=chat or anthropic and "
-                "judge.explicit=null; or judge.batch=null."
-            )
         check_unused(self, mistakes, self.role, "a served model is loaded elsewhere")
         with mistakes.caught():
             object.__setattr__(self, "extra_body", parse_extra(self.extra_body, self.role))
         with mistakes.caught():
             if self.max_cost is not None and not self.priced.known:
-                mistakes.add(
-                    f"{self.role}.max_cost: what a request costs is not known; give "
-                    f"{self.role}.price.input and {self.role}.price.output, in USD per million "
-                    "tokens."
-                )
+                raise UserError(_UNPRICED.format(role=self.role))
         mistakes.tell()
+
+    def _faults(self) -> dict[str, Any]:
+        """Sentence, in which `{...}` are settings -> true where it is called for."""
+        url = self.url
+        batch = self.batch
+        gemini = self.protocol == "gemini"
+        variable = self.key_variable
+        one = self.framed and self.explicit is None and isinstance(url, str)
+        # no sentence repeats an address: a key may stand in it by mistake
+        parts = [_parts(each) for each in self.urls] if isinstance(url, str | Sequence) else [None]
+        good = bool(parts) and None not in parts
+        return {
+            _NO_MODEL: not isinstance(self.model, str) or not self.model.strip(),
+            _NO_VARIABLE: variable is not None and not _VARIABLE.fullmatch(str(variable)),
+            _OPEN: any(map(_opens, filter(None, parts))),
+            _NO_ADDRESS: not good,
+            _TWICE: good and len({each.rstrip("/") for each in self.urls}) < len(parts),
+            _AUTO: self.concurrency == "auto",
+            _NO_TOKENIZER: not self.framed and self.tokenizer is None,
+            _NO_NUMBERS: self.explicit == "vllm" and self.framed,
+            _NO_LISTS: self.protocol == "anthropic" and self.scores_from == "logprobs",
+            _NO_WAY: self.explicit and self.protocol in ("anthropic", "gemini"),
+            _NO_BATCHES: batch and gemini,
+            _ONE_PROVIDER: batch and not gemini and not one,
+        }
 
     @property
     def mode(self) -> str:
@@ -376,11 +413,7 @@ class ApiSpec(JudgeSettings):
     def priced(self) -> Price:
         """The prices that its requests have, one by one or in batches."""
         price = settings_of(Price, self.price or {}, f"{self.role}.price")
-        share = price.batch if self.batch else 1.0
-        scaled: Any = {
-            name: each and share * each for name, each in vars(price).items() if name != "batch"
-        }
-        return replace(price, **scaled)
+        return price.scaled(price.batch) if self.batch else price
 
     @cached_property
     def own_tokenizer(self) -> ModelSource | None:
@@ -424,13 +457,15 @@ class ApiSpec(JudgeSettings):
     @property
     def note(self) -> str:
         ways = {
-            "logprobs": f"the log-probabilities that {self.where} lists",
-            "samples": f"the shares of {self.samples} answers of {self.where} at temperature "
-            f"{self.degree():g}",
-            "text": f"one answer of {self.where} at temperature {self.degree():g}",
+            "logprobs": "the log-probabilities that {where} lists",
+            "samples": "the shares of {samples} answers of {where} at temperature {degree:g}",
+            "text": "one answer of {where} at temperature {degree:g}",
         }
+        way = ways[self.scores_from].format(
+            where=self.where, samples=self.samples, degree=self.degree()
+        )
         counted = "; prompt tokens are estimated, at four characters each" if self.framed else ""
-        return f"Scores from {ways[self.scores_from]} ({self.protocol}{counted})."
+        return f"Scores from {way} ({self.protocol}{counted})."
 
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
         if not self.framed:
@@ -438,61 +473,25 @@ class ApiSpec(JudgeSettings):
         source = self.own_tokenizer
         return SpelledNames(tokenizer, None if source is None else source.tokenizer())
 
-    def _check_address(self, mistakes: Mistakes) -> None:
-        if not isinstance(self.model, str) or not self.model.strip():
-            mistakes.add(f"{self.role}.model: name the model as the server calls it.")
-        # no message repeats what was given: a key may stand in it by mistake
-        if self.key_variable is not None and (
-            not isinstance(self.key_variable, str)
-            or not re.fullmatch(r"[A-Z_][A-Z0-9_]*", self.key_variable)
-        ):
-            mistakes.add(
-                f"{self.role}.key_variable: give the name of an environment variable in capitals, "
-                "as OPENAI_API_KEY, or null; a key itself has no place in a configuration."
-            )
-        urls = (
-            [self.url]
-            if isinstance(self.url, str) or not isinstance(self.url, Sequence)
-            else self.url
-        )
-        good = bool(urls)
-        for url in urls:
-            try:
-                # what is not plain text, or holds a backslash, one program reads as this host and
-                # another as that
-                plain = isinstance(url, str) and re.fullmatch(r"[!-\[\]-~]+", url)
-                parts = urlsplit(url if plain else "")
-                good &= (
-                    parts.scheme in ("http", "https")
-                    and bool(parts.hostname)
-                    and (parts.port or 1) > 0
-                )
-            except ValueError:
-                good = False
-            if not good:
-                break
-            self._check_open(parts, mistakes)
-        if not good:
-            mistakes.add(
-                f"{self.role}.url: give the server's address, as http://127.0.0.1:8000/v1, or "
-                "those of several servers of the same model, as "
-                "[http://a:8000/v1,http://b:8000/v1]."
-            )
-        elif len({str(url).rstrip("/") for url in urls}) < len(urls):
-            mistakes.add(f"{self.role}.url: it names a server twice; name each once.")
 
-    def _check_open(self, parts: SplitResult, mistakes: Mistakes) -> None:
-        if (
-            parts.username is not None
-            or parts.password is not None
-            or parts.query
-            or parts.fragment
-        ):
-            mistakes.add(
-                f"{self.role}.url: the address holds a user, a password or a query, which would "
-                "stand in every file of the run; put the key into the environment and name it with "
-                f"{self.role}.key_variable."
-            )
+def _parts(url: Any) -> SplitResult | None:
+    """The parts of a server's address; None where it is none."""
+    # what is not plain text, or holds a backslash, one program reads as this host and another as
+    # that
+    if not isinstance(url, str) or not re.fullmatch(r"[!-\[\]-~]+", url):
+        return None
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - checks its bounds
+    except ValueError:
+        return None
+    return parts if parts.scheme in ("http", "https") and parts.hostname else None
+
+
+def _opens(parts: SplitResult) -> bool:
+    """True of an address with more in it than a place."""
+    secrets = (parts.username, parts.password)
+    return secrets != (None, None) or bool(parts.query or parts.fragment)
 
 
 @dataclass(frozen=True)

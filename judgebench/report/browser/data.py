@@ -92,20 +92,14 @@ def browse(run: Results) -> Browser | None:
 
 def _of_groups(run: Results, groups: Collection[str]) -> Results:
     """A run with the rows of some groups alone."""
-    scores = run.scores
-    readings = run.readings
-    examples = run.examples
-    texts = run.texts
-    names = scores["example_id"][scores["group_id"].isin(groups)]
-    return replace(
-        run,
-        scores=scores[scores["group_id"].isin(groups)].reset_index(drop=True),
-        readings=readings[readings["group_id"].isin(groups)].reset_index(drop=True),
-        examples=None
-        if examples is None
-        else examples[examples["group_id"].isin(groups)].reset_index(drop=True),
-        texts=texts[texts["example_id"].isin(names)].reset_index(drop=True),
-    )
+    names = run.scores["example_id"][run.scores["group_id"].isin(groups)]
+    frames = {name: getattr(run, name) for name in ("scores", "readings", "examples", "texts")}
+    parts = {
+        name: frame[frame["example_id"].isin(names)].reset_index(drop=True)
+        for name, frame in frames.items()
+        if frame is not None
+    }
+    return replace(run, **parts)
 
 
 def index_data(index: Index, run: Results, cuts: Sequence[int]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import INK, MUTED, shorten
+from judgebench.report.formats import say
 from judgebench.report.views.defenses import FREE_TEXT_NOTE
 from judgebench.report.views.phrases import PHRASE, drawn_rows, phrase_frame, silent_note
 from judgebench.results.results import NO_DEFENSE, Results, Series, number, range_of
@@ -81,20 +81,24 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
             means = part[(part[column] == name) & part["mean_score"].notna()]
             x = means["length"]
             y = means["mean_score"]
-            low = means["mean_score_low"]
-            high = means["mean_score_high"]
+            band = (means["mean_score_low"], means["mean_score_high"])
             style.line(
                 axis,
                 x,
                 y,
                 look,
-                low,
-                high,
+                *band,
                 linewidth=1.3,
                 zorder=3,
             )
             for clean in y[x == 0]:
-                axis.axhline(clean, color=look.color, linestyle=_FLAT, linewidth=1.2, zorder=2)
+                axis.axhline(
+                    clean,
+                    color=look.color,
+                    linestyle=_FLAT,
+                    linewidth=1.2,
+                    zorder=2,
+                )
         axis.set_xticks(range(most + 1))
         axis.set_xlim(-0.2, most + 0.2)
         head = part.iloc[0]
@@ -110,38 +114,24 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
     labels = {name: style.series_label(key, titles) for name, key in series.items()}
     labels[NO_DEFENSE] = "no defense"
     legend: list[Any] = [(look, labels.get(name, name)) for name, look in looks.items()]
-    flat = Line2D([], [], color=MUTED, linestyle=_FLAT, linewidth=1.2)
-    legend.append((flat, "clean, without the phrase"))
-    sentences = _phrase_sentences(rows, moving, groups)
-    if by_defense and len(judges) == 1:
-        (judge,) = judges.values()
-        sentences.insert(0, f"{style.series_label(judge, titles)}.")
-    spare = len(names) - len(looks)
-    if spare:
-        sentences.append(f"{spare} further {kind} are not drawn.")
+    legend.append((style.Mark(MUTED, "", _FLAT), "clean, without the phrase"))
+    alone = by_defense and len(judges) == 1
+    in_words = (moving["shown_defense"] != moving["defense"]).any()
+    caption = say(
+        "caption_phrase",
+        judge=style.series_label(*judges.values(), titles) if alone else "",
+        objective=rows["objective"].iloc[0],
+        phrase=shorten(str(rows["whole"].iloc[0]), 160),
+        bounded=moving["mean_score_low"].notna().any(),
+        groups=groups,
+        silent=silent_note(rows),
+        note=FREE_TEXT_NOTE if in_words else "",
+        spare=len(names) - len(looks),
+        kind=kind,
+    )
     suffix, dimension, score_range = [str(rows[name].iloc[0]) for name in PHRASE]
     title = f"Mean score by words of {shorten(suffix, 30)}: {shorten(dimension, 24)}, {score_range}"
-    return style.small_multiples(parts, draw, title, sentences, legend, height=2.6)
-
-
-def _phrase_sentences(rows: pd.DataFrame, moving: pd.DataFrame, groups: str) -> list[str]:
-    """The caption of a phrase's figure; `moving` are the rows that are drawn."""
-    objective = rows["objective"].iloc[0]
-    learned = f", learned for {objective}" if objective else ""
-    sentences = [
-        f"Phrase{learned}: “{shorten(str(rows['whole'].iloc[0]), 160)}”. Mean of the scores, "
-        "failed answers at the lowest score."
-    ]
-    if moving["mean_score_low"].notna().any():
-        sentences.append(f"Bands: 95 % interval, {groups} resampled.")
-    sentences.append(
-        f"Seen: the phrase was learned on these {groups}, or on texts of these systems; unseen: it "
-        "never saw them. n: texts scored both clean and attacked."
-    )
-    sentences.append(silent_note(rows))
-    if (moving["shown_defense"] != moving["defense"]).any():
-        sentences.append(FREE_TEXT_NOTE)
-    return sentences
+    return style.small_multiples(parts, draw, title, caption, legend, height=2.6)
 
 
 def _series(rows: pd.DataFrame, name: str) -> dict[str, Series]:
@@ -215,21 +205,15 @@ def assessment_figure(
     records = [record for side in sides for record in side]
     labels = {record["label"] for record in records}
     draw = partial(_draw_bars, turned=len(labels) > 2)
-    ranges = ", ".join(dict.fromkeys(str(range_of(record)) for record in sides[1]))
-    bounded = any(number(record.get("change_low")) is not None for record in records)
-    sentences = [
-        "Mean probability that the judge prefers the text to another system's, and mean score in "
-        f"range {ranges}, of the same texts clean and attacked. Right: how much of its scale (0 to "
-        "1; the range) each rises.",
-        f"Bars: 95 % interval, {titles.get('groups') or 'articles'} resampled, clean and attacked "
-        "together."
-        if bounded
-        else "",
-        "n: texts, or pairs of texts, scored both clean and attacked.",
-    ]
+    caption = say(
+        "caption_assessment",
+        ranges=dict.fromkeys(str(range_of(record)) for record in sides[1]),
+        bounded=any(number(record.get("change_low")) is not None for record in records),
+        groups=titles.get("groups") or "articles",
+    )
     title = f"Attacks on comparative and absolute assessment, {titles.get('main') or 'main'}"
     return style.small_multiples(
-        panels, draw, title, sentences, legend, height=3.0, columns=3, share_y=False
+        panels, draw, title, caption, legend, height=3.0, columns=3, share_y=False
     )
 
 

@@ -7,7 +7,7 @@ drawing library.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from judgebench.report.views.bias import (
 from judgebench.report.views.correlations import (
     advised_rows,
     cell_scores,
-    correlation_frame,
+    correlation_rows,
     of_advised,
     undefended,
 )
@@ -137,56 +137,82 @@ class Chart:
         things: list[dict[str, Any]] = []
         for place, (label, marks) in enumerate(self.lines):
             middle = self.line_height * (place + 0.5)
-            things.append(
-                {"kind": "label", "x": self.label_width - 7, "y": middle + 3.5, "text": label}
-            )
+            x = self.label_width - 7
+            things.append({"kind": "label", "x": x, "y": middle + 3.5, "text": label})
             lanes = 1 if self.stacked else max(1, len(marks))
             lane = (self.line_height - 6) / lanes
             for number, mark in enumerate(marks):
-                y = round(middle + (0 if self.stacked else number - (lanes - 1) / 2) * lane, 1)
-                thing: dict[str, Any] = {
-                    "look": mark.look,
-                    "x": self.at(mark.value),
-                    "y": y,
-                    "says": mark.says,
-                    "kind": "dot",
-                }
-                if mark.start is not None:
-                    x = self.at(mark.start)
-                    height = round(lane - (2 if lanes > 1 else 4), 1)
-                    thing |= {
-                        "kind": "bar",
-                        "width": round(thing["x"] - x, 1),
-                        "x": x,
-                        "height": height,
-                    }
-                    thing["y"] = round(y - height / 2, 1)
-                    if self.stacked and thing["width"] >= _WRITTEN:
-                        thing["text"] = self.form(mark.value - mark.start)
-                elif mark.low is not None and mark.high is not None:
-                    thing |= {"low": self.at(mark.low), "high": self.at(mark.high)}
-                things.append(thing)
+                y = middle if self.stacked else middle + (number - (lanes - 1) / 2) * lane
+                things.append(
+                    self._thing(mark, round(y, 1), round(lane - (2 if lanes > 1 else 4), 1))
+                )
         return things
+
+    def _thing(self, mark: ChartMark, y: float, height: float) -> dict[str, Any]:
+        """The place of a mark whose lane has its middle at y."""
+        end = self.at(mark.value)
+        thing: dict[str, Any] = {
+            "kind": "dot",
+            "look": mark.look,
+            "x": end,
+            "y": y,
+            "says": mark.says,
+        }
+        if mark.start is not None:
+            start = self.at(mark.start)
+            width = round(end - start, 1)
+            thing |= {
+                "kind": "bar",
+                "x": start,
+                "y": round(y - height / 2, 1),
+                "width": width,
+                "height": height,
+            }
+            if self.stacked and width >= _WRITTEN:
+                thing["text"] = self.form(mark.value - mark.start)
+        elif mark.low is not None and mark.high is not None:
+            thing |= {"low": self.at(mark.low), "high": self.at(mark.high)}
+        return thing
 
 
 def _dot(
     look: int, name: str, row: Row, key: str, form: Format, ends: Format | None = None
 ) -> ChartMark | None:
     """The dot of a row's number; None where it is unknown."""
-    value, low, high = (row.get(f"{key}{end}") for end in ENDS)
-    if value is None or not is_known(value):
+    value, *bounds = (row.get(f"{key}{end}") for end in ENDS)
+    if not is_known(value):
         return None
+    low, high = (bound if is_known(bound) else None for bound in bounds)
     says = f"{name}: {form(value)} {interval(low, high, ends or form)}".rstrip()
     return ChartMark(
-        look, value, low if is_known(low) else None, high if is_known(high) else None, says=says
-    )
+        look,
+        value,
+        low,
+        high,
+        says=says,
+    )  # type: ignore[arg-type]
 
 
 def _lines(
-    lines: Sequence[tuple[str, Sequence[ChartMark | None]]],
+    lines: Iterable[tuple[str, Sequence[ChartMark | None]]],
 ) -> list[tuple[str, list[ChartMark]]]:
+    """The lines that have a mark, without those that are unknown."""
     known = [(label, [mark for mark in marks if mark]) for label, marks in lines]
     return [(label, marks) for label, marks in known if marks]
+
+
+def _height(total: int, lines: Sequence[Any]) -> int:
+    """Of a line, where all share a height."""
+    return max(12, min(26, total // max(1, len(lines))))
+
+
+def _brief(series: str) -> str:
+    return series.removeprefix("main, ").removeprefix("pair, ")
+
+
+def _of(rows: Iterable[Row], dimension: str) -> Row:
+    """The first row of a dimension, which is empty where there is none."""
+    return next((row for row in rows if row["dimension"] == dimension), {})
 
 
 # --- of the first screen ------------------------------------------------------------------------
@@ -196,96 +222,47 @@ def first_charts(results: Results, dimension: str) -> list[Chart]:
     """Two of a dimension, the first that have something to draw: what attacks change, agreement by
     range and the human ceiling, the range's share of the variance, what repairs buy, and scores
     given; larger than those of sections."""
-    charts = (attacks_chart, agreement_chart, variance_chart, repairs_chart, scores_chart)
-    drawn = [chart for chart in (draw(results, dimension) for draw in charts) if chart][:2]
+    makers = (attacks_chart, agreement_chart, variance_chart, repairs_chart, scores_chart)
+    charts = [chart for chart in (make(results, dimension) for make in makers) if chart.lines]
     return [
         replace(chart, width=440, line_height=max(16, min(42, 168 // len(chart.lines))))
-        for chart in drawn
+        for chart in charts[:2]
     ]
 
 
-def agreement_chart(results: Results, dimension: str) -> Chart | None:
-    """Spearman by range: the setting taken first, and the other decodings, with one rater's."""
-    rows = [] if results.compares else records(correlation_frame(results, silent=True))
+def agreement_chart(results: Results, dimension: str) -> Chart:
+    """Spearman by range: the setting that is advised, and the other decodings, with one rater's."""
+    rows = [] if results.compares else correlation_rows(results, silent=True)
     rows = [row for row in rows if row["dimension"] == dimension and row["range"] != "average"]
-    taken = of_advised(results, rows)
+    advised = of_advised(results, rows)
     rows = [row for row in undefended(rows) if row["judge"] != "assistant"]
-    names = list(dict.fromkeys(row["series"] for row in [*taken, *rows]))[:LOOKS]
+    names = list(dict.fromkeys(row["series"] for row in [*advised, *rows]))[:LOOKS]
     ceiling = ceilings(results).get(dimension, {})
-    others = ceiling and all(
-        is_known(row["spearman_others"]) for row in rows if row["series"] in names
-    )
+    drawn = [row for row in rows if row["series"] in names]
+    others = ceiling and all(is_known(row["spearman_others"]) for row in drawn)
     key = "spearman_others" if others else "spearman"
-    by = {(row["range"], row["series"]): row for row in [*rows, *taken]}
-    lines = _lines(
-        [
-            (
-                name,
-                [
-                    _dot(look, series, by.get((name, series), {}), key, two, short)
-                    for look, series in enumerate(names)
-                ],
-            )
-            for name in dict.fromkeys(row["range"] for row in rows)
+    by = {(row["range"], row["series"]): row for row in [*rows, *advised]}
+
+    def dots(score_range: str) -> list[ChartMark | None]:
+        return [
+            _dot(look, series, by.get((score_range, series), {}), key, two, short)
+            for look, series in enumerate(names)
         ]
-    )
-    if not lines:
-        return None
-    band = (
-        (ceiling["ceiling_low"], ceiling["ceiling_high"])
-        if others and is_known(ceiling["ceiling_low"])
-        else None
-    )
-    note = "Spearman by score range"
-    note += (
-        ", with the mean of the other raters; line: one rater."
-        if others
-        else ", with the humans' mean."
-    )
-    keys = {
-        look: series.removeprefix("main, ").removeprefix("pair, ")
-        for look, series in enumerate(names)
-    }
-    rule = ceiling["ceiling"] if others else None
-    return Chart("Agreement with the humans", lines, keys, two, note, rule, band)
 
-
-def variance_chart(results: Results, dimension: str) -> Chart | None:
-    """Shares of the variance of scores by decoding, raw and calibrated: texts, their order by
-    range, the range."""
-    rows = variance_frame(results)
-    rows = (
-        reported_rows(rows[rows["texts_share"].notna() & (rows["dimension"] == dimension)])
-        if len(rows)
-        else rows
+    ranges = dict.fromkeys(row["range"] for row in rows)
+    chart = Chart(
+        "Agreement with the humans",
+        _lines((name, dots(name)) for name in ranges),
+        {look: _brief(series) for look, series in enumerate(names)},
+        two,
+        "Spearman by score range, with the humans' mean.",
     )
-    lines = []
-    for row in records(rows)[:_MOST_LINES]:
-        marks = []
-        start = 0.0
-        for look, (name, says) in zip(_PART_LOOKS, _PARTS.items(), strict=True):
-            end = start + row[name]
-            marks.append(
-                ChartMark(
-                    look, end, start=start, says=f"{row['who']}, {says}: {percent(row[name])}"
-                )
-            )
-            start = end
-        label = (
-            "calibrated"
-            if row["calibrated"]
-            else row["series"].removeprefix("main, ").removeprefix("pair, ")
-        )
-        lines.append((label, marks))
-    if not lines:
-        return None
-    note = "Share of the variance of scores over the ranges; calibrated: below each decoding."
-    ends: dict[str, Any] = {
-        "ends": (0.0, 1.0),
-        "stacked": True,
-        "line_height": max(12, min(26, 104 // len(lines))),
-    }
-    return Chart("What moves its scores", lines, _PART_KEYS, percent, note, **ends)
+    if not others:
+        return chart
+    note = "Spearman by score range, with the mean of the other raters; line: one rater."
+    ends = (ceiling["ceiling_low"], ceiling["ceiling_high"])
+    band = ends if is_known(ends[0]) else None
+    return replace(chart, note=note, rule=ceiling["ceiling"], band=band)
 
 
 _PARTS = {"texts_share": "the text", "range_interactions": "range × text", "range_own": "the range"}
@@ -293,44 +270,80 @@ _PART_LOOKS = (0, 1, 4)
 _PART_KEYS = dict(zip(_PART_LOOKS, _PARTS.values(), strict=True))
 
 
-def repairs_chart(results: Results, dimension: str) -> Chart | None:
+def variance_chart(results: Results, dimension: str) -> Chart:
+    """Shares of the variance of scores by decoding, raw and calibrated: texts, their order by
+    range, the range."""
+    rows = variance_frame(results)
+    if len(rows):
+        known = rows["texts_share"].notna() & (rows["dimension"] == dimension)
+        rows = reported_rows(rows[known])
+    lines = []
+    for row in records(rows)[:_MOST_LINES]:
+        marks = []
+        start = 0.0
+        for look, (name, part) in zip(_PART_LOOKS, _PARTS.items(), strict=True):
+            end = start + row[name]
+            says = f"{row['who']}, {part}: {percent(row[name])}"
+            marks.append(ChartMark(look, end, start=start, says=says))
+            start = end
+        lines.append(("calibrated" if row["calibrated"] else _brief(row["series"]), marks))
+    return Chart(
+        "What moves its scores",
+        lines,
+        _PART_KEYS,
+        percent,
+        "Share of the variance of scores over the ranges; calibrated: below each decoding.",
+        ends=(0.0, 1.0),
+        stacked=True,
+        line_height=_height(104, lines),
+    )
+
+
+def repairs_chart(results: Results, dimension: str) -> Chart:
     """Differences in Spearman between decodings, means over the ranges."""
-    rows = [dict(row) for row in results.repairs if row["dimension"] == dimension]
-    lines = [
-        (f"{row['decoding']} instead of {row['reference']}", row)
+    rows = [row for row in results.repairs if row["dimension"] == dimension]
+    pairs = [
+        (f"{row['decoding']} instead of {row['reference']}", dict(row))
         for row in rows
         if row["kind"] == AGREEMENT
     ]
     # where all decodings are compared with one, the league has the differences
-    lines += [
+    league = [
         (row["who"].removeprefix("main, "), row)
         for row in league_rows(results)
         if row["dimension"] == dimension and is_known(row.get("difference"))
-    ][:_MOST_LINES]
-    drawn = _lines(
-        [
-            (name.replace("_", " "), [_dot(0, name, row, "difference", signed_two)])
-            for name, row in lines
-        ]
-    )
-    lead = next((row for row in advised_rows(results) if row["dimension"] == dimension), {})
-    saved = next(
-        (row for row in rows if row["kind"] == POINTS and row["decoding"] == lead["decoding"]), {}
+    ]
+    lines = _lines(
+        (name.replace("_", " "), [_dot(0, name, row, "difference", signed_two)])
+        for name, row in [*pairs, *league[:_MOST_LINES]]
     )
     note = "Change of Spearman, mean over the ranges."
-    if is_known(saved.get("after")):
-        note += f" Calibration: error {two(saved['before'])} → {two(saved['after'])} points."
-    keys: dict[str, Any] = {"rule": 0.0, "line_height": max(12, min(26, 130 // max(1, len(drawn))))}
-    return Chart("What each repair buys", drawn, {}, signed_two, note, **keys) if drawn else None
+    decoding = _of(advised_rows(results), dimension).get("decoding")
+    calibrated = [row for row in rows if (row["kind"], row["decoding"]) == (POINTS, decoding)]
+    if calibrated and is_known(calibrated[0].get("after")):
+        before, after = (two(calibrated[0][name]) for name in ("before", "after"))
+        note += f" Calibration: error {before} → {after} points."
+    height = _height(130, lines)
+    return Chart(
+        "What each repair buys",
+        lines,
+        {},
+        signed_two,
+        note,
+        rule=0.0,
+        line_height=height,
+    )
 
 
-def scores_chart(results: Results, dimension: str) -> Chart | None:
-    """Share of texts that get each score: of the setting taken, and of the humans mapped to its
-    range."""
-    lead = next((row for row in advised_rows(results) if row["dimension"] == dimension), None)
+def scores_chart(results: Results, dimension: str) -> Chart:
+    """Share of texts that get each score: of the setting that is advised, and of the humans mapped
+    to its range."""
+    names = {0: "judge", 3: "humans"}
+    chart = Chart("Scores given", [], names, percent)
+    lead = _of(advised_rows(results), dimension)
     scale = results.scale.get(dimension)
-    if lead is None or not len(results.scores) or results.compares or not spans(scale):
-        return None
+    if not lead or not len(results.scores) or results.compares or not spans(scale):
+        return chart
     rows = cell_scores(results, lead)
     score_range = range_of(lead)
     humans = to_range(human_scores(rows), scale, score_range)
@@ -339,139 +352,135 @@ def scores_chart(results: Results, dimension: str) -> Chart | None:
         high = score_range.maximum
         score_range = ScoreRange(low, high, (high - low) / (_MOST_BARS - 1))
     sides = (shares(rows["score"].dropna(), score_range), shares(humans, score_range))
-    names = ("judge", "humans")
-    lines = [
-        (
-            candidate,
-            [
-                ChartMark(
-                    look * 3,
-                    float(side[place]),
-                    start=0.0,
-                    says=f"{names[look]}: {percent(side[place])}",
-                )
-                for look, side in enumerate(sides)
-            ],
-        )
-        for place, candidate in enumerate(score_range.candidates)
-    ]
-    note = f"Share of texts by score in range {lead['range']}; the humans' are mapped to it."
-    ends: dict[str, Any] = {"ends": (0.0, max(float(max(side.max() for side in sides)), 0.1))}
-    ends["line_height"] = max(12, min(26, 130 // len(lines)))
-    return Chart("Scores given", lines[::-1], {0: "judge", 3: "humans"}, percent, note, **ends)
+    lines = []
+    for candidate, *heights in zip(score_range.candidates, *sides, strict=True):
+        marks = []
+        for (look, name), height in zip(names.items(), map(float, heights), strict=True):
+            marks.append(ChartMark(look, height, start=0.0, says=f"{name}: {percent(height)}"))
+        lines.append((candidate, marks))
+    return replace(
+        chart,
+        lines=lines[::-1],
+        note=f"Share of texts by score in range {lead['range']}; the humans' are mapped to it.",
+        ends=(0.0, max(0.1, *(float(side.max()) for side in sides))),
+        line_height=_height(130, lines),
+    )
 
 
 # --- of sections --------------------------------------------------------------------------------
 
 
-def systems_chart(results: Results, dimension: str) -> Chart | None:
+def systems_chart(results: Results, dimension: str) -> Chart:
     """Means of systems by the judge, on the humans' scale, and by the humans."""
-    row = next((row for row in advised_systems(results) if row["dimension"] == dimension), None)
-    ranking = [] if row is None else row["ranking"]
+    ranking = _of(advised_systems(results), dimension).get("ranking", ())
     if not spans(results.scale.get(dimension)) or not 1 < len(ranking) <= 2 * _MOST_LINES:
-        return None
-    ranking = sorted(ranking, key=lambda system: -(system["human_mean"] or 0.0))
-    lines = _lines(
-        [
-            (
-                system["system"][:18],
-                [
-                    _dot(0, "judge", system, "mean", two),
-                    _dot(3, "humans", system, "human_mean", two),
-                ],
-            )
-            for system in ranking
+        ranking = ()
+    columns = (("judge", "mean"), ("humans", "human_mean"))
+    lines = []
+    for system in sorted(ranking, key=lambda system: -(system["human_mean"] or 0.0)):
+        dots = [
+            _dot(look, name, system, key, two)
+            for look, (name, key) in zip((0, 3), columns, strict=True)
         ]
-    )
-    note = "Mean score of each system on the humans' scale, uncalibrated, with its 95 % interval."
-    how: dict[str, Any] = {"stacked": True, "line_height": 22}
-    return (
-        Chart("Means of systems", lines, {0: "judge", 3: "humans"}, two, note, **how)
-        if lines
-        else None
+        lines.append((system["system"][:18], dots))
+    return Chart(
+        "Means of systems",
+        _lines(lines),
+        {0: "judge", 3: "humans"},
+        two,
+        "Mean score of each system on the humans' scale, uncalibrated, with its 95 % interval.",
+        stacked=True,
+        line_height=22,
     )
 
 
-def errors_chart(results: Results, dimension: str) -> Chart | None:
+def errors_chart(results: Results, dimension: str) -> Chart:
     """Mean errors on the texts of each system and length."""
-    nothing: Row = {"slices": []}
-    row = next((row for row in error_rows(results) if row["dimension"] == dimension), nothing)
+    slices = _of(error_rows(results), dimension).get("slices", ())
     lines = _lines(
-        [
-            (part["slice"][:24], [_dot(0, part["slice"], part, "error", signed_two)])
-            for part in row["slices"]
-        ]
+        (part["slice"][:24], [_dot(0, part["slice"], part, "error", signed_two)]) for part in slices
     )
     if not 1 < len(lines) <= 2 * _MOST_LINES:
-        return None
+        lines = []
     note = "Mean of judge less humans in points, uncalibrated; above 0 the judge is too lenient."
-    return Chart("Mean error", lines, {}, signed_two, note, rule=0.0, line_height=20)
+    return Chart(
+        "Mean error",
+        lines,
+        {},
+        signed_two,
+        note,
+        rule=0.0,
+        line_height=20,
+    )
 
 
-def attacks_chart(results: Results, dimension: str) -> Chart | None:
-    """Change of the mean score by each attack under each defense, of the setting taken."""
-    leads = [row for row in advised_rows(results) if row["dimension"] == dimension]
+def attacks_chart(results: Results, dimension: str) -> Chart:
+    """Change of the mean score by each attack under each defense, of the setting that is
+    advised."""
     keys = ("dimension", "range_min", "range_max", "judge", "decoding", "lambda", "temperature")
+    leads = [row for row in advised_rows(results) if row["dimension"] == dimension]
+    settings = [[lead[key] for key in keys] for lead in leads]
     rows = [
         row
         for row in records(results.shown)
-        for lead in leads
-        if is_known(row.get("change")) and all(row[key] == lead[key] for key in keys)
+        if is_known(row.get("change")) and [row[key] for key in keys] in settings
     ]
     names = list(dict.fromkeys(row["defense"] for row in rows))[:LOOKS]
     by = {(row["attack"], row["defense"]): row for row in rows}
-    lines = _lines(
-        [
-            (
-                attack[:24],
-                [
-                    _dot(look, name, by.get((attack, name), {}), "change", signed_two)
-                    for look, name in enumerate(names)
-                ],
-            )
-            for attack in list(dict.fromkeys(row["attack"] for row in rows))[: 2 * _MOST_LINES]
+
+    def dots(attack: str) -> list[ChartMark | None]:
+        return [
+            _dot(look, name, by.get((attack, name), {}), "change", signed_two)
+            for look, name in enumerate(names)
         ]
+
+    attacks = list(dict.fromkeys(row["attack"] for row in rows))[: 2 * _MOST_LINES]
+    return Chart(
+        "What attacks change",
+        _lines((attack[:24], dots(attack)) for attack in attacks),
+        {look: "no defense" if name == "none" else name for look, name in enumerate(names)},
+        signed_two,
+        "Change of the mean score in points of the range, with its 95 % interval.",
+        rule=0.0,
     )
-    shown = {look: "no defense" if name == "none" else name for look, name in enumerate(names)}
-    note = "Change of the mean score in points of the range, with its 95 % interval."
-    return Chart("What attacks change", lines, shown, signed_two, note, rule=0.0) if lines else None
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _WIDE else f"{name[: _WIDE - 1]}…"
 
 
 def ranking_chart(rows: Sequence[Row]) -> Chart:
     """Spearman of several runs in one dimension, the best on top, and one rater's."""
-    key = (
-        "spearman_others"
-        if all(is_known(row.get("spearman_others")) for row in rows)
-        else "spearman"
-    )
-    lines = _lines(
-        [
-            (
-                _cut(row["run"]),
-                [_dot(0 if "spearman" in row else 3, row["run"], row, key, two, short)],
-            )
-            for row in rows
-        ]
-    )
+    others = all(is_known(row.get("spearman_others")) for row in rows)
+    key = "spearman_others" if others else "spearman"
+    lines = []
+    for row in rows:
+        name = row["run"]
+        look = 0 if "spearman" in row else 3
+        dot = _dot(look, name, row, key, two, short)
+        if len(name) > _WIDE:
+            name = f"{name[: _WIDE - 1]}…"
+        lines.append((name, [dot]))
     note = "Spearman with the humans, with its 95 % interval, of the setting that each run takes."
-    return Chart("Agreement with the humans", lines, {}, two, note)
+    return Chart(
+        "Agreement with the humans",
+        _lines(lines),
+        {},
+        two,
+        note,
+    )
+
+
+_SECTIONS = {
+    "systems": systems_chart,
+    "repairs": repairs_chart,
+    "scores": scores_chart,
+    "errors": errors_chart,
+}
 
 
 def section_charts(results: Results) -> dict[str, Chart]:
     """Name -> chart: `chart_<subject>_<dimension>`, as far as there is something to draw."""
-    subjects = {
-        "systems": systems_chart,
-        "repairs": repairs_chart,
-        "scores": scores_chart,
-        "errors": errors_chart,
-    }
+    dimensions = [row["dimension"] for row in advised_rows(results)]
     charts = {
-        f"chart_{subject}_{row['dimension']}": draw(results, row["dimension"])
-        for subject, draw in subjects.items()
-        for row in advised_rows(results)
+        f"chart_{subject}_{dimension}": draw(results, dimension)
+        for subject, draw in _SECTIONS.items()
+        for dimension in dimensions
     }
-    return {name: chart for name, chart in charts.items() if chart}
+    return {name: chart for name, chart in charts.items() if chart.lines}

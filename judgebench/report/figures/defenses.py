@@ -1,9 +1,9 @@
-"""Figures of defenses: their cost and gain, CAP's standards and strengths, detectors (after the CAP
+"""Figures of defenses: CAP's standards and strengths, detectors (after the CAP
 paper)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,8 @@ from matplotlib.lines import Line2D
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, INK, MUTED, STANDARDS, shorten
-from judgebench.report.formats import percent, span, three, two
-from judgebench.report.table import records
-from judgebench.report.views.defenses import FREE_TEXT_NOTE, with_stand_ins
-from judgebench.results.results import NO_DEFENSE, Results, Series, labelled, number
-from judgebench.stats.scores import CLEAN
+from judgebench.report.formats import percent, say, three, two
+from judgebench.results.results import Results, number
 
 _MARKERS = {"high": "o", "low": "s"}
 
@@ -26,15 +23,10 @@ _MARKERS = {"high": "o", "low": "s"}
 def defense_figures(results: Results) -> dict[str, Figure | None]:
     """Name -> figure; None where there is nothing to draw.
 
-    `front_<dimension>`: what each defense costs and gains. Of CAP's standards `candidates_`,
-    `embeddings_` and `separability_<dimension>`, and `strengths_` where strengths were tried.
-    `detectors`: precision against recall.
+    Of CAP's standards `candidates_`, `embeddings_` and `separability_<dimension>`, and `strengths_`
+    where strengths were tried. `detectors`: precision against recall.
     """
     figures: dict[str, Figure | None] = {}
-    dimensions = dict.fromkeys(str(record["dimension"]) for record in results.metrics)
-    for dimension in dimensions:
-        name = style.file_name(dimension)
-        figures[f"front_{name}"] = defense_front_figure(results, dimension)
     standards: dict[str, Mapping[str, Any]] = {}
     for standard in results.standards:
         name = style.file_name(str(standard["dimension"]))
@@ -48,121 +40,12 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
     return figures
 
 
-# --- costs and gains ----------------------------------------------------------------------------
-
-_MOST_PANELS = 8
-_SPEARMAN = ["spearman", "spearman_low", "spearman_high"]
-_CROSS: dict[str, Any] = {
-    "markersize": 6,
-    "elinewidth": 0.9,
-    "capsize": 2.0,
-    "alpha": 0.9,
-    "zorder": 2,
-}
-
-
-@style.house_style()
-def defense_front_figure(results: Results, dimension: str) -> Figure | None:
-    """A point a defense, a panel an attack and range: |score change| to the right, Spearman of the
-    clean texts upwards.
-
-    The staircase joins the defenses that no other one beats in both; the best place is the upper
-    left. Of the main judge's decodings the first counts, by expectation where it has such scores.
-    None unless an attack was tried under two defenses.
-    """
-    # 1. the points of each attack and range that has several defenses
-    shown = [record for record in results.shown if record["dimension"] == dimension]
-    rows = labelled(with_stand_ins(shown))
-    scored = rows.reindex(columns=[*rows, *({"delta", "rule"} - set(rows))])
-    scored = scored[(scored["judge"] == "main") & scored["spearman"].notna()]
-    if not len(scored):
-        return None
-    preferred = scored[(scored["rule"] == "expectation") & (scored["defense"] == NO_DEFENSE)]
-    first = (preferred if len(preferred) else scored).iloc[0]
-    scored = scored[scored["series"] == first["series"]]
-    attacked = scored[(scored["attack"] != CLEAN) & scored["delta"].notna()].drop(columns=_SPEARMAN)
-    clean = scored.loc[scored["attack"] == CLEAN, ["range", "defense", *_SPEARMAN]]
-    every = attacked.merge(clean, on=["range", "defense"]).groupby(["attack", "range"], sort=False)
-    parts = [part for _, part in every if len(part) > 1]
-    if not parts:
-        return None
-    series = Series("main", str(first["decoding"]), first["series"][len(first["who"]) + 2 :])
-    # 2. panels
-    names = sorted(dict.fromkeys(rows["shown_defense"]), key=lambda name: name != NO_DEFENSE)
-    looks = style.defense_marks(names)
-    several = rows["range"].nunique() > 1
-
-    def draw(axis: Axes, points: pd.DataFrame) -> None:
-        changes = points["delta"].astype(float)
-        spearmans = points["spearman"].astype(float)
-        places = list(zip(changes, spearmans, strict=True))
-        front = [places[i] for i in unbeaten(places)]
-        axis.step(*zip(*front, strict=True), where="post", color=MUTED, linewidth=1.4, zorder=1)
-        for row in records(points):
-            if look := looks.get(row["shown_defense"]):
-                axis.errorbar(
-                    [row["delta"]],
-                    [row["spearman"]],
-                    xerr=style.record_bars(row, "delta"),
-                    yerr=style.record_bars(row, "spearman"),
-                    fmt=look.marker,
-                    color=look.color,
-                    **_CROSS,
-                )
-        # one wide interval must not crush all the rest
-        reach = 1.3 * max(change for change, _ in places) or 1.0
-        axis.set_xlim(-0.06 * reach, reach)
-        attack = points["attack"].iloc[0]
-        n = int(points["paired"].max())
-        title = f"{attack}, range {points['range'].iloc[0]}" if several else attack
-        x = "|score change| under attack"
-        style.label(axis, shorten(title, 40), f"n = {n}", x, "Spearman, clean", grid="both")
-
-    legend: list[Any] = []
-    for name, look in looks.items():
-        point = style.point(look.color, look.marker, 6)
-        legend.append((point, "no defense" if name == NO_DEFENSE else name))
-    legend.append((Line2D([], [], color=MUTED, linewidth=1.0), "beaten by no other in both"))
-    bounded = any(points["delta_low"].notna().any() for points in parts)
-    sentences = [
-        f"{style.series_label(series, results.titles)}, {results.split} split: how far the attack "
-        "moves the mean score against the clean texts under the same defense, and how well the "
-        "judge agrees with the humans on these clean texts. Upper left is best: it stays where it "
-        "was, and agrees. A judge that says the same of everything stays too.",
-        f"Bars: 95 % intervals, {results.groups} resampled, cut at the frame." if bounded else "",
-        "n: texts scored both clean and attacked.",
-        FREE_TEXT_NOTE if (rows["shown_defense"] != rows["defense"]).any() else "",
-        f"{len(parts) - _MOST_PANELS} further attacks are not drawn."
-        if len(parts) > _MOST_PANELS
-        else "",
-    ]
-    title = f"Agreement against robustness, by defense: {shorten(dimension, 24)}"
-    return style.small_multiples(
-        parts[:_MOST_PANELS],
-        draw,
-        title,
-        sentences,
-        legend,
-        height=2.8,
-    )
-
-
-def unbeaten(points: Sequence[tuple[float, float]]) -> list[int]:
-    """The indices of those (change, Spearman) that no other one beats: none changes less and agrees
-    more, by ascending change.
-
-    Example:
-        >>> unbeaten([(0.5, 0.3), (0.1, 0.2), (0.4, 0.1), (0.5, 0.3)])
-        [1, 0]
-    """
-    best: list[int] = []
-    for i in sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1])):
-        if not best or points[i][1] > points[best[-1]][1]:
-            best.append(i)
-    return best
-
-
 # --- standards ----------------------------------------------------------------------------------
+
+
+def _caption(figure: str, results: Results, standard: Mapping[str, Any], **facts: Any) -> str:
+    tutor = shorten(str(standard["tutor"]), 40)
+    return say(f"caption_{figure}", row=standard, groups=results.groups, tutor=tutor, **facts)
 
 
 @style.house_style()
@@ -191,27 +74,22 @@ def candidates_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
             parts, bins=edges.tolist(), stacked=True, color=colors, edgecolor="white", linewidth=0.5
         )
         for threshold, side, align in ((low, "low", "right"), (high, "high", "left")):
-            axis.axvline(threshold, color=STANDARDS[side], linestyle="--", linewidth=1.3)
-            axis.annotate(
-                f" {two(threshold)} ",
-                (threshold, 1.0),
-                xycoords=("data", "axes fraction"),
-                ha=align,
-                va="bottom",
-                fontsize=8,
-                color=STANDARDS[side],
-            )
+            color = STANDARDS[side]
+            axis.axvline(threshold, color=color, linestyle="--", linewidth=1.3)
+            place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "fontsize": 8}
+            place |= {"ha": align, "va": "bottom", "color": color}
+            axis.annotate(f" {two(threshold)} ", (threshold, 1.0), **place)
         ends = f"{standard['range_min']:g} to {standard['range_max']:g}"
         judge = f"score by {shorten(str(standard['judge']), 30)}, range {ends}"
-        style.label(axis, note=f"n = {scores.size}", x=judge, y="candidates", pad=14)
+        style.label(
+            axis,
+            note=f"n = {scores.size}",
+            x=judge,
+            y="candidates",
+            pad=14,
+        )
 
-    caption = (
-        f"{int(standard['candidates']) * len(standard['groups'])} texts that "
-        f"{shorten(str(standard['tutor']), 40)} wrote, {standard['candidates']} for each of "
-        f"{len(standard['groups'])} {results.groups} of {standard['dataset']}, n = {scores.size} "
-        "of them with a score. Dashed: the thresholds, at or beyond which a text belongs to the "
-        "high or the low set; both sets' states make the standard vectors."
-    )
+    caption = _caption("candidates", results, standard, scored=scores.size)
     texts = [f"low set, {standard['low_count']}", "neither", f"high set, {standard['high_count']}"]
     legend = list(zip(colors, texts, strict=True))
     title = f"Scores of the tutor's candidates: {shorten(standard['dimension'], 24)}"
@@ -232,37 +110,33 @@ def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
 
     def draw(axis: Axes, _: None) -> None:
         for side, points in sides.items():
-            color = STANDARDS[side]
+            how: dict[str, Any] = {"color": STANDARDS[side]}
             axis.scatter(
-                points[:, 0],
-                points[:, 1],
+                *points.T,
                 s=26,
                 marker=_MARKERS[side],
-                color=color,
                 alpha=0.65,
                 linewidth=0,
+                **how,
             )
-            x, y = points.mean(axis=0)
+            how |= {"edgecolor": "white", "linewidth": 1.2}
             axis.scatter(
-                [x], [y], s=150, marker="X", color=color, edgecolor="white", linewidth=1.2, zorder=3
+                *points.mean(axis=0),
+                s=150,
+                marker="X",
+                zorder=3,
+                **how,
             )
         first = f"first principal component, {percent(shares[0])} of the variance"
         style.label(axis, x=first, y=f"second, {percent(shares[1])}", grid="both")
 
     legend = [
-        (style.point(STANDARDS[side], _MARKERS[side], 6), f"{side} set, n = {len(points)}")
+        (style.Mark(STANDARDS[side], _MARKERS[side]), f"{side} set, n = {len(points)}")
         for side, points in sides.items()
     ]
-    legend.append((style.point(MUTED, "X", 9), "mean of a set"))
+    legend.append((style.Mark(MUTED, "X"), "mean of a set"))
+    caption = _caption("embeddings", results, standard)
     layer = standard["layer"]
-    layers = len(standard["separability"])
-    caption = (
-        f"Hidden states of {shorten(str(standard['tutor']), 40)} at the end of each retained text, "
-        f"at the {'chosen' if layer == standard['best_layer'] else 'given'} layer {layer} of "
-        f"{layers}, in the plane of their first two principal components, which hold "
-        f"{percent(sum(shares))} of their variance: what lies apart in others is not seen here. "
-        "The steering vector points from the mean of the low set to that of the high one."
-    )
     title = f"States of the standards: {shorten(standard['dimension'], 24)}, layer {layer}"
     return style.small_multiples([None], draw, title, caption, legend, height=3.4)
 
@@ -281,37 +155,41 @@ def separability_figure(results: Results, standard: Mapping[str, Any]) -> Figure
     color = STANDARDS["high"]
 
     def draw(axis: Axes, _: None) -> None:
-        axis.fill_between(layers, 0, chance, color="#e9e9e9", linewidth=0)
-        axis.plot(layers, chance, color=MUTED, linestyle="--", linewidth=1.2)
-        axis.plot(layers, values, "o-", color=color, linewidth=1.4, markersize=4)
-        ring = style.ring(INK, 1.4)
-        axis.plot([layer], [steered], markersize=10, linestyle="none", **ring)
-        highest = float(np.nanmax([values, chance]))
+        axis.fill_between(
+            layers,
+            0,
+            chance,
+            color="#e9e9e9",
+            linewidth=0,
+        )
+        axis.plot(
+            layers,
+            chance,
+            color=MUTED,
+            linestyle="--",
+            linewidth=1.2,
+        )
+        axis.plot(
+            layers,
+            values,
+            "o-",
+            color=color,
+            linewidth=1.4,
+            markersize=4,
+        )
+        axis.plot([layer], [steered], markersize=10, **style.ring(INK, 1.4))
         axis.set_xlim(0.4, values.size + 0.6)
-        axis.set_ylim(0, 1.12 * highest)
+        axis.set_ylim(0, 1.12 * float(np.nanmax([values, chance])))
         tutor = shorten(str(standard["tutor"]), 40)
         style.label(axis, x=f"layer of {tutor}", y="separability")
 
+    chosen = f"steered: layer {layer}, {three(steered)} against {three(chance[layer - 1])}"
     legend = [
-        (Line2D([], [], color=color, marker="o", markersize=4), "high against low texts"),
-        (
-            Line2D([], [], color=MUTED, linestyle="--"),
-            "texts dealt to the sets at random: 95 % stay below",
-        ),
-        (
-            Line2D([], [], linestyle="none", markersize=9, **style.ring(INK, 1.0)),
-            f"steered: layer {layer}, {three(steered)} against {three(chance[layer - 1])}",
-        ),
+        (style.Mark(color, "o", "-"), "high against low texts"),
+        (style.Mark(MUTED, "", "--"), "texts dealt to the sets at random: 95 % stay below"),
+        (Line2D([], [], markersize=9, **style.ring(INK, 1.0)), chosen),
     ]
-    best = int(standard["best_layer"])
-    other = "" if best == layer else f" Layer {best} separates best; another was asked for."
-    caption = (
-        f"Distance of the mean states of the high ({standard['high_count']} texts) and the low set "
-        f"({standard['low_count']}), over how far the texts of each lie from their mean. Small "
-        "sets lie apart a little by chance: a layer separates high from low only as far as it "
-        f"surpasses chance, as {int((values > chance).sum())} of {values.size} do here; by chance, "
-        f"one in twenty would.{other}"
-    )
+    caption = _caption("separability", results, standard, above=int((values > chance).sum()))
     title = f"Separability by layer: {shorten(standard['dimension'], 24)}"
     return style.small_multiples([None], draw, title, caption, legend, height=2.7)
 
@@ -342,22 +220,27 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
             look = looks[side]
             alpha = part["alpha"] / scale
             mean = part["mean"]
+            band = (part["low"], part["high"])
             style.line(
                 axis,
                 alpha,
                 mean,
                 look,
-                part["low"],
-                part["high"],
+                *band,
                 linewidth=1.4,
                 zorder=3,
             )
             target = part["target"].iloc[0]
             axis.axhline(target, color=look.color, linestyle="--", linewidth=1.1)
-            ring = style.ring(look.color, 1.6)
             chosen = part["chosen"].astype(bool)
-            for x, y in zip(alpha[chosen], mean[chosen], strict=True):
-                axis.plot([x], [y], markersize=11, zorder=4, **ring)
+            ring = style.ring(look.color, 1.6)
+            axis.plot(
+                alpha[chosen],
+                mean[chosen],
+                markersize=11,
+                zorder=4,
+                **ring,
+            )
         # within the score range, which intervals of few texts leave
         bottom, top = axis.get_ylim()
         axis.set_ylim(max(bottom, low - margin), min(top, high + margin))
@@ -367,33 +250,26 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
         style.label(axis, x=f"strength alpha{unit}", y="mean score")
 
     legend: list[Any] = [(look, f"steered to the {side} standard") for side, look in looks.items()]
-    dashed = Line2D([], [], color=MUTED, linestyle="--")
-    legend.append((dashed, "target: the candidates' threshold"))
-    ring = Line2D([], [], linestyle="none", markersize=9, **style.ring(MUTED, 1.0))
+    legend.append((style.Mark(MUTED, "", "--"), "target: the candidates' threshold"))
+    ring = Line2D([], [], markersize=9, **style.ring(MUTED, 1.0))
     legend.append((ring, "nearest to its target"))
-    ends = rows[["low", "high"]].to_numpy(float)
-    ends = ends[~np.isnan(ends)]
-    cut = ", cut where they leave the score range" if ((ends < low) | (ends > high)).any() else ""
-    counts = span(sorted({int(row["n"]) for row in tried}))
-    sentences = [
-        "The judge's mean score of texts that the tutor wrote for the development split's "
-        f"{results.groups}, n = {counts} at each strength; 0 is the unsteered tutor."
-    ]
-    if len(ends):
-        sentences.append(
-            f"Bands: 95 % interval of the mean over {results.groups}, by Student's t{cut}."
-        )
+    ends = rows[["low", "high"]].astype(float)
     written = results.references
     written = written[(written["defense"] == "cap") & (written["dimension"] == dimension)]
-    if len(written):
-        up = float(written["alpha_high"].iloc[0]) / scale
-        down = float(written["alpha_low"].iloc[0]) / scale
-        sentences.append(
-            f"The run's references were steered with {up:.4g} to the high and {down:.4g} to the "
-            "low standard."
-        )
+    steered = written[["alpha_high", "alpha_low"]].head(1).to_numpy(float) / scale
+    up, down = steered[0] if len(steered) else (None, None)
+    caption = _caption(
+        "strengths",
+        results,
+        standard,
+        counts=sorted({int(row["n"]) for row in tried}),
+        bounded=ends.notna().any(axis=None),
+        cut=((ends < low) | (ends > high)).any(axis=None),
+        up=up,
+        down=down,
+    )
     title = f"Scores of steered texts by strength: {shorten(dimension, 24)}"
-    return style.small_multiples([None], draw, title, sentences, legend, height=3.0)
+    return style.small_multiples([None], draw, title, caption, legend, height=3.0)
 
 
 # --- detectors ----------------------------------------------------------------------------------
@@ -402,7 +278,7 @@ def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | 
 _CURVE = "#0072B2"
 _CHOSEN = "#D55E00"
 _TESTED = "#009E73"
-_CHANCE: dict[str, Any] = {"color": HUMANS, "linestyle": (0, (1, 2)), "linewidth": 1.2}
+_DOTTED = (0, (1, 2))
 
 
 @style.house_style()
@@ -419,21 +295,34 @@ def detector_figure(results: Results) -> Figure | None:
         curve = detector["curve"]
         training = detector["training"]
         test = detector["test"]
-        axis.axhline(0.5, zorder=1, **_CHANCE)
+        axis.axhline(
+            0.5,
+            zorder=1,
+            color=HUMANS,
+            linestyle=_DOTTED,
+            linewidth=1.2,
+        )
         # above the highest threshold nothing is claimed: precision is taken as 1 there, as in the
         # literature
+        whole = ([*curve["recall"], 0.0], [*curve["precision"], 1.0])
+        axis.plot(*whole, color=_CURVE, linewidth=1.4, zorder=2)
+        chosen = (training["recall"], training["precision"])
         axis.plot(
-            [*curve["recall"], 0.0],
-            [*curve["precision"], 1.0],
-            color=_CURVE,
-            linewidth=1.4,
-            zorder=2,
-        )
-        axis.plot(
-            training["recall"], training["precision"], "o", color=_CHOSEN, markersize=6, zorder=4
+            *chosen,
+            "o",
+            color=_CHOSEN,
+            markersize=6,
+            zorder=4,
         )
         if test["precision"] is not None and test["recall"] is not None:
-            axis.plot(test["recall"], test["precision"], "D", color=_TESTED, markersize=5, zorder=3)
+            axis.plot(
+                test["recall"],
+                test["precision"],
+                "D",
+                color=_TESTED,
+                markersize=5,
+                zorder=3,
+            )
         lines = [
             f"best F1 {training['f1']:.3f}",
             f"precision {training['precision']:.3f}, recall {training['recall']:.3f}",
@@ -443,38 +332,42 @@ def detector_figure(results: Results) -> Figure | None:
         if test["false_positive_rate"] is not None:
             share = percent(test["false_positive_rate"])
             lines.append(f"test, clean texts warned of: {share}")
-        text = "\n".join(lines)
-        place: dict[str, Any] = {
-            "transform": axis.transAxes,
-            "va": "bottom",
-            "linespacing": 1.35,
-            "bbox": box,
-        }
-        axis.text(0.03, 0.04, text, fontsize=8, color=INK, **place)
+        place: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "bbox": box}
+        axis.text(
+            0.03,
+            0.04,
+            "\n".join(lines),
+            fontsize=8,
+            color=INK,
+            linespacing=1.35,
+            **place,
+        )
         axis.set_xlim(-0.03, 1.03)
         axis.set_ylim(0, 1.05)
         size = f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts"
-        style.label(axis, shorten(str(detector["defense"]), 40), x=size, y="precision", grid="both")
+        style.label(
+            axis,
+            shorten(str(detector["defense"]), 40),
+            x=size,
+            y="precision",
+            grid="both",
+        )
         axis.tick_params(colors=MUTED, labelcolor=INK)
 
     legend = [
-        (Line2D([], [], color=_CURVE, linewidth=1.4), "every threshold, training texts"),
-        (style.point(_CHOSEN, "o", 6), "the one chosen: best F1"),
-        (style.point(_TESTED, "D", 5), "the same on test texts"),
-        (Line2D([], [], **_CHANCE), "chance"),
+        (style.Mark(_CURVE, "", "-"), "every threshold, training texts"),
+        (style.Mark(_CHOSEN, "o"), "the one chosen: best F1"),
+        (style.Mark(_TESTED, "D"), "the same on test texts"),
+        (style.Mark(HUMANS, "", _DOTTED), "chance"),
     ]
     training = [detector["training"] for detector in detectors]
-    attacks = list(dict.fromkeys(attack for part in training for attack in part["attacks"]))
+    attacks = dict.fromkeys(attack for part in training for attack in part["attacks"])
     helpers = dict.fromkeys(shorten(str(detector["helper"]), 40) for detector in detectors)
-    names = ", ".join(shorten(attack, 30) for attack in attacks[:6])
-    if len(attacks) > 6:
-        names += ", …"
-    caption = (
-        f"Read by {', '.join(helpers)}. Positive: a text that an attack has changed ({names}); "
-        "both kinds of texts weigh the same, so that chance is a precision of 0.5. Thresholds were "
-        "chosen on the training texts, of "
-        f"{span([len(part['groups']) for part in training])} groups; what "
-        "they find among test texts chose nothing."
+    caption = say(
+        "caption_detectors",
+        helpers=helpers,
+        attacks=[shorten(attack, 30) for attack in attacks],
+        groups=[len(part["groups"]) for part in training],
     )
     title = "Detectors of attacked texts: precision and recall"
     return style.small_multiples(detectors, draw, title, caption, legend, height=2.9)

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, MUTED, Mark
-from judgebench.report.formats import points
+from judgebench.report.formats import points, say
 from judgebench.report.views import bias
 from judgebench.report.views.bias import reported_rows, variance_frame
 from judgebench.report.views.pairwise import ranking_records
@@ -340,14 +340,14 @@ def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str
         for _, _, block, start in lanes
         for system in block["ranking"]
     )
-    caption = [
-        f"Strengths on the Elo scale from {blocks[0]['size']}: 400 points are odds of 10 to 1.",
-        f"Bars: 95 % interval, {titles.get('groups') or 'articles'} resampled." if bounded else "",
-        "Each side has a scale of its own: a judge that is sure of little stays near the mean.",
-        "The humans' strengths follow from the same pairs.",
-        *blocks[0]["notes"],
-    ]
-    legend = [(style.point(look.color, look.marker, 6), name) for name, look, _, _ in lanes]
+    caption = say(
+        "caption_ranking",
+        size=blocks[0]["size"],
+        bounded=bounded,
+        groups=titles.get("groups") or "articles",
+        notes=blocks[0]["notes"],
+    )
+    legend = [(Mark(look.color, look.marker), name) for name, look, _, _ in lanes]
     height = 0.7 + 0.2 * max(1.2, len(judges)) * len(order)
     title = f"Systems ranked: {blocks[0]['condition']}"
     return style.small_multiples(sides, draw, title, caption, legend, height=height, share_y=False)

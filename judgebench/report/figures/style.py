@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
@@ -18,12 +18,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from judgebench.report.formats import Format
 from judgebench.results.results import Series, number
 from judgebench.runtime.errors import escape_control
 from judgebench.runtime.files import atomic
@@ -69,11 +67,11 @@ WIDTH = 8.0
 
 @dataclass(frozen=True)
 class Mark:
-    """Color, marker and dashes of a series."""
+    """Color, marker and dashes of a series: "" is no marker, "none" no line."""
 
     color: str
     marker: str
-    line: Literal["-", "--", "-.", ":"]
+    line: Any = "none"
 
 
 _CONTRASTIVE = ("pair", "contrastive")
@@ -195,14 +193,7 @@ def small_multiples(
             "handlelength": 2.6,
             "columnspacing": 1.6,
         }
-        handles = [
-            handle(look)
-            if isinstance(look, Mark)
-            else Patch(facecolor=look)
-            if isinstance(look, str)
-            else look
-            for look, _ in legend
-        ]
+        handles = [handle(look) for look, _ in legend]
         texts = [text for _, text in legend]
         figure.legend(handles, texts, **place).set_in_layout(False)
     text = figure.text(
@@ -242,18 +233,18 @@ def label(
         axis.set_title(note, loc="right", fontweight="normal", fontsize=8, **how)
 
 
-def handle(mark: Mark, size: float = 5) -> Line2D:
-    return Line2D(
-        [], [], color=mark.color, marker=mark.marker, linestyle=mark.line, markersize=size
-    )
-
-
-def point(color: str, marker: str, size: float = 6) -> Line2D:
-    return Line2D([], [], color=color, marker=marker, linestyle="none", markersize=size)
+def handle(look: Any) -> Any:
+    """An entry of a legend for a look: a `Mark`, the color of bars, or an artist."""
+    if isinstance(look, Mark):
+        how: dict[str, Any] = {"marker": look.marker, "linestyle": look.line, "markersize": 5.5}
+        return Line2D([], [], color=look.color, **how)
+    return Patch(facecolor=look) if isinstance(look, str) else look
 
 
 def ring(color: str, width: float) -> dict[str, Any]:
+    """The look of an empty circle."""
     return {
+        "linestyle": "none",
         "marker": "o",
         "markerfacecolor": "none",
         "markeredgecolor": color,
@@ -295,35 +286,6 @@ def record_bars(record: Mapping[str, Any], name: str) -> np.ndarray | None:
     if value is None or low is None or high is None:
         return None
     return np.reshape(error_bars(value, low, high), (2, 1))
-
-
-def heat_map(
-    axis: Axes,
-    values: np.ndarray,
-    norm: Normalize,
-    colors: str,
-    form: Format | None,
-    size: float,
-    **how: Any,
-) -> None:
-    """Colored cells, each with its number (`form`), light on dark colors: not in the page's own
-    ink, which a dark page makes light, while cells keep their colors."""
-    axis.imshow(values, cmap=colors, norm=norm, aspect="auto", **how)
-    axis.tick_params(length=0)
-    if form is None:
-        return
-    for row, column in np.argwhere(np.isfinite(values)).tolist():
-        color = mpl.colormaps[colors](norm(values[row, column]))[:3]
-        ink = "#fefefe" if float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45 else "#212121"
-        axis.text(
-            column,
-            row,
-            form(values[row, column]),
-            ha="center",
-            va="center",
-            fontsize=size,
-            color=ink,
-        )
 
 
 def shorten(name: str, most: int = 44) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
@@ -16,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import MUTED
-from judgebench.report.formats import three
+from judgebench.report.formats import say, three
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results, number, range_of
 
@@ -40,26 +41,17 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
     most = 3 * max([1.0, *(point["kappa"] for point in [*points, *rows])])
     legend: list[tuple[Any, str]] = []
     for split in splits:
-        line = Line2D([], [], color=COLORS[split], linewidth=1.2)
-        legend.append((line, f"Spearman, {split}"))
+        legend.append((style.Mark(COLORS[split], "", "-"), f"Spearman, {split}"))
     ring = Line2D([], [], color=_CHOSEN, marker="o", linestyle="none", **_RING)
     legend.append((ring, "selected"))
-    counts = []
-    for split in COLORS:
-        texts = first[f"{split}_examples"]
-        if texts:
-            counts.append(f"{split} {texts} texts of {first[f'{split}_groups']} {results.groups}")
-    sizes = ", ".join(counts)
-    caption = (
-        "Spearman correlation of the contrastive scores with the humans at each κ of the grid; κ = "
-        f"0 is the main model alone. Selected: {how_selected(rows)}. The axis is linear up to κ = "
-        f"{_LEAST:g} and logarithmic beyond. Sizes: {sizes}."
+    caption = say(
+        "caption_path",
+        selected=how_selected(rows),
+        least=_LEAST,
+        row=first,
+        groups=results.groups,
+        hollow=any(point["constant"] for point in points),
     )
-    if any(point["constant"] for point in points):
-        caption += (
-            " Hollow: every dev text gets the same score; the correlation is undefined, and lies "
-            "at 0."
-        )
 
     def draw(axis: Axes, part: tuple[int, Mapping[str, Any]]) -> None:
         place, row = part
@@ -82,11 +74,26 @@ def _path_panel(axis: Axes, row: Mapping[str, Any], splits: Sequence[str], most:
             color = COLORS["dev"]
             face = "white" if hollow else color
             x, y = zip(*known, strict=True)
-            axis.plot(x, y, "o", color=color, markerfacecolor=face, markersize=3.5, zorder=3)
+            axis.plot(
+                x,
+                y,
+                "o",
+                color=color,
+                markerfacecolor=face,
+                markersize=3.5,
+                zorder=3,
+            )
     for split in COLORS:
         value = number(row[split])
         if value is not None:
-            axis.plot([row["kappa"]], [value], "o", color=_CHOSEN, zorder=4, **_RING)
+            axis.plot(
+                [row["kappa"]],
+                [value],
+                "o",
+                color=_CHOSEN,
+                zorder=4,
+                **_RING,
+            )
     axis.set_xscale("symlog", linthresh=_LEAST, linscale=0.4)
     axis.set_xlim(0, most)
     powers = [10.0**power for power in range(-3, 6)]
@@ -138,19 +145,38 @@ def heat_map_figure(
             low = float(finite.min())
             high = float(finite.max())
         norm = Normalize(low, high if high > low else low + 1e-6)
-        style.heat_map(
-            axis,
+        axis.imshow(
             heat.values,
-            norm,
-            _COLORS,
-            three,
-            7.5,
+            cmap=_COLORS,
+            norm=norm,
+            aspect="auto",
             origin="lower",
         )
+        axis.tick_params(length=0)
+        place: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5}
+        for row, column in np.argwhere(np.isfinite(heat.values)).tolist():
+            value = heat.values[row, column]
+            color = mpl.colormaps[_COLORS](norm(value))[:3]
+            # light on dark cells: not in the page's own ink, which a dark page makes light, while
+            # cells keep their colors
+            dark = float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45
+            ink = "#fefefe" if dark else "#212121"
+            axis.text(
+                column,
+                row,
+                three(value),
+                color=ink,
+                **place,
+            )
         # 2. marks
-        dash: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5, "color": MUTED}
         for row, column in heat.undefined:
-            axis.text(column, row, DASH, **dash)
+            axis.text(
+                column,
+                row,
+                DASH,
+                color=MUTED,
+                **place,
+            )
         frame: dict[str, Any] = {"fill": False, "edgecolor": _FRAMED, "linewidth": 2}
         for row, column in heat.chosen:
             corner = (column - 0.47, row - 0.45)
@@ -178,38 +204,3 @@ def heat_map_figure(
         height=height,
         share_y=False,
     )
-
-
-def grid_figure(tuned: Sequence[Mapping[str, Any]], groups: str = "articles") -> Figure | None:
-    """Dev Spearman over the tuning grid, lambda by t, a panel a range; None without a grid or a dev
-    split."""
-    rows = [row for row in tuned if any(number(point["dev"]) is not None for point in row["grid"])]
-    if not rows:
-        return None
-    maps = []
-    for row in rows:
-        lambdas = sorted({point["lambda"] for point in row["grid"]})
-        temperatures = sorted({point["temperature"] for point in row["grid"]})
-        values = np.full((len(lambdas), len(temperatures)), np.nan)
-        for point in row["grid"]:
-            i = lambdas.index(point["lambda"])
-            j = temperatures.index(point["temperature"])
-            # the 0 that stands for the correlation of equal scores would outshine every negative
-            # one
-            values[i, j] = np.nan if point["constant"] else point["dev"]
-        chosen = []
-        if row["lambda"] in lambdas and row["temperature"] in temperatures:
-            chosen.append((lambdas.index(row["lambda"]), temperatures.index(row["temperature"])))
-        undefined = [(i, j) for i, j in np.argwhere(np.isnan(values)).tolist()]
-        title = f"range {range_of(row)}"
-        maps.append(HeatMap(title, lambdas, temperatures, values, chosen, undefined))
-    caption = (
-        "Spearman correlation with the humans on the dev split at each point of the grid; points "
-        "of one λ / t are one decoding. Colors compare within a range. Selected: "
-        f"{how_selected(tuned)}. n = {rows[0]['dev_examples']} texts of {rows[0]['dev_groups']} "
-        f"{groups}; no intervals: the highest of many points is optimistic by chance."
-    )
-    if any(heat.undefined for heat in maps):
-        caption += f" {DASH}: every dev text gets the same score, so the correlation is undefined."
-    title = f"The grid, {tuned[0]['dimension']}: {tuned[0]['decoding']}"
-    return heat_map_figure(maps, ("λ", "t"), title, caption)

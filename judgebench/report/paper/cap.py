@@ -60,25 +60,18 @@ _NAMES = {model_key(judge): name for judge, name in JUDGES.items()}
 
 
 class _Paper(NamedTuple):
-    """A data set of the paper, the dimension of its rubric with all criteria in one prompt, and its
-    tables."""
+    """A data set of the paper: its title, the dimension of its rubric with all criteria in one
+    prompt, and the numbers of its tables of score changes and of seconds."""
 
-    dataset: str
     title: str
     dimension: str
-    changes: int
-    ablation: int
-    adaptive: int
+    changes: Sequence[int]
     seconds: int
 
 
 _PAPERS = {
-    "summeval": _Paper(
-        "summeval", "SummEval", "joint", changes=2, ablation=10, adaptive=11, seconds=9
-    ),
-    "topicalchat": _Paper(
-        "topicalchat", "TopicalChat", "overall", changes=3, ablation=6, adaptive=7, seconds=5
-    ),
+    "summeval": _Paper("SummEval", "joint", (2, 10, 11), 9),
+    "topicalchat": _Paper("TopicalChat", "overall", (3, 6, 7), 5),
 }
 
 
@@ -317,7 +310,7 @@ def _steered(run: Results, dimension: str, tutor: str | None) -> dict[str, Any] 
 
 
 def _table(
-    name: str,
+    number_: int,
     caption: str,
     rows: pd.DataFrame,
     labels: Mapping[str, str],
@@ -347,7 +340,8 @@ def _table(
             csv[f"{measure.key}_published"] = f"{measure.key}_published"
     rows = rows.reindex(columns=list(dict.fromkeys([*rows, *list(csv.values())[1:]])))
     parts = list(labels)[: 2 if "dataset" in labels else 1]
-    title = f"CAP, Table {name.removeprefix('cap_table_')}"
+    name = f"cap_table_{number_}"
+    title = f"CAP, Table {number_}"
     once = list(labels)[:-1] if "dataset" in labels else parts
     return PaperTable(name, title, caption, rows, labels, measures, csv, notes, parts, once)
 
@@ -426,7 +420,6 @@ class _Kind(NamedTuple):
     """A sort of table: its attacks, the defenses that the paper's judges have printed lines of, and
     the cells without which it is left out."""
 
-    number: str
     attacks: tuple[str, ...]
     caption: str
     defenses: tuple[str, ...] = ()
@@ -435,12 +428,10 @@ class _Kind(NamedTuple):
 
 _KINDS = (
     _Kind(
-        "changes",
         ("advsuffix", "dsi", "bed"),
         "Score change under attack on {}: delta = |mean attacked - mean clean|, and its rate.",
     ),
     _Kind(
-        "ablation",
         ("advsuffix", "dsi", "bed"),
         "Ablation on {}: score change under attack with references that the tutor is asked for "
         "(W-CAP) and with those that it is steered to (CAP).",
@@ -448,7 +439,6 @@ _KINDS = (
         lambda rows: rows["defense"] != NO_DEFENSE,
     ),
     _Kind(
-        "adaptive",
         ("adaptive", "dsi", "bed"),
         "Adaptive attack on {}: score change under CAP when a text asks to ignore all references, "
         "with DSI and BED.",
@@ -478,15 +468,34 @@ def _change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     those of the runs, and where these have references, the paper's whosever they are.
     """
 
-    def notes(rows: pd.DataFrame) -> list[str]:
-        sentences = [*_attacked_notes(rows), _RATES]
-        if (rows["change"] < 0).any():
-            sentences.append("↓ the attack lowers the mean score.")
-        return sentences
-
-    def table(
-        name: str, caption: str, rows: pd.DataFrame, dataset: str, notes: Sequence[str]
-    ) -> PaperTable:
+    labels = {"judge": "Judge", "attack_label": "Attack", "defense_label": "Defense"}
+    resampled = ", clean and attacked scores of a text resampled together"
+    numbered = [
+        (kind, dataset, paper.changes[place])
+        for place, kind in enumerate(_KINDS)
+        for dataset, paper in _PAPERS.items()
+    ]
+    tables = []
+    for kind, dataset, number_ in numbered:
+        # 1. ours
+        ours = attacked[attacked["paper"].eq(True) & (attacked["dataset"] == dataset)]
+        ours = ours.drop_duplicates(["judge_key", "column", "attack"])
+        if kind.defenses:
+            ours = ours[ours["defense"].isin(kind.defenses)]
+        if kind.needs is not None and not kind.needs(ours).any():
+            continue
+        ours = ours[ours["attack"].isin(kind.attacks)]
+        notes = ["No attacked run on this data was given: the paper's figures alone."]
+        if len(ours):
+            notes = [*_attacked_notes(ours), _RATES]
+        if (ours["change"] < 0).any():
+            notes.append("↓ the attack lowers the mean score.")
+        # 2. the paper's
+        printed = printed_cells("cap_score_change.csv", number_, ("delta", "rate_percent"))
+        defenses = kind.defenses or {NO_DEFENSE, *ours["defense"]}
+        printed = printed[printed["defense"].isin(defenses)]
+        # 3. both
+        rows = _joined(printed, ours, kind.attacks)
         fell = rows["ours"] & (rows["change"].astype(float) < 0)
         lowered = fell.map({True: "true", False: "false"}).astype(object)
         rows = rows.assign(
@@ -495,34 +504,8 @@ def _change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
             lowered=lowered.where(rows["ours"], None),
             delta_signs=fell.map({True: "↓", False: ""}),
         )
-        labels = {"judge": "Judge", "attack_label": "Attack", "defense_label": "Defense"}
-        resampled = ", clean and attacked scores of a text resampled together"
-        return _table(name, caption, rows, labels, _CHANGES, notes, resampled)
-
-    tables = []
-    for kind in _KINDS:
-        for paper in _PAPERS.values():
-            number_ = getattr(paper, kind.number)
-            # 1. ours
-            rows = attacked[attacked["paper"].eq(True) & (attacked["dataset"] == paper.dataset)]
-            rows = rows.drop_duplicates(["judge_key", "column", "attack"])
-            if kind.defenses:
-                rows = rows[rows["defense"].isin(kind.defenses)]
-            if kind.needs is not None and not kind.needs(rows).any():
-                continue
-            rows = rows[rows["attack"].isin(kind.attacks)]
-            sentences = ["No attacked run on this data was given: the paper's figures alone."]
-            if len(rows):
-                sentences = notes(rows)
-            # 2. the paper's
-            printed = printed_cells("cap_score_change.csv", number_, ("delta", "rate_percent"))
-            defenses = kind.defenses or {NO_DEFENSE, *rows["defense"]}
-            printed = printed[printed["defense"].isin(defenses)]
-            # 3. both
-            joined = _joined(printed, rows, kind.attacks)
-            name = f"cap_table_{number_}"
-            caption = kind.caption.format(paper.title)
-            tables.append(table(name, caption, joined, paper.dataset, sentences))
+        caption = kind.caption.format(_PAPERS[dataset].title)
+        tables.append(_table(number_, caption, rows, labels, _CHANGES, notes, resampled))
     return tables
 
 
@@ -559,81 +542,67 @@ def _reference_tables(attacked: pd.DataFrame) -> list[PaperTable]:
 
     A line has the attack of ours; the paper's figures stand with AdvSuffix.
     """
+    cell = [*PLACE, "judge_key", "attack"]
     rows = attacked[attacked["defense"].isin([NO_DEFENSE, *_REFERENCES])]
-    parts = rows.groupby([*PLACE, "judge_key", "attack"])["defense"]
-    if len(rows):
-        has_base = parts.transform(lambda names: NO_DEFENSE in set(names))
-        rows = rows[has_base.astype(bool)]
-    rows = rows[rows.groupby(PLACE)["defense"].transform("nunique") > 1]
-    labels = {
-        "dataset": "Data",
-        "judge": "Judge",
-        "attack_label": "Attack",
-        "condition": "Condition",
-    }
-    tables = []
     papers = rows[rows["paper"].eq(True)]
     if len(papers):
-        keys = ["dataset", "judge_key", "attack", "key"]
-        printed = published("cap_motivation.csv").assign(attack="advsuffix")
-        names = {"condition": "key", "score": "score_published", "change": "change_published"}
-        printed = printed.rename(columns=names)[[*keys, "score_published", "change_published"]]
-        ours = _conditions(papers).merge(printed, how="left", on=keys)
-        ours["judge"] = ours["judge_key"].map(_NAMES).fillna(ours["judge"])
-        shown = set(papers[keys[:3]].itertuples(index=False, name=None))
-        rest = printed[
-            [cell not in shown for cell in printed[keys[:3]].itertuples(index=False, name=None)]
-        ]
-        rest = rest.assign(
-            ours=False,
-            judge=rest["judge_key"].map(_NAMES),
-            condition=rest["key"].str.replace("_", " "),
-        )
-        joined = pd.concat([ours, rest], ignore_index=True)
-        joined = joined.assign(
-            attack_label=joined["attack"].map(ATTACKS), printed=joined["score_published"].notna()
-        )
-        notes = [note for _, part in grouped(papers, PLACE) for note in _attacked_notes(part)]
-        notes = [_SCORES_NOTE, _UNNAMED, _INFERRED, *dict.fromkeys(notes)]
-        tables.append(_table("cap_table_1", _SCORES_CAPTION, joined, labels, _SCORES, notes))
-    return tables
+        bases = papers["defense"].eq(NO_DEFENSE).groupby([papers[key] for key in cell])
+        papers = papers[bases.transform("any")]
+        papers = papers[papers.groupby(PLACE)["defense"].transform("nunique") > 1]
+    if not len(papers):
+        return []
+    # 1. ours, with what is printed of them, and the rest of the print
+    keys = ["dataset", "judge_key", "attack", "key"]
+    names = {"condition": "key", "score": "score_published", "change": "change_published"}
+    printed = published("cap_motivation.csv").assign(attack="advsuffix").rename(columns=names)
+    printed = printed[[*keys, "score_published", "change_published"]]
+    ours = _conditions(papers).merge(printed, how="left", on=keys)
+    shown = papers.set_index(keys[:3]).index
+    rest = printed[~printed.set_index(keys[:3]).index.isin(shown)]
+    rest = rest.assign(ours=False, condition=rest["key"].str.replace("_", " "))
+    # 2. the table
+    joined = pd.concat([ours, rest], ignore_index=True)
+    joined = joined.assign(
+        judge=joined["judge_key"].map(_NAMES).fillna(joined["judge"]),
+        attack_label=joined["attack"].map(ATTACKS),
+        printed=joined["score_published"].notna(),
+    )
+    notes = [note for _, part in grouped(papers, PLACE) for note in _attacked_notes(part)]
+    notes = [_SCORES_NOTE, _UNNAMED, _INFERRED, *dict.fromkeys(notes)]
+    labels = {"dataset": "Data", "judge": "Judge"}
+    labels |= {"attack_label": "Attack", "condition": "Condition"}
+    return [_table(1, _SCORES_CAPTION, joined, labels, _SCORES, notes)]
 
 
 def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
     """A row a judge, attack and condition: the clean texts, the attacked ones, and these with
     references."""
 
-    def figure(row: pd.Series, name: str, column: str) -> dict[str, Any]:
-        return {f"{name}{end}": row.get(f"{column}{end}") for end in _ENDS}
+    lines: list[dict[str, Any]] = []
 
-    lines = []
-    for (dataset, *_, judge, attack), part in grouped(rows, [*PLACE, "judge_key", "attack"]):
-        base = part[part["defense"] == NO_DEFENSE].iloc[0]
-        cell = {
-            "dataset": dataset,
-            "judge_key": judge,
-            "judge": base["label"],
-            "attack": attack,
+    def add(key: str, row: pd.Series, **columns: str) -> dict[str, Any]:
+        """A line with some columns of a row under the names that the table has."""
+        line = {
+            "dataset": row["dataset"],
+            "judge_key": row["judge_key"],
+            "judge": row["label"],
+            "attack": row["attack"],
+            "key": key,
         }
-        # 1. the clean texts
-        line = {**cell, "key": "original"}
-        line |= figure(base, "score", "clean_mean_score")
+        for name, column in columns.items():
+            line |= {f"{name}{end}": row.get(f"{column}{end}") for end in _ENDS}
         lines.append(line)
-        # 2. the attacked ones
-        line = {**cell, "key": "attack"}
-        line |= figure(base, "score", "attacked_mean_score")
-        line |= figure(base, "change", "change")
-        lines.append(line)
-        # 3. these with references
+        return line
+
+    for _, part in grouped(rows, [*PLACE, "judge_key", "attack"]):
+        base = part[part["defense"] == NO_DEFENSE].iloc[0]
+        add("original", base, score="clean_mean_score")
+        add("attack", base, score="attacked_mean_score", change="change")
         for defense, condition in _REFERENCES.items():
-            defended = part[part["defense"] == defense]
-            for _, row in defended.iterrows():
-                line = {**cell, "key": condition}
-                line |= figure(row, "score", "attacked_mean_score")
-                line |= figure(row, "clean", "clean_mean_score")
+            for _, row in part[part["defense"] == defense].iterrows():
+                line = add(condition, row, score="attacked_mean_score", clean="clean_mean_score")
                 line["change"] = line["score"] - base["clean_mean_score"]
                 line["tutor"] = row["tutor"]
-                lines.append(line)
     conditions = pd.DataFrame(lines).assign(ours=True)
     by = conditions["tutor"].map(lambda tutor: f" by {tutor}" if isinstance(tutor, str) else "")
     spelled = conditions["key"].str.replace("_", " ")
@@ -648,20 +617,21 @@ _SPEARMAN_CHANGE = [
     Measure("rate_percent", "rate", per_cent),
 ]
 _CHANGE_NOTE = "Change against no defense, and as a share of it; without an interval."
+_SPEARMAN_TABLES: dict[int, tuple[Sequence[Measure], str, Sequence[str]]] = {
+    4: (
+        _SPEARMAN,
+        "Spearman correlation (x 100) with the humans, of clean texts under each defense.",
+        (),
+    ),
+    8: (_SPEARMAN_CHANGE, "What each defense changes of that correlation (x 100).", [_CHANGE_NOTE]),
+}
+"""Number of a table -> its measures, its caption, and a note."""
 _BY_DEFENSE = {"dataset": "Data", "judge": "Judge", "defense_label": "Defense"}
 
 
 def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
     """Tables 4 and 8, of runs with a defense: Spearman with the humans, and its change against
     none. The paper names no data set for these."""
-
-    def notes(rows: pd.DataFrame) -> list[str]:
-        ours = [
-            f"Ours: {dataset}, {split} split, {span(part['n'])} texts of {span(part['groups'])} "
-            f"{word}."
-            for (dataset, *_, split, word), part in grouped(rows, [*PLACE, "split", "word"])
-        ]
-        return ours + _scored_notes(rows)
 
     # 1. Spearman x 100, its change against no defense, and that as per cent of it
     defended = clean.groupby(PLACE)["defense"].transform(lambda names: (names != NO_DEFENSE).any())
@@ -678,21 +648,13 @@ def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
     rows = rows.assign(change_x100=change, rate_percent=100 * change.abs() / base.where(base > 0))
     # 2. tables
     papers = rows[rows["paper"].eq(True)]
+    notes = []
+    for (dataset, *_, split, word), part in grouped(papers, [*PLACE, "split", "word"]):
+        texts = f"{span(part['n'])} texts of {span(part['groups'])} {word}"
+        notes.append(f"Ours: {dataset}, {split} split, {texts}.")
+    notes += _scored_notes(papers)
     tables = []
-    for number_, measures, caption, about in (
-        (
-            4,
-            _SPEARMAN,
-            "Spearman correlation (x 100) with the humans, of clean texts under each defense.",
-            [],
-        ),
-        (
-            8,
-            _SPEARMAN_CHANGE,
-            "What each defense changes of that correlation (x 100).",
-            [_CHANGE_NOTE],
-        ),
-    ):
+    for number_, (measures, caption, about) in _SPEARMAN_TABLES.items():
         keys = [measure.key for measure in measures]
         printed = printed_cells("cap_spearman.csv", number_, keys)
         printed = printed[printed[f"{keys[0]}_published"].notna()].drop(
@@ -703,11 +665,9 @@ def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
             for (dataset, *_), part in grouped(papers, PLACE)
         ]
         if parts:
-            said = ["The paper names no data set for its tables 4 and 8.", *about, *notes(papers)]
+            said = ["The paper names no data set for its tables 4 and 8.", *about, *notes]
             joined = pd.concat(parts, ignore_index=True)
-            tables.append(
-                _table(f"cap_table_{number_}", caption, joined, _BY_DEFENSE, measures, said)
-            )
+            tables.append(_table(number_, caption, joined, _BY_DEFENSE, measures, said))
     return tables
 
 
@@ -736,35 +696,21 @@ def _seconds_tables(costs: pd.DataFrame) -> list[PaperTable]:
     alone = reading + context.where(context != 0, seconds - reading)
     costs = costs.assign(seconds_x10=10 * seconds, alone_x10=10 * alone, reading_x10=10 * reading)
 
-    def table(name: str, caption: str, printed: pd.DataFrame, part: pd.DataFrame) -> PaperTable:
-        dataset = part["dataset"].iloc[0]
-        notes = [
-            *_SECONDS_NOTES,
-            f"Ours: means over {span(part['n'])} readings, attacked and clean, under each defense.",
-            *_tutor_notes(part),
-            *(
-                ["Ours are means over all dimensions and ranges of the run."]
-                if part["mixed"].any()
-                else []
-            ),
-        ]
-        return _table(
-            name,
-            caption,
-            _joined(printed, part).assign(dataset=dataset),
-            _BY_DEFENSE,
-            _SECONDS,
-            notes,
-        )
-
-    caption = "Seconds (x 10) that a sample takes under each defense, {}."
     tables = []
     for (dataset, *_), part in grouped(costs[costs["paper"].eq(True)], PLACE):
         paper = _PAPERS[dataset]
         printed = printed_cells("cap_seconds.csv", paper.seconds, ["seconds_x10"])
-        tables.append(
-            table(f"cap_table_{paper.seconds}", caption.format(paper.title), printed, part)
-        )
+        rows = _joined(printed, part).assign(dataset=dataset)
+        count = span(part["n"])
+        notes = [
+            *_SECONDS_NOTES,
+            f"Ours: means over {count} readings, attacked and clean, under each defense.",
+            *_tutor_notes(part),
+        ]
+        if part["mixed"].any():
+            notes.append("Ours are means over all dimensions and ranges of the run.")
+        caption = f"Seconds (x 10) that a sample takes under each defense, {paper.title}."
+        tables.append(_table(paper.seconds, caption, rows, _BY_DEFENSE, _SECONDS, notes))
     return tables
 
 
@@ -783,36 +729,18 @@ _STRENGTH_NOTE = (
 
 def _strength_tables(steered: pd.DataFrame) -> list[PaperTable]:
     """Tables 12 and 13, of runs with CAP."""
-    if not len(steered):
+    papers = steered[steered["paper"].eq(True)]
+    if not len(papers):
         return []
-    steered = steered.assign(judge=steered["label"], ours=True, printed=False)
-    for name in _STANDARDS:
-        steered[f"{name}_share"] = steered[name] / steered["norm"].astype(float)
-
-    def table(
-        name: str, caption: str, rows: pd.DataFrame, names: Iterable[str], ours: pd.DataFrame
-    ) -> PaperTable:
-        measures = []
-        for parameter in names:
-            share = Measure(f"{parameter}_share", f"{parameter} / length", two, paper=False)
-            measures += [Measure(parameter, parameter, two), share]
-        labels = {"dataset": "Data", "judge": "Judge", "tutor": "Tutor"}
-        steering = []
-        for tutor, how in zip(ours["tutor"], ours["how"], strict=True):
-            steering.append(f"{tutor} of ours: {how}.")
-        rows = rows.assign(tutor=rows["tutor"].map(lambda title: shorten(title, 30)))
-        return _table(
-            name,
-            caption,
-            rows,
-            labels,
-            measures,
-            [_STRENGTH_NOTE, *steering],
-        )
-
-    papers = steered[steered["paper"]]
+    papers = papers.assign(judge=papers["label"], ours=True, printed=False)
+    labels = {"dataset": "Data", "judge": "Judge", "tutor": "Tutor"}
+    notes = [_STRENGTH_NOTE]
+    for tutor, how in zip(papers["tutor"], papers["how"], strict=True):
+        notes.append(f"{tutor} of ours: {how}.")
     tables = []
-    for number_, parameter in ((12, "alpha_h"), (13, "alpha_l")) if len(papers) else ():
+    for number_, parameter in ((12, "alpha_h"), (13, "alpha_l")):
+        length = papers["norm"].astype(float)
+        papers = papers.assign(**{f"{parameter}_share": papers[parameter] / length})
         # the printed strengths in print order, with ours; then ours that the paper does not have
         keys = ["dataset", "judge_key", "family"]
         rows = published("cap_alpha.csv")
@@ -830,7 +758,13 @@ def _strength_tables(steered: pd.DataFrame) -> list[PaperTable]:
         rest = ours[~ours.set_index(keys).index.isin(rows.set_index(keys).index)]
         rest = rest[[*columns, "judge", "tutor", "printed"]]
         joined = pd.concat([joined, rest], ignore_index=True)
-        joined["ours"] = joined["ours"].notna()
+        joined = joined.assign(
+            ours=joined["ours"].notna(), tutor=joined["tutor"].map(lambda name: shorten(name, 30))
+        )
+        measures = [
+            Measure(parameter, parameter, two),
+            Measure(f"{parameter}_share", f"{parameter} / length", two, paper=False),
+        ]
         caption = f"Strength of steering {_STANDARDS[parameter]}."
-        tables.append(table(f"cap_table_{number_}", caption, joined, [parameter], papers))
+        tables.append(_table(number_, caption, joined, labels, measures, notes))
     return tables

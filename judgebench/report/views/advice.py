@@ -3,7 +3,6 @@ it. Terminal, first screen, section and league word it by one template."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from judgebench.report.formats import general, say
@@ -19,57 +18,33 @@ class Advice:
     """The setting to take in a dimension.
 
     Attributes:
-        dimension: that it is for.
-        judge: the model or pair; decoding: how its scores are made.
-        who: both, with the setting of the decoding and the defense; range: "in range 1-5", or over
-            how many.
-        metric: that the setting was chosen for.
-        promised: metric -> its value on groups that had no part in the choice.
-        share: of the folds whose choice is the same.
-        gain: over the plain setting, in the metric's units.
-        advised: its record of `choice_rows`.
-        tried: the records of all settings, the simplest first.
+        tried: the records of `choice_rows` of all settings, the simplest first.
 
     Example:
         >>> cell = {"dimension": "tone", "judge": "main", "decoding": "greedy", "defense": "none"}
         >>> cell |= {"lambda": None, "temperature": None, "range_min": 1, "range_max": 5, "range_step": 1}
         >>> cell |= {"ranges": 1, "metric": "spearman", "promised_spearman": 0.48}
         >>> cell |= {"share": 1.0, "gain": 0.0, "taken": True, "best": True}
-        >>> (advice,) = advices(Results(choice=[cell]))
-        >>> advice.who, advice.range, advice.promised["spearman"].value
+        >>> advice = advices(Results(choice=[cell]))["tone"]
+        >>> advice.advised["who"], advice.advised["place"], advice.promised("spearman").value
         ('main, greedy', 'in range 1-5', 0.48)
     """
 
-    dimension: str
-    judge: str
-    decoding: str
-    who: str
-    range: str
-    metric: str
-    promised: Mapping[str, Estimate | None]
-    share: float | None
-    gain: float
-    advised: Row
     tried: Rows
 
-    @classmethod
-    def of(cls, tried: Rows) -> Advice:
-        """The advice of the records of one dimension."""
-        advised = next(row for row in tried if row["taken"])
-        metric = advised["metric"] if advised["metric"] in _METRICS else "spearman"
-        return cls(
-            dimension=advised["dimension"],
-            judge=advised["judge"],
-            decoding=advised["decoding"],
-            who=advised["who"],
-            range=advised["place"],
-            metric=metric,
-            promised={name: Estimate.of(advised, f"promised_{name}") for name in _METRICS},
-            share=advised["share"],
-            gain=advised["gain"],
-            advised=advised,
-            tried=tried,
-        )
+    @property
+    def advised(self) -> Row:
+        """The record of the setting."""
+        return next(row for row in self.tried if row["taken"])
+
+    @property
+    def metric(self) -> str:
+        """The metric that the setting was chosen for."""
+        return self.advised["metric"] if self.advised["metric"] in _METRICS else "spearman"
+
+    def promised(self, metric: str) -> Estimate | None:
+        """A metric on groups that had no part in the choice."""
+        return Estimate.of(self.advised, f"promised_{metric}")
 
     @property
     def best(self) -> Row:
@@ -80,12 +55,6 @@ class Advice:
     def plain(self) -> Row:
         """The record that all others are measured by: it gains nothing, for certain."""
         return min(self.tried, key=lambda row: abs(row["gain"]) + (row["gain_se"] or 0.0))
-
-    @property
-    def others(self) -> Rows:
-        """The records of other settings that some folds take, the most often taken first."""
-        rows = [row for row in self.tried if row["share"] and row is not self.advised]
-        return sorted(rows, key=lambda row: -row["share"])
 
     @property
     def kappas(self) -> str:
@@ -113,31 +82,28 @@ def choice_rows(results: Results) -> Rows:
         if row["defense"] != NO_DEFENSE:
             names.append(f"defense {row['defense']}")
         row["who"] = ", ".join(filter(None, names))
+        row["place"] = f"over {row['ranges']} ranges"
         if row["ranges"] == 1:
             row["place"] = f"in range {range_of(row)}"
-        else:
-            row["place"] = f"over {row['ranges']} ranges"
         remarks = {"taken": row["taken"], "looks best": row["best"]}
         row["remark"] = ", ".join(name for name, holds in remarks.items() if holds)
     return rows
 
 
-def advices(results: Results) -> list[Advice]:
-    """The advice in each dimension that has one."""
-    return list(map(Advice.of, rows_by(choice_rows(results), ["dimension"])))
+def advices(results: Results) -> dict[str, Advice]:
+    """Dimension -> its advice, of those that have one."""
+    parts = rows_by(choice_rows(results), ["dimension"])
+    return {part[0]["dimension"]: Advice(part) for part in parts}
 
 
 def advice_lines(results: Results, place: str) -> list[str]:
     """A line a dimension, which only several of them are named by: see `Advice.say`."""
     every = advices(results)
-    lines = []
-    for advice in every:
-        name = f"{advice.dimension}: " if len(every) > 1 else ""
-        lines.append(name + advice.say(place, results.groups))
-    return lines
+    lines = {name: advice.say(place, results.groups) for name, advice in every.items()}
+    return [f"{name}: {line}" if len(lines) > 1 else line for name, line in lines.items()]
 
 
 def recommendations(results: Results) -> list[str]:
     """A sentence a dimension: the setting to take, what it promises, how many folds agreed, what
     the best-looking one would have promised."""
-    return [advice.say("league", results.groups) for advice in advices(results)]
+    return [advice.say("league", results.groups) for advice in advices(results).values()]

@@ -4,28 +4,43 @@ range."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from judgebench.report.formats import is_known, percent, points, short, signed_two, three, two
-from judgebench.report.table import Block, Col, Row, Rows, View, records, rows_by
+from judgebench.report.table import (
+    Block,
+    Col,
+    Row,
+    Rows,
+    View,
+    records,
+    rows_by,
+    values,
+    with_records,
+)
 from judgebench.report.views import attacks, defenses, pairwise
 from judgebench.report.views.advice import advices
 from judgebench.report.views.beside import judge_rows
 from judgebench.report.views.bias import favorite_text, favorites, variance_frame
-from judgebench.report.views.correlations import advised_rows, correlation_frame, of_advised
+from judgebench.report.views.correlations import advised_rows, correlation_rows, of_advised
 from judgebench.report.views.dimensions import answers, bare, headed, sentences
-from judgebench.report.views.forecasts import error_rows, few_labels_rows, forecast_frame, is_sure
-from judgebench.report.views.humans import RATERS, human_figures
+from judgebench.report.views.forecasts import (
+    by_decoding,
+    error_rows,
+    few_labels_rows,
+    forecast_rows,
+    is_sure,
+)
+from judgebench.report.views.humans import human_figures
 from judgebench.report.views.systems import system_rows
 from judgebench.results.results import Results
 from judgebench.stats.clusters import Estimate
 from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.scores import CLEAN
 
-Place = tuple[str, str]
-"""A dimension and a range."""
+_PLACE = ("dimension", "range")
+_FORECAST = ("dimension", "defense", "range", "judge", "decoding")
 
 
 def of_setting(view: View) -> View:
@@ -33,98 +48,85 @@ def of_setting(view: View) -> View:
 
     def rows(results: Results) -> Rows:
         every = records(view.frame(results))
-        advised = of_advised(results, [row for row in every if "series" in row])
-        places = set(map(id, advised))
-        return [row for row in every if "series" not in row or id(row) in places]
+        advised = set(map(id, of_advised(results, every)))
+        return [row for row in every if "series" not in row or id(row) in advised]
 
     return replace(view, frame=rows)
 
 
 def of_judges(view: View) -> View:
     """The view of distributions without those of judges that are not advised."""
-    keys = ("dimension", "defense", "judge")
+    keys = ("dimension", "defense", "judge", "decoding")
 
     def rows(results: Results) -> Rows:
-        advised = {(*_values(row, keys), row["decoding"]) for row in advised_rows(results)}
-        shown = []
-        for row in records(view.frame(results)):
-            series = {(*_values(row, keys), decoding) for decoding in row["decodings"]}
-            if series & advised:
-                shown.append(row)
-        return shown
+        advised = {values(row, keys) for row in advised_rows(results)}
+        return [
+            row
+            for row in records(view.frame(results))
+            if any(values(one, keys) in advised for one in by_decoding([row]))
+        ]
 
     return replace(view, frame=rows)
 
 
-def _values(row: Row, keys: Iterable[str]) -> tuple[Any, ...]:
-    return tuple(row[key] for key in keys)
-
-
-def _by_place(rows: Rows) -> dict[Place, dict[str, Any]]:
-    return {(row["dimension"], row["range"]): row for row in rows}
-
-
 def _metrics(results: Results, level: str) -> Rows:
     """The correlations of the advised settings at a level, range by range."""
-    rows = records(correlation_frame(results, level, silent=True))
+    rows = correlation_rows(results, level, silent=True)
     return of_advised(results, [row for row in rows if row["range"] != "average"])
 
 
-def _with_humans(results: Results, scores: str) -> dict[Place, dict[str, Any]]:
+def _with_humans(results: Results, scores: str) -> Rows:
     """The records of the advised settings compared with the humans, by RAW or CALIBRATED scores."""
-    rows = of_advised(results, judge_rows(results))
-    return _by_place([row for row in rows if row["scores"] == scores])
+    return [row for row in of_advised(results, judge_rows(results)) if row["scores"] == scores]
 
 
 # --- how far from a human -----------------------------------------------------------------------
 
 
 def distance_rows(results: Results) -> Rows:
-    """A row a range of the advised setting, and one of a single rater. Estimates: agreement over
-    all texts, within groups and over systems; bias and error in points; error and R2 after
-    calibration by other groups, and the error of systems' means, calibrated by other systems where
-    these are known."""
-    within = _by_place(_metrics(results, "document"))
-    raw = _with_humans(results, RAW)
-    calibrated = _with_humans(results, CALIBRATED)
-    systems = _by_place(of_advised(results, system_rows(results)))
+    """A row a range of the advised setting, and one of a single rater.
+
+    Each has its records: over all `texts` and `within` groups; of `raw` and of `calibrated` scores
+    compared with the humans; and estimates over systems: `pairs`, and the error of their means and
+    the `largest`, calibrated by other systems where these are known.
+    """
+    metrics = _metrics(results, results.level)
+    places: Rows = [{name: row.get(name) for name in (*_PLACE, "flags")} for row in metrics]
+    rows = with_records(
+        places,
+        _PLACE,
+        texts=metrics,
+        within=_metrics(results, "document"),
+        raw=_with_humans(results, RAW),
+        calibrated=_with_humans(results, CALIBRATED),
+        systems=of_advised(results, system_rows(results)),
+    )
     table: Rows = []
-    for part in rows_by(_metrics(results, results.level), ["dimension"]):
+    for part in rows_by(rows, ["dimension"]):
         # 1. the judge in each range
         for row in part:
-            place = (row["dimension"], row["range"])
-            texts = raw.get(place, {})
-            fitted = calibrated.get(place, {})
-            system = systems.get(place, {})
-            error = "unseen_error" if is_known(system.get("unseen_error")) else "calibrated_error"
-            distance = {
-                "spearman": Estimate.of(row, "spearman"),
-                "others": Estimate.of(row, "spearman_others"),
-                "within": Estimate.of(within.get(place, {}), "spearman"),
-                "pairs": Estimate.of(system, "pairwise_others")
-                or Estimate.of(system, "pairwise_accuracy"),
-                "bias": Estimate.of(texts, "bias"),
-                "single": Estimate.of(texts, "single_mae"),
-                "mae": Estimate.of(fitted, "mae"),
-                "r2": Estimate.of(fitted, "r2"),
-                "error": Estimate.of(system, error),
-                "largest": Estimate.of(system, f"{error}_largest"),
-            }
-            names = {name: row.get(name) for name in ("dimension", "range", "flags")}
-            table.append(names | distance)
+            systems = row["systems"]
+            pairs = Estimate.of(systems, "pairwise_others")
+            error = "unseen_error" if is_known(systems.get("unseen_error")) else "calibrated_error"
+            row["pairs"] = pairs or Estimate.of(systems, "pairwise_accuracy")
+            row["error"] = systems.get(error)
+            row["largest"] = systems.get(f"{error}_largest")
+            table.append(row)
         # 2. one rater
         dimension = part[0]["dimension"]
         human = human_figures(results).get(dimension, {})
-        system = systems.get((dimension, part[0]["range"]), {})
-        distance = {
-            "others": Estimate.of(human, "ceiling"),
-            "pairs": Estimate.of(system, "pairwise_ceiling"),
-            "single": Estimate.of(human, "single_mae"),
-            "error": Estimate.of(system, "rater_error"),
-            "largest": Estimate.of(system, "rater_error_largest"),
+        systems = part[0]["systems"]
+        figures = {
+            "pairs": Estimate.of(systems, "pairwise_ceiling"),
+            "error": systems.get("rater_error"),
+            "largest": systems.get("rater_error_largest"),
         }
-        if any(distance.values()):
-            table.append({"dimension": dimension, "range": "one rater"} | distance)
+        ceiling = Estimate.of(human, "ceiling")
+        single = Estimate.of(human, "single_mae")
+        if any(map(is_known, (*figures.values(), ceiling, single))):
+            rater = {"dimension": dimension, "range": "one rater"} | figures
+            texts = {"texts": {"spearman_others": ceiling}, "raw": {"single_mae": single}}
+            table.append(rater | texts)
     return headed(results, table)
 
 
@@ -133,11 +135,11 @@ DISTANCE = View(
     "Distance from the humans",
     distance_rows,
     (
-        Col("range", "range", left=True, flags="flags"),
-        Col("Spearman", "spearman", three, short, says="with the mean of all raters"),
+        Col("range", left=True, flags="flags"),
+        Col("Spearman", "texts.spearman", three, short, says="with the mean of all raters"),
         Col(
             "with the others",
-            "others",
+            "texts.spearman_others",
             three,
             short,
             optional=True,
@@ -145,7 +147,7 @@ DISTANCE = View(
         ),
         Col(
             "within",
-            "within",
+            "within.spearman",
             three,
             short,
             optional=True,
@@ -161,7 +163,7 @@ DISTANCE = View(
         ),
         Col(
             "bias",
-            "bias",
+            "raw.bias",
             signed_two,
             signed_two,
             optional=True,
@@ -170,7 +172,7 @@ DISTANCE = View(
         ),
         Col(
             "off one rater",
-            "single",
+            "raw.single_mae",
             two,
             two,
             optional=True,
@@ -178,7 +180,7 @@ DISTANCE = View(
         ),
         Col(
             "calibrated",
-            "mae",
+            "calibrated.mae",
             two,
             two,
             optional=True,
@@ -187,7 +189,7 @@ DISTANCE = View(
         ),
         Col(
             "R²",
-            "r2",
+            "calibrated.r2",
             two,
             two,
             optional=True,
@@ -202,7 +204,7 @@ DISTANCE = View(
             says="mean distance of the means of systems, calibrated by other systems where there "
             "are several",
         ),
-        Col("largest", "largest", two, optional=True, says="the largest of these distances"),
+        Col("largest", form=two, optional=True, says="the largest of these distances"),
     ),
     sections=["head"],
     section="{head}",
@@ -213,18 +215,15 @@ DISTANCE = View(
 def distance_lines(results: Results) -> list[Block]:
     """The distance from the humans in points, and one rater's; or the correlation where there are
     none."""
-    raw = _with_humans(results, RAW)
-    calibrated = _with_humans(results, CALIBRATED)
+    raw, calibrated = (_with_humans(results, scores) for scores in (RAW, CALIBRATED))
     facts: dict[str, dict[str, Any]] = {}
-    for lead in advised_rows(results):
+    for lead in with_records(advised_rows(results), _PLACE, raw=raw, calibrated=calibrated):
         dimension = lead["dimension"]
-        place = (dimension, lead["range"])
-        score = calibrated.get(place, {})
-        better = RAW if score.get("better_scores") == RAW else CALIBRATED
+        better = RAW if lead[CALIBRATED].get("better_scores") == RAW else CALIBRATED
         facts[dimension] = {
             "lead": lead,
             "human": human_figures(results).get(dimension, {}),
-            "score": raw[place] if better == RAW else score,
+            "score": lead[better],
             "better": better,
             "scale": results.scale.get(dimension),
         }
@@ -236,9 +235,8 @@ def distance_lines(results: Results) -> list[Block]:
 
 def setting_lines(results: Results) -> list[Block]:
     """The setting to take, what it promises, and how many folds agreed."""
-    lines = {}
-    for advice in advices(results):
-        lines[advice.dimension] = advice.say("section", results.groups)
+    every = advices(results).items()
+    lines = {name: advice.say("section", results.groups) for name, advice in every}
     return sentences(results, lines)
 
 
@@ -251,25 +249,18 @@ def pair_lines(results: Results) -> list[Block]:
 
 
 def shift_rows(results: Results) -> Rows:
-    """A row a range of the advised setting: its favorite score, the humans', its shift, answers
-    that failed, and the probability on scores."""
+    """A row a range of the advised setting, with the humans' `favorite` score, and its `forecast`,
+    the record of its probabilities."""
     if results.compares:
         return []
-    humans = _by_place([row for row in favorites(results) if row["who"] == RATERS])
-    keys = ("dimension", "defense", "range", "judge")
-    masses = {}
-    for row in records(forecast_frame(results)):
-        for decoding in row["decodings"]:
-            masses[*_values(row, keys), decoding] = row.get("mass")
-    rows = _metrics(results, results.level)
-    for row in rows:
-        human = humans.get((row["dimension"], row["range"]))
-        row["favorite"] = favorite_text(row)
-        row["human"] = None
-        if human:
-            row["human"] = f"{human['score']} ({percent(human['share'])})"
-        row["mass"] = masses.get((*_values(row, keys), row["decoding"]))
+    rows = with_records(_metrics(results, results.level), _PLACE, favorite=favorites(results))
+    rows = with_records(rows, _FORECAST, forecast=by_decoding(forecast_rows(results)))
     return headed(results, rows)
+
+
+def _humans_favorite(row: Row) -> str | None:
+    favorite = row["favorite"]
+    return f"{favorite['score']} ({percent(favorite['share'])})" if favorite else None
 
 
 SHIFT = View(
@@ -277,17 +268,17 @@ SHIFT = View(
     "Favorite scores",
     shift_rows,
     (
-        Col("range", "range", left=True, flags="flags"),
+        Col("range", left=True, flags="flags"),
         Col(
             "favorite score",
-            "favorite",
+            favorite_text,
             left=True,
             optional=True,
             says="the score given most often, and its share",
         ),
         Col(
             "the humans'",
-            "human",
+            _humans_favorite,
             left=True,
             optional=True,
             says="the same of the humans' scores, mapped linearly to the range",
@@ -307,7 +298,7 @@ SHIFT = View(
         ),
         Col(
             "on scores",
-            "mass",
+            "forecast.mass",
             percent,
             optional=True,
             says="the probability that lies on scores at all",
@@ -325,9 +316,7 @@ ATTACKED = replace(of_setting(attacks.ATTACKS), name="attacked")
 def shift_lines(results: Results) -> list[Block]:
     """The range's share of the variance, raw and calibrated; and what attacks do."""
     # 1. what attacks do
-    lines = defenses.defense_sentences(results)
-    if not lines:
-        lines = attacks.attack_sentences(results)
+    lines = defenses.defense_sentences(results) or attacks.attack_sentences(results)
     clean = all(row["attack"] == CLEAN for row in results.metrics)
     if clean and results.metrics and not results.compares:
         lines = ["No attack was run."]
@@ -336,8 +325,7 @@ def shift_lines(results: Results) -> list[Block]:
     for row in of_advised(results, records(variance_frame(results))):
         if is_known(row["range_both"]):
             scores = CALIBRATED if row["calibrated"] else RAW
-            of_dimension = shares.setdefault(row["dimension"], {})
-            of_dimension[scores] = row["range_both"]
+            shares.setdefault(row["dimension"], {})[scores] = row["range_both"]
     return [*bare(results, lines), *answers(results, "shift", shares)]
 
 
@@ -355,8 +343,7 @@ def error_lines(results: Results) -> list[Block]:
     facts = {}
     for row in error_rows(results):
         sure = sorted(filter(is_sure, row["slices"]), key=lambda part: part["error"])
-        ends = [sure[-1], sure[0]] if len(sure) > 1 else sure
-        facts[row["dimension"]] = {"ends": ends}
+        facts[row["dimension"]] = {"ends": [sure[-1], sure[0]] if len(sure) > 1 else sure}
     return answers(results, "wrong", facts)
 
 
@@ -367,17 +354,8 @@ def certainty_lines(results: Results) -> list[Block]:
     """The half width of the interval of Spearman, or of systems' means where humans rated a
     part."""
     few = {row["dimension"]: row for row in few_labels_rows(results)}
-    facts: dict[str, Mapping[str, Any]] = {}
-    for lead in advised_rows(results):
-        dimension = lead["dimension"]
-        low = lead.get("spearman_low")
-        high = lead.get("spearman_high")
-        half = None
-        if low is not None and high is not None:
-            half = (high - low) / 2
-        facts[dimension] = {
-            "lead": lead,
-            "half": half,
-            "few": few.get(dimension),
-        }
+    facts = {
+        lead["dimension"]: {"lead": lead, "few": few.get(lead["dimension"])}
+        for lead in advised_rows(results)
+    }
     return answers(results, "sure", facts)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from judgebench.report.formats import (
+    UNKNOWN,
     change,
-    is_known,
     percent,
     points,
     rounded_up,
@@ -17,9 +17,18 @@ from judgebench.report.formats import (
     three,
     two,
 )
-from judgebench.report.table import Col, Row, Rows, View, records, rows_by
-from judgebench.report.views.correlations import level_note, undefended
-from judgebench.results.results import NO_DEFENSE, Results, defenses_of, labelled, range_of, setting
+from judgebench.report.table import (
+    Col,
+    Row,
+    Rows,
+    View,
+    excludes_zero,
+    labelled_rows,
+    rows_by,
+    with_records,
+)
+from judgebench.report.views.correlations import level_note, pair_text, place_text, undefended
+from judgebench.results.results import Results, condition_text, defenses_of, setting
 from judgebench.stats.paired import LESS, MORE, NOT_SIGNIFICANT
 from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.types import LABELS, RANGE
@@ -28,24 +37,19 @@ EXCLUDES_ZERO = "an interval that leaves out 0"
 """The meaning of an emphasized change."""
 
 
-def excludes_zero(row: Row, name: str = "change") -> bool:
-    """True where the interval of a number is known and leaves out 0."""
-    low = row.get(f"{name}_low")
-    high = row.get(f"{name}_high")
-    return low is not None and high is not None and (low > 0 or high < 0)
-
-
 def rate(row: Row) -> str:
-    """Both readings of the rate of change in per cent, such as "33/- %"."""
+    """Both readings of the rate of change in per cent, such as "33/- %"; a dash of clean texts."""
+    if row.get("change") is None:
+        return UNKNOWN
     return f"{points(row['rate_of_means'])}/{points(row['mean_of_rates'])} %"
 
 
 CHANGE = Col(
-    "change", "change", change, change, marked=excludes_zero, says="mean attacked - mean clean"
+    "change", form=change, ends=change, marked=excludes_zero, says="mean attacked - mean clean"
 )
 RATE = Col(
     "rate",
-    "rate",
+    rate,
     says="of change: mean change over mean clean score / mean of each text's own rate",
 )
 RISES = Col("rises", "raised_share", percent, says="share of texts whose score rises")
@@ -65,17 +69,13 @@ PLACES = Col(
 
 
 def attacked_rows(metrics: Iterable[Mapping[str, Any]]) -> Rows:
-    """The records of attacked texts that have a clean base, with labels and `rate`; no defense
-    first."""
-    rows = [
-        row
-        for row in records(labelled(metrics))
-        if row["attack"] != CLEAN and row.get("change") is not None
-    ]
+    """The records of attacked texts that have a clean base, with labels; no defense first."""
+    rows = labelled_rows(metrics)
+    rows = [row for row in rows if row["attack"] != CLEAN and row.get("change") is not None]
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
     defenses = defenses_of(rows)
     rows.sort(key=lambda row: (dimensions.index(row["dimension"]), defenses.index(row["defense"])))
-    return [row | {"rate": rate(row)} for row in rows]
+    return rows
 
 
 def attack_rows(results: Results) -> Rows:
@@ -83,26 +83,18 @@ def attack_rows(results: Results) -> Rows:
     first."""
     table: Rows = []
     for part in rows_by(attacked_rows(results.shown), ("dimension", "defense", "range", "series")):
-        clean = part[0] | {
-            name: part[0][f"clean_{name}"] for name in ("maximum_share", "win_share", "spearman")
-        }
-        clean |= dict.fromkeys(
-            ("change", "change_low", "change_high", "raised_share", "places_gained")
-        )
-        clean |= {
-            "attack": "clean",
-            "rate": "-",
-            "attacked_mean_score": part[0]["clean_mean_score"],
-        }
-        table += [row | {"condition": _condition(row)} for row in (clean, *part)]
-    return table
+        unknown = ("change", "change_low", "change_high", "raised_share", "places_gained")
+        clean = part[0] | dict.fromkeys(unknown)
+        for name in ("maximum_share", "win_share", "spearman"):
+            clean[name] = part[0][f"clean_{name}"]
+        clean |= {"attack": "clean", "attacked_mean_score": part[0]["clean_mean_score"]}
+        table += [clean, *part]
+    return [row | {"condition": _condition(row)} for row in table]
 
 
 def _condition(row: Row) -> str:
     """The dimension, and the defense where there is one."""
-    return str(row["dimension"]) + (
-        "" if row["defense"] == NO_DEFENSE else f", defense {row['defense']}"
-    )
+    return condition_text({**row, "attack": CLEAN})
 
 
 ATTACKS = View(
@@ -110,7 +102,7 @@ ATTACKS = View(
     "Attacks",
     attack_rows,
     [
-        Col("attack", "attack", left=True, width=28),
+        Col("attack", left=True, width=28),
         Col("mean", "attacked_mean_score", two, says="of the scores"),
         CHANGE,
         RATE,
@@ -135,85 +127,43 @@ ATTACKS = View(
 def attack_sentences(results: Results) -> list[str]:
     """The attack of each condition that raises a mean score most, of those that clearly do where
     that is known."""
-    sentences = []
-    for part in rows_by(
-        undefended([row for row in attack_rows(results) if row["attack"] != "clean"]), ["condition"]
-    ):
-        bounded = any(is_known(row["change_low"]) for row in part)
-        raising = [row for row in part if (row["change_low"] or 0) > 0] if bounded else part
-        facts = {
-            "top": max(raising, key=lambda row: row["change"], default=None),
-            "has_interval": bounded,
-        }
-        attacks = len({row["attack"] for row in part})
-        sentences.append(say("attacks", condition=part[0]["condition"], attacks=attacks, **facts))
-    return sentences
+    rows = undefended([row for row in attack_rows(results) if row["attack"] != "clean"])
+    return [say("attacks", rows=part) for part in rows_by(rows, ["condition"])]
 
 
 _PAIR = ["dimension", "defense", "first_judge", "first_decoding", "second_judge", "second_decoding"]
+_KNOBS = [f"{side}_{name}" for side in ("first", "second") for name in ("lambda", "temperature")]
 
 
 def gap_rows(results: Results) -> Rows:
     """Differences between the changes of two judges or decodings by an attack, a row an attack and
     range; without pairs of which no attack changes anything, as of judges that always say the same.
 
-    `first`, `second` and their difference `gap` are in points; `standardized` is the difference of
-    changes in units of the spread of each one's own clean scores.
+    `first`, `second` and their `difference` are in points; the record `standardized` has the
+    difference of changes in units of the spread of each one's own clean scores.
     """
     split = shown_split(record["split"] for record in results.attack_differences)
-    settings = [
-        f"{side}_{name}" for side in ("first", "second") for name in ("lambda", "temperature")
+    known = [
+        {**record, "difference_low": record["low"], "difference_high": record["high"]}
+        for record in results.attack_differences
+        if record["split"] == split and record["difference"] is not None
     ]
-    cells: dict[tuple[Any, ...], dict[str, Mapping[str, Any]]] = {}
-    for record in results.attack_differences:
-        if record["split"] == split and record["difference"] is not None:
-            cell = tuple(record.get(name) for name in (*_PAIR, "attack", *RANGE, LABELS, *settings))
-            cells.setdefault(cell, {})[record["statistic"]] = record
-    rows: Rows = []
-    for statistics in (statistics for statistics in cells.values() if "change" in statistics):
-        record = statistics["change"]
-        spreads = statistics.get("standardized", {})
-        row = {
-            **record,
-            "gap": record["difference"],
-            "gap_low": record["low"],
-            "gap_high": record["high"],
-        }
-        for end, name in {
-            "": "difference",
-            "_low": "low",
-            "_high": "high",
-            "_says": "says",
-        }.items():
-            row[f"standardized{end}"] = spreads.get(name)
-        row["mean"] = record["range_min"] is None
-        row["range"] = (
-            f"mean of {record['ranges']} ranges" if row["mean"] else str(range_of(record))
-        )
-        texts = []
+    changes, spreads = (
+        [record for record in known if record["statistic"] == statistic]
+        for statistic in ("change", "standardized")
+    )
+    rows = with_records(changes, (*_PAIR, "attack", *RANGE, LABELS, *_KNOBS), standardized=spreads)
+    for row in rows:
+        row |= {"range": place_text(row), "condition": _condition(row), "pair": pair_text(row)}
+        knobs = []
         for side in ("first", "second"):
-            row[f"{side}_who"] = f"{record[f'{side}_judge']}, {record[f'{side}_decoding']}"
-            texts.append(
-                setting({name: record[f"{side}_{name}"] for name in ("lambda", "temperature")})
-            )
-        row["settings"] = "".join(f", {text}" for text in texts if text)
-        row["verdict"] = record["says"] or "no interval"
-        if record["says"] and spreads.get("says") not in (None, record["says"]):
-            row["verdict"] += f"; in spreads {spreads['says']}"
-        row["needed"] = record["groups_needed"] if record["says"] == NOT_SIGNIFICANT else None
-        row["significant"] = record["says"] in (MORE, LESS)
-        row["condition"], plain = _condition(record), results.config.get("compare_with")
-        row["second_who"] += ", no defense" if record.get("second_defense") else ""
+            names = ("lambda", "temperature")
+            knobs.append(setting({name: row[f"{side}_{name}"] for name in names}))
+        row["settings"] = "".join(f", {text}" for text in knobs if text)
         # the league has a line for each of these tables
-        rows.append(
-            row
-            | {
-                "fold": "{condition}: {first_who} against {second_who}".format(**row)
-                if plain
-                else ""
-            }
-        )
-    table = []
+        plain = results.config.get("compare_with")
+        row["fold"] = "{condition}: {pair}".format(**row) if plain else ""
+    table: Rows = []
     for part in rows_by(rows, _PAIR):
         if any(row["first"] or row["second"] for row in part):
             several = len({(row["attack"], row["range"]) for row in part}) < len(part)
@@ -223,30 +173,49 @@ def gap_rows(results: Results) -> Rows:
     return table
 
 
+def _gap_verdict(row: Row) -> str:
+    """Which of two the attack gains more on, in points, and in spreads where that differs."""
+    spreads = row["standardized"].get("says")
+    if row["says"] and spreads not in (None, row["says"]):
+        return f"{row['says']}; in spreads {spreads}"
+    return row["says"] or "no interval"
+
+
+def _groups_needed(row: Row) -> float | None:
+    """The groups that a difference takes which is not significant."""
+    return row["groups_needed"] if row["says"] == NOT_SIGNIFICANT else None
+
+
 GAPS = View(
     "attack_gaps",
     "Which is easier to fool?",
     gap_rows,
     [
-        Col("attack", "attack", left=True, width=14),
-        Col("range", "range", left=True, width=9),
-        Col("first", "first", signed_two, says="change of its mean score under the attack"),
-        Col("second", "second", signed_two),
-        Col("first - second", "gap", change, change, marked="significant"),
+        Col("attack", left=True, width=14),
+        Col("range", left=True, width=9),
+        Col("first", form=signed_two, says="change of its mean score under the attack"),
+        Col("second", form=signed_two),
+        Col(
+            "first - second",
+            "difference",
+            change,
+            change,
+            marked=lambda row: row["says"] in (MORE, LESS),
+        ),
         Col(
             "in spreads",
-            "standardized",
+            "standardized.difference",
             change,
             change,
             says="the difference of these changes, each divided by the standard deviation of its "
             "own clean scores, since a judge whose scores spread little moves little in "
             "points and may still pass as many texts",
         ),
-        Col("needed", "needed", rounded_up, optional=True, says="{groups} for 80 % power"),
-        Col("the attack gains", "verdict", left=True, width=17),
+        Col("needed", _groups_needed, rounded_up, optional=True, says="{groups} for 80 % power"),
+        Col("the attack gains", _gap_verdict, left=True, width=17),
     ],
     by=_PAIR,
-    title="{condition}: {first_who} against {second_who}",
+    title="{condition}: {pair}",
     once=["attack"],
     note="gaps_note.txt",
     brackets="{groups} resampled, both sides together",

@@ -5,67 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from judgebench.report.formats import (
-    is_known,
-    percent,
-    points,
-    short,
-    signed_two,
-    spaced,
-    three,
-    two,
-)
-from judgebench.report.table import Col, Rows, View, records, rows_by
-from judgebench.report.views.humans import ENDS, RATERS, human_figures
-from judgebench.results.results import Results, labelled
-from judgebench.stats.agreement import EXPERTS, PASSED
+from judgebench.report.formats import is_known, percent, points, say, short, signed_two, three, two
+from judgebench.report.table import Col, Row, Rows, View, labelled_rows, rows_by
+from judgebench.report.views.humans import RATERS, human_figures
+from judgebench.results.results import Results
+from judgebench.stats.agreement import EXPERTS
+from judgebench.stats.clusters import Estimate
 from judgebench.stats.humans import CALIBRATED, RAW
 
 # --- rows ----------------------------------------------------------------------------------------
 
 
 def judge_rows(results: Results) -> Rows:
-    """The records of beside_humans.json with labels, a row a range, judge and kind of scores. Of
-    the alternative annotator test in words: `wins`, `blind`, `verdict` and `advantage_ends`;
-    `rival`, the judge without judgment that passes as well; `rivalled`: the judge passes, and its
-    favorite alone would, though by less."""
-    rows = records(labelled(results.beside_humans)) if results.beside_humans else []
-    for row in rows:
-        raw = row["scores"] == RAW
-        passes = row["passes"]
-        favorite = row["favorite"]
-        rate = row["winning_rate"]
-        row |= {
-            "label": row["who"] if raw else CALIBRATED,
-            "own_setting": row["setting"] if raw else "",
-        }
-        row["wins"] = (
-            f"{round(rate * row['tested'])} of {row['tested']:.0f}" if is_known(rate) else None
-        )
-        row["blind"] = (
-            f"{favorite:g}: {percent(row['favorite_advantage'])}" if is_known(favorite) else None
-        )
-        ends = spaced(row["advantage_low"], row["advantage_high"], points)
-        row["advantage_ends"] = f" {ends}" if ends else ""
-        favorite_wins = (
-            is_known(row["favorite_winning_rate"]) and row["favorite_winning_rate"] >= PASSED
-        )
-        row["rivalled"] = bool(passes and not row["by_favorite"] and favorite_wins)
-        row["rival"] = "its scores dealt out at random"
-        if favorite_wins:
-            low = row["favorite_difference_low"]
-            if (low if is_known(low) else row["favorite_difference"]) <= 0:
-                row["rival"] = f"a judge that always says {favorite:g}"
-        row["verdict"] = "not tested"
-        if is_known(passes):
-            row["verdict"] = (
-                "does not pass"
-                if not passes
-                else "passes, as blind"
-                if row["by_favorite"]
-                else "passes"
-            )
-    return rows
+    """The records of beside_humans.json with labels, a row a range, judge and kind of scores."""
+    return labelled_rows(results.beside_humans)
 
 
 def _with_raters(results: Results, rows: Rows, who: str, human: Mapping[str, str]) -> Rows:
@@ -73,17 +26,17 @@ def _with_raters(results: Results, rows: Rows, who: str, human: Mapping[str, str
 
     Args:
         who: the people that a single rater is compared with.
-        human: key of the rows -> key of humans.json, with its interval.
+        human: key of the rows -> key of humans.json.
     """
-    table = []
+    table: Rows = []
     for part in rows_by(rows, ["dimension", "defense"]):
+        table += part
         same = {name: part[0][name] for name in ("dimension", "defense", "condition")}
         record = human_figures(results).get(same["dimension"], {})
-        figures = {
-            f"{name}{end}": record.get(f"{key}{end}") for name, key in human.items() for end in ENDS
-        }
-        row = same | figures | {"range": RATERS, "label": f"one, with {who}"}
-        table += [*part, *([row] if any(map(is_known, figures.values())) else [])]
+        figures = {name: Estimate.of(record, key) for name, key in human.items()}
+        if any(figures.values()):
+            rater = {"range": RATERS, "who": f"one, with {who}", "setting": "", "scores": RAW}
+            table.append(same | figures | rater)
     return table
 
 
@@ -94,36 +47,49 @@ def _points(results: Results) -> Rows:
     singles = any(is_known(row["single_mae"]) for row in rows)
     for row in rows:
         row["why"] = row["points_reason"] if row["mae"] is None else None
-        row |= {
-            f"mean_{key}{end}": None if singles else row[f"{key}{end}"]
-            for key in ("exact", "kappa")
-            for end in ENDS
-        }
-    same = [f"single_{name}" for name in ("mae", "exact", "adjacent", "kappa")]
-    return _with_raters(results, rows, "another", dict(zip(same, same, strict=True)))
+        for name in ("exact", "kappa"):
+            row[f"mean_{name}"] = None if singles else Estimate.of(row, name)
+    names = [f"single_{name}" for name in ("mae", "exact", "adjacent", "kappa")]
+    return _with_raters(results, rows, "another", {name: name for name in names})
 
 
 def _stand_in(results: Results) -> Rows:
     """The rows with `why`: a line below one whose test has no answer, or an answer that says
     little."""
-    rows = judge_rows(results)
-    for row in rows:
-        who, row["why"] = f"{row['who']}, {row['scores']}: it passes,", ""
-        if not is_known(row["passes"]):
-            row["why"] = row["alternative_reason"] or ""
-        elif row["by_favorite"]:
-            verb = "do" if row["rival"].startswith("its") else "does"
-            row["why"] = f"{who} as {verb} {row['rival']}; passing is no sign of judgment."
-        elif row["rivalled"]:
-            row["why"] = (
-                f"{who} and so, by less, does a judge that always says {row['favorite']:g}."
-            )
-    tested = any((row["tested"] or 0) > 0 for row in rows)
-    return (
-        _with_raters(results, rows, "the others", {"tested_spearman_others": "ceiling"})
-        if tested
-        else []
-    )
+    rows = [row | {"why": say("stand_in", row=row)} for row in judge_rows(results)]
+    if not any((row["tested"] or 0) > 0 for row in rows):
+        return []
+    return _with_raters(results, rows, "the others", {"tested_spearman_others": "ceiling"})
+
+
+def _label(row: Row) -> str:
+    return row["who"] if row["scores"] == RAW else CALIBRATED
+
+
+def _setting(row: Row) -> str:
+    return row["setting"] if row["scores"] == RAW else ""
+
+
+def _wins(row: Row) -> str | None:
+    """The raters that the judge wins over, as "2 of 3"."""
+    rate = row.get("winning_rate")
+    return f"{round(rate * row['tested'])} of {row['tested']:.0f}" if is_known(rate) else None
+
+
+def _always(row: Row) -> str | None:
+    """The best judge for the test that gives all texts one score."""
+    score = row.get("favorite")
+    return f"{score:g}: {percent(row['favorite_advantage'])}" if is_known(score) else None
+
+
+def _verdict(row: Row) -> str | None:
+    if row["range"] == RATERS:
+        return None
+    if not is_known(row["passes"]):
+        return "not tested"
+    if not row["passes"]:
+        return "does not pass"
+    return "passes, as blind" if row["by_favorite"] else "passes"
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -136,12 +102,11 @@ POINTS = View(
     "Agreement in points",
     _points,
     (
-        Col("judge, decoding", "label", detail="own_setting", left=True, width=23),
+        Col("judge, decoding", _label, detail=_setting, left=True, width=23),
         Col(
             "bias",
-            "bias",
-            signed_two,
-            signed_two,
+            form=signed_two,
+            ends=signed_two,
             says="mean of judge less human; above 0 the judge is too lenient",
         ),
         Col("off their mean", "mae", two, two, says="mean distance from the mean of all raters"),
@@ -181,10 +146,10 @@ STAND_IN = View(
     "May it stand in for a rater?",
     _stand_in,
     (
-        Col("judge, decoding", "label", detail="own_setting", left=True, width=23),
+        Col("judge, decoding", _label, detail=_setting, left=True, width=23),
         Col(
             "wins over",
-            "wins",
+            _wins,
             says=f"raters to whom the judge loses by less than epsilon, {EXPERTS:g} of the texts "
             "(Benjamini-Yekutieli over raters, {groups} as the units)",
         ),
@@ -198,7 +163,7 @@ STAND_IN = View(
         ),
         Col(
             "always says",
-            "blind",
+            _always,
             says="the same of a judge that gives all texts one score, the best for it",
         ),
         Col(
@@ -208,7 +173,7 @@ STAND_IN = View(
             short,
             says="of the tested scores with the mean of the other raters, as for one rater",
         ),
-        Col("verdict", "verdict", left=True),
+        Col("verdict", _verdict, left=True),
     ),
     by=["condition"],
     sections=["range"],

@@ -1,6 +1,5 @@
-"""Range bias: favorite scores, the experts' scores on a judge's range, bias and stability, how
-alike two models are; and range bias as variance: the parts of a judge's scores that texts and
-ranges make, before and after each repair, and how many ranges or raters are enough.
+"""Range bias: favorite scores, and the experts' scores on a judge's range; and range bias as
+variance: the parts of a judge's scores that texts and ranges make, before and after each repair.
 """
 
 from __future__ import annotations
@@ -12,25 +11,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from judgebench.report.formats import is_known, percent, points, signed_two, three, two
-from judgebench.report.table import Col, Rows, View, records
-from judgebench.report.views.humans import RATERS
+from judgebench.report.formats import is_known, percent, points, two
+from judgebench.report.table import Col, Rows, View
 from judgebench.results.results import (
     NO_DEFENSE,
     Results,
     SeriesIndex,
     condition_text,
-    defenses_of,
     first_condition,
-    labelled,
     range_of,
     ranges_of,
-    unattacked,
 )
 from judgebench.stats.evaluate import candidate_index, histogram, mapped
 from judgebench.stats.scores import shown_split
 from judgebench.stats.variance import RANGES
-from judgebench.types import FAILED, ScoreRange
+from judgebench.types import ScoreRange
 
 MAPPING_NOTE = (
     "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
@@ -108,49 +103,29 @@ def is_discrete(scores: pd.DataFrame) -> bool:
 
 
 def favorites(results: Results) -> Rows:
-    """The score that each judge with discrete scores, and the humans where they can be mapped, give
-    most often.
+    """The score of each range that the humans, mapped to it, give most often: dimension, range,
+    score (several where they tie) and the share of the texts that get it.
 
-    Rows have dimension, range, who, score (several where they tie) and share of the texts that get
-    it, and `failed`, the share of answers that could not be read, for which the lowest score
-    stands. They are of the figures' scores: test split, without attack and defense where there are
-    such. Empty where texts are compared.
+    They are of the figures' scores: test split, without attack and defense where there are such.
+    Empty where texts are compared.
     """
     rows: Rows = []
-    for dimension, of_dimension in (
-        () if results.compares else results.scores.groupby("dimension", sort=False)
-    ):
-        scores, _ = first_condition(
-            of_dimension[of_dimension["split"] == shown_split(of_dimension["split"])]
-        )
-        index = SeriesIndex.from_frame(scores)
-        discrete = [judge for judge, part in index.parts(scores).items() if is_discrete(part)]
-        for score_range, part in ranges_of(scores):
-            parts = index.parts(part)
-            values = {
-                str(judge): (
-                    parts[judge]["score"].to_numpy(),
-                    float((parts[judge]["status"] == FAILED).mean()),
-                )
-                for judge in discrete
-                if judge in parts
-            }
-            values[RATERS] = (
-                to_range(human_scores(part), results.scale[str(dimension)], score_range),
-                0.0,
-            )
-            for who, (scores_of, failed) in values.items():
-                if len(scores_of):
-                    shares_of = shares(scores_of, score_range)
-                    best = most_frequent(shares_of)
-                    score = " or ".join(score_range.candidates[place] for place in best)
-                    row = {
-                        "dimension": dimension,
-                        "range": str(score_range),
-                        "who": who,
-                        "score": score,
-                    }
-                    rows.append(row | {"share": float(shares_of[best[0]]), "failed": failed})
+    if results.compares:
+        return rows
+    for dimension, scores in results.scores.groupby("dimension", sort=False):
+        shown, _ = first_condition(scores[scores["split"] == shown_split(scores["split"])])
+        for score_range, part in ranges_of(shown):
+            mapped = to_range(human_scores(part), results.scale[str(dimension)], score_range)
+            if len(mapped):
+                shares_of = shares(mapped, score_range)
+                best = most_frequent(shares_of)
+                row = {
+                    "dimension": dimension,
+                    "range": str(score_range),
+                    "score": " or ".join(score_range.candidates[place] for place in best),
+                    "share": float(shares_of[best[0]]),
+                }
+                rows.append(row)
     return rows
 
 
@@ -161,123 +136,8 @@ def favorite_text(row: Mapping[str, Any]) -> str | None:
     if score is None or not is_known(score):
         return None
     score_range = range_of(row)
-    return (
-        f"{score_range.text(score) if score_range.labels else f'{score:g}'} "
-        f"({percent(row['modal_share'])})"
-    )
-
-
-# --- diagnostics --------------------------------------------------------------------------------
-
-
-def _diagnosed(results: Results) -> Rows:
-    """The metrics of clean texts that know of bias, without defense, else under the first one."""
-    place = results.split, results.level
-    reported = [
-        dict(record) for record in results.clean if (record["split"], record["level"]) == place
-    ]
-    first = next(iter(defenses_of(reported)), NO_DEFENSE)
-    rows = [
-        record
-        for record in reported
-        if record["defense"] == first and is_known(record.get("modal_share"))
-    ]
-    return [] if results.compares else rows
-
-
-DIAGNOSTICS = View(
-    "diagnostics",
-    "Bias and stability",
-    lambda results: [
-        row | {"modal": favorite_text(row)} for row in records(labelled(_diagnosed(results)))
-    ],
-    (
-        Col("judge, decoding", "series", left=True, width=24),
-        Col("range", "range", left=True),
-        Col(
-            "Wasserstein",
-            "bias_wasserstein",
-            three,
-            says="how far, as a share of the range, the judge's scores must move on average to be "
-            "distributed as the humans' are; it says nothing of which texts get them",
-        ),
-        Col(
-            "shift",
-            "bias_shift",
-            signed_two,
-            says="the judge's mean less the humans', as a share of the range; above 0 the judge "
-            "scores higher",
-        ),
-        Col(
-            "KL",
-            "bias_kl",
-            two,
-            says="divergence of the judge's histogram from the humans', in nats",
-        ),
-        Col("modal score", "modal", left=True, says="the score given most often, and its share"),
-        Col(
-            "SD",
-            "stability",
-            three,
-            optional=True,
-            says="standard deviation of Spearman over the ranges",
-        ),
-        Col(
-            "self",
-            "self_agreement",
-            three,
-            optional=True,
-            says="mean Spearman of the judge with itself in the other ranges",
-        ),
-    ),
-    by=["condition"],
-    sections=["series"],
-    once=["series", "stability", "self_agreement"],
-    note="diagnostics_note.txt",
-)
-
-
-def _similarity(results: Results) -> Rows:
-    cells = {(row["dimension"], row["attack"], row["defense"]) for row in _diagnosed(results)}
-    rows = []
-    for record in unattacked(results.similarity) if cells else ():
-        if (
-            record["split"] == results.split
-            and (record["dimension"], record["attack"], record["defense"]) in cells
-        ):
-            row = {**record, "condition": condition_text({**record, "defense": NO_DEFENSE})}
-            modes = {
-                who: f"{row[f'{who}_mode']} ({percent(row[f'{who}_mode_share'])})"
-                for who in ("main", "assistant")
-            }
-            rows.append(row | modes | {"range": str(range_of(row))})
-    return rows
-
-
-SIMILARITY = View(
-    "similarity",
-    "Main and assistant",
-    _similarity,
-    (
-        Col("range", "range", left=True),
-        Col(
-            "log-probabilities correlate",
-            "logprob_correlation",
-            two,
-            says="their means over texts, by candidate",
-        ),
-        Col(
-            "same most likely score",
-            "mode_agreement",
-            percent,
-            says="share of texts of which both find the same score most likely",
-        ),
-        Col("main's", "main", left=True, says="the score that it finds most likely most often"),
-        Col("assistant's", "assistant", left=True),
-    ),
-    by=["condition"],
-    note="Contrasting takes away what both prefer.",
-)
+    named = score_range.text(score) if score_range.labels else f"{score:g}"
+    return f"{named} ({percent(row['modal_share'])})"
 
 
 # --- range bias as variance ---------------------------------------------------------------------
@@ -293,27 +153,22 @@ def variance_frame(results: Results) -> pd.DataFrame:
     # Records of two decodings have no judge, and those over ranges no range: the rest tells series
     # apart.
     rows: Rows = [
-        {**row, "judged": row["judge"], "judge": row["judge"] or ""}
-        for row in results.variance
-        if row["study"] == RANGES
+        {**row, "judge": row["judge"] or ""} for row in results.variance if row["study"] == RANGES
     ]
     index = SeriesIndex(rows)
     conditions = list(dict.fromkeys(map(condition_text, rows)))
     for row in rows:
         series = index.of(row)
-        row |= {
-            "condition": condition_text(row),
-            "series": str(series).removeprefix(", "),
-            "judged": series.judge,
-        }
+        row["condition"] = condition_text(row)
+        row["series"] = str(series).removeprefix(", ")
+        row["judged"] = series.judge
         row["who"] = row["series"] + (", calibrated" if row["calibrated"] else "")
         row["place"] = (
             conditions.index(row["condition"]),
             index.all.index(series),
             row["calibrated"],
         )
-    rows.sort(key=lambda row: row["place"])
-    return pd.DataFrame(rows)
+    return pd.DataFrame(sorted(rows, key=lambda row: row["place"]))
 
 
 def reported_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -334,8 +189,7 @@ RANGE_VARIANCE = View(
         Col("judge, decoding", "who", left=True),
         Col(
             "spread",
-            "spread",
-            two,
+            form=two,
             says="standard deviation of a score, as part of its range (calibrated: of the humans' "
             "scale)",
         ),

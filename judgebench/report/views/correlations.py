@@ -17,11 +17,21 @@ from judgebench.report.formats import (
     say,
     short,
     signed_three,
-    singular,
-    span,
     three,
 )
-from judgebench.report.table import Col, Row, Rows, View, records, rows_by
+from judgebench.report.table import (
+    Col,
+    Row,
+    Rows,
+    View,
+    excludes_zero,
+    labelled_rows,
+    mean_of,
+    records,
+    rows_by,
+    values,
+    with_records,
+)
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, RATERS, ceiling_row, ceilings
 from judgebench.results.results import (
@@ -30,12 +40,11 @@ from judgebench.results.results import (
     Results,
     condition_text,
     kept,
-    labelled,
     range_of,
     setting,
     unattacked,
 )
-from judgebench.stats.clusters import FEWEST, SIGNIFICANCE
+from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.stats.correlation import CORRELATIONS, shown_level
 from judgebench.stats.evaluate import CONSTANT
 from judgebench.stats.paired import BETTER, NOT_SIGNIFICANT, WORSE
@@ -46,9 +55,7 @@ _CONDITION = ["dimension", "attack", "defense"]
 
 
 @kept
-def correlation_frame(
-    results: Results, level: str | None = None, silent: bool = False
-) -> pd.DataFrame:
+def correlation_rows(results: Results, level: str | None = None, silent: bool = False) -> Rows:
     """The metrics of clean texts of the reported split, a row a range and series, the averages over
     ranges last.
 
@@ -62,57 +69,54 @@ def correlation_frame(
             them.
     """
     place = (results.split, level or results.level)
-    rows = labelled(
+    rows = labelled_rows(
         record for record in results.clean if (record["split"], record["level"]) == place
     )
-    if not len(rows):
-        return rows
-    constant = pd.Series(
-        [CONSTANT in (flags or ()) for flags in rows.get("flags", [()] * len(rows))]
-    )
-    constant = constant.groupby([rows[name] for name in (*_CONDITION, "series")]).transform("all")
-    rows = rows if silent else rows[~((rows["judge"] == "assistant") & constant)]
-    if "clamped_share" in rows and not rows["clamped_share"].any():
-        rows["clamped_share"] = None
-    parts = []
-    for _, condition in rows.groupby(_CONDITION, sort=False):
-        blocks = [part for _, part in condition.groupby("range", sort=False)]
-        series = [
+    # 1. without silent assistants
+    series = (*_CONDITION, "series")
+    heard = {values(row, series) for row in rows if CONSTANT not in (row.get("flags") or ())}
+    if not silent:
+        rows = [row for row in rows if row["judge"] != "assistant" or values(row, series) in heard]
+    if not any(row.get("clamped_share") for row in rows):
+        rows = [row | {"clamped_share": None} for row in rows]
+    table: Rows = []
+    for condition in rows_by(rows, _CONDITION):
+        # 2. the ranges, and their averages
+        blocks = rows_by(condition, ["range"])
+        whole = [
             part
-            for _, part in condition.groupby("series", sort=False)
-            if part["range"].nunique() == len(blocks)
+            for part in rows_by(condition, ["series"])
+            if len({row["range"] for row in part}) == len(blocks)
         ]
-        if len(blocks) > 1 and series:
-            blocks.append(pd.DataFrame(map(_average, series)))
-        # The best of several is marked; a judge that always says the same has 0 and would win
+        if len(blocks) > 1 and whole:
+            blocks.append(list(map(_average, whole)))
+        # 3. The best of several is marked; a judge that always says the same has 0 and would win
         # against inverted ones.
+        level = condition[0]["level"]
+        words = {"groups": results.groups, "examples": results.examples_word}
+        same = {
+            "size": say("size", rows=condition, level=level, **words),
+            "condition": at_level(condition[0]["condition"], level),
+        }
         for block in blocks:
-            best = {name: block[name].astype(float).max() for name in CORRELATIONS}
-            marks = {
-                f"{name}_best": (len(block) > 1) & (block[name] == best[name]) & (best[name] > 0)
-                for name in best
-            }
-            size = size_of(condition, results.groups, results.examples_word)
-            name = at_level(condition["condition"].iloc[0], condition["level"].iloc[0])
-            parts.append(block.assign(**marks, size=size, condition=name))
-    return pd.concat(parts, ignore_index=True) if parts else rows.head(0)
+            best = {name: max(row[name] or 0.0 for row in block) for name in CORRELATIONS}
+            for row in block:
+                marks = {
+                    f"{name}_best": len(block) > 1 and row[name] == highest and highest > 0
+                    for name, highest in best.items()
+                }
+                table.append(row | marks | same)
+    return table
 
 
-def _average(rows: pd.DataFrame) -> dict[str, Any]:
+def _average(rows: Rows) -> dict[str, Any]:
     """The means of a series over its ranges, where all of them are known."""
-    settings = set(rows["setting"])
+    settings = {row["setting"] for row in rows}
+    same = {name: rows[0][name] for name in (*_CONDITION, "level", "series", "who", "judge")}
     names = (*CORRELATIONS, "failed_share", "clamped_share")
-    means = {
-        name: rows[name].mean() if rows[name].notna().all() else None
-        for name in names
-        if name in rows
-    }
-    same = {name: rows[name].iloc[0] for name in (*_CONDITION, "level", "series", "who", "judge")}
-    return (
-        same
-        | means
-        | {"range": "average", "setting": settings.pop() if len(settings) == 1 else "λ, t by range"}
-    )
+    means = {name: mean_of(rows, name) for name in names}
+    setting = settings.pop() if len(settings) == 1 else "λ, t by range"
+    return same | means | {"range": "average", "setting": setting}
 
 
 def level_note(level: str, groups: str) -> str:
@@ -122,22 +126,6 @@ def level_note(level: str, groups: str) -> str:
         "document": f"within each of the {groups}, mean over them",
         "system": "over the systems' mean scores",
     }.get(level, f"at level {level}")
-
-
-def size_of(rows: pd.DataFrame, groups: str, examples: str) -> str:
-    """On how many examples, groups or systems the rows rest, such as "1440 texts of 90
-    articles"."""
-    level = rows["level"].iloc[0]
-    many = f"{span(rows['groups'])} "
-    many += singular(groups) if rows["groups"].max() == 1 else groups
-    if level == "document":
-        return many
-    word = (
-        "systems over"
-        if level == "system"
-        else f"{singular(examples) if rows['n'].max() == 1 else examples} of"
-    )
-    return f"{span(rows['n'])} {word} {many}"
 
 
 def at_level(condition: str, level: str) -> str:
@@ -158,21 +146,26 @@ def undefended(rows: Rows) -> Rows:
 # --- the setting that is taken ------------------------------------------------------------------
 
 
+def spearman_of(row: Row) -> float:
+    """A row's Spearman, by which settings are sorted; below all others where it is unknown."""
+    return -2.0 if row["spearman"] is None else row["spearman"]
+
+
 @kept
 def advised_rows(results: Results) -> Rows:
-    """Of each dimension the setting that is taken, as a row of metrics.json with labels; where none
-    was chosen, as in runs of earlier versions, the main model's with the highest Spearman, or the
-    first judge's. Clean texts."""
-    rows = records(labelled(record for record in results.shown if record["attack"] == CLEAN))
+    """Of each dimension the setting that is advised, as a row of metrics.json with labels; where
+    none was chosen, as in runs of earlier versions, the main model's with the highest Spearman, or
+    the first judge's. Clean texts."""
     chosen = [Cell.of(record) for record in results.choice if record["taken"]]
-    taken = [next((row for row in rows if Cell.of(row) == cell), None) for cell in chosen]
-    known = {row["dimension"]: row for row in taken if row}
-    for part in rows_by(undefended(rows), ["dimension"]):
-        of_judge = [row for row in part if row["judge"] == "main"]
-        of_judge = of_judge or [row for row in part if row["judge"] == part[0]["judge"]]
-        best = max(of_judge, key=lambda row: -2.0 if row["spearman"] is None else row["spearman"])
-        known.setdefault(part[0]["dimension"], best)
-    return list(known.values())
+    rows = labelled_rows(record for record in results.shown if record["attack"] == CLEAN)
+    advised: Rows = []
+    for part in rows_by(rows, ["dimension"]):
+        plain = undefended(part)
+        judges = [row["judge"] for row in plain]
+        judge = "main" if "main" in judges else judges[0]
+        best = max((row for row in plain if row["judge"] == judge), key=spearman_of)
+        advised.append(next((row for row in part if Cell.of(row) in chosen), best))
+    return advised
 
 
 def cell_scores(results: Results, lead: Row) -> pd.DataFrame:
@@ -184,27 +177,31 @@ def cell_scores(results: Results, lead: Row) -> pd.DataFrame:
 
 
 def of_advised(results: Results, rows: Rows) -> Rows:
-    """The rows of the judge and decoding that are taken, in every range; rows are labelled."""
+    """The rows of the judge and decoding that are advised, in every range; rows are labelled."""
     names = ("dimension", "defense", "series")
-    taken = {tuple(row[name] for name in names) for row in advised_rows(results)}
-    return [row for row in rows if tuple(row[name] for name in names) in taken]
+    advised = {values(row, names) for row in advised_rows(results)}
+    return [row for row in rows if values(row, names) in advised]
+
+
+def of_cells(results: Results, rows: Rows) -> Rows:
+    """The rows of the advised settings themselves."""
+    cells = [Cell.of(row) for row in advised_rows(results)]
+    return [row for row in rows if Cell.of(row) in cells]
 
 
 # --- the table ----------------------------------------------------------------------------------
 
 
 def _with_humans(results: Results) -> Rows:
-    """The correlations with favorite scores, and below those of clean texts at dataset level the
-    human ceiling."""
-    rows = correlation_frame(results)
+    """The correlations, and below those of clean texts at dataset level the human ceiling."""
     humans = {} if results.compares else ceilings(results)
     table: Rows = []
-    for _, part in rows.groupby(_CONDITION, sort=False) if len(rows) else ():
-        for row in records(part):
-            if is_known(row.get("spearman_worst")):
-                row["failures"] = f"{three(row['spearman_worst'])} to {three(row['spearman_best'])}"
-            table.append(row if results.compares else {**row, "favorite": favorite_text(row)})
-        first = records(part.head(1))[0]
+    rows = correlation_rows(results)
+    if results.compares:  # whose scores are preferences
+        rows = [row | {"modal_score": None} for row in rows]
+    for part in rows_by(rows, _CONDITION):
+        table += part
+        first = part[0]
         if first["dimension"] in humans and (first["level"], first["attack"]) == ("dataset", CLEAN):
             same = {
                 name: first[name] for name in (*_CONDITION, "condition", "level", "size", "groups")
@@ -214,22 +211,26 @@ def _with_humans(results: Results) -> Rows:
     return table
 
 
-def _note(results: Results, rows: Any) -> str:
-    rows = records(rows)
+def _failures(row: Row) -> str | None:
+    """Spearman with other scores in the place of failed answers, at worst and at best."""
+    if row.get("spearman_worst") is None:
+        return None
+    return f"{three(row['spearman_worst'])} to {three(row['spearman_best'])}"
+
+
+def _note(results: Results, rows: Rows) -> str:
     level = str(rows[0]["level"])
-    ranges = [row["range"] for row in rows]
-    left_out = len(correlation_frame(results, level, silent=True)) - sum(
-        name != RATERS for name in ranges
+    judged = [row for row in rows if row["range"] != RATERS]
+    return say(
+        "correlations",
+        results=results,
+        level=level,
+        where=level_note(level, results.groups),
+        averages=any(row["range"] == "average" for row in rows),
+        humans=HUMANS_NOTE if len(judged) < len(rows) else "",
+        pairs=any(row.get("human_agreement") is not None for row in rows),
+        left_out=len(correlation_rows(results, level, silent=True)) - len(judged),
     )
-    facts: dict[str, Any] = {
-        "where": level_note(level, results.groups),
-        "humans": HUMANS_NOTE if RATERS in ranges else "",
-    }
-    facts |= {
-        "pairs": any(row.get("human_agreement") is not None for row in rows),
-        "left_out": left_out,
-    }
-    return say("correlations", results=results, level=level, averages="average" in ranges, **facts)
 
 
 CORRELATION = View(
@@ -237,18 +238,18 @@ CORRELATION = View(
     "Agreement with the humans",
     _with_humans,
     (
-        Col("range", "range", left=True, width=9),
+        Col("range", left=True, width=9),
         Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=23),
         *(
             Col(name.capitalize(), name, three, short, marked=f"{name}_best")
             for name in CORRELATIONS
         ),
         Col("beside humans", "spearman_others", three, short, page=True, optional=True),
-        Col("favorite score", "favorite", left=True, page=True, optional=True),
+        Col("favorite score", favorite_text, left=True, page=True, optional=True),
         Col("failed", "failed_share", percent_one),
         Col(
             "if they count",
-            "failures",
+            _failures,
             page=True,
             optional=True,
             says="Spearman with other scores in the place of failed answers, at worst and at best",
@@ -274,42 +275,32 @@ CORRELATION = View(
 
 
 def _level_rows(results: Results) -> Rows:
-    """A row a range and series with Spearman at document level (`within`) and at system level
-    (`over`)."""
-    document, system = (
-        records(correlation_frame(results, level)) for level in ("document", "system")
-    )
-    single = bool(system) and max(row["n"] or 0 for row in system) < 2
-    if single and max((row["groups"] or 0 for row in document), default=0) < 2:
+    """A row a range and series with its records at `document` and at `system` level."""
+    document, system = (correlation_rows(results, level) for level in ("document", "system"))
+    single = bool(system) and max(row.get("n") or 0 for row in system) < 2
+    if single and max((row.get("groups") or 0 for row in document), default=0) < 2:
         return []  # nothing but what is over all texts
+    judged = [
+        row
+        for row in document or system
+        if row["judge"] != "assistant" and row["range"] != "average"
+    ]
     keys = (*_CONDITION, "range", "series")
-    of_systems = {tuple(row[name] for name in keys): row for row in system}
-    rows = []
-    for row in document or system:
-        if row["judge"] == "assistant" or row["range"] == "average":
-            continue
-        within = row if document else {}
-        over = of_systems.get(tuple(row[name] for name in keys), {})
-        constant = within.get("human_constant_groups")
-        rows.append(
-            {
-                **{name: row[name] for name in keys},
-                **{f"within{end}": within.get(f"spearman{end}") for end in ("", "_low", "_high")},
-                **{f"over{end}": over.get(f"spearman{end}") for end in ("", "_low", "_high")},
-                **{
-                    f"spearman_systems{end}": over.get(f"spearman_systems{end}")
-                    for end in ("_low", "_high")
-                },
-                "without": None
-                if constant is None
-                else f"{three(row.get('spearman_varied'))} ({int(constant)})",
-                "missing_document": within.get("missing"),
-                "missing": over.get("missing"),
-                "condition": condition_text(row),
-                "size": row["size"] if single or not over else over["size"],
-            }
-        )
-    return rows if any(row[name] is not None for row in rows for name in ("within", "over")) else []
+    rows = with_records(judged, keys, document=document, system=system)
+    for row in rows:
+        row["condition"] = condition_text(row)
+        if row["system"] and not single:
+            row["size"] = row["system"]["size"]
+    known = [row[level].get("spearman") for row in rows for level in ("document", "system")]
+    return rows if any(map(is_known, known)) else []
+
+
+def _varied(row: Row) -> str | None:
+    """Spearman within groups of which the humans tell texts apart, and the number of others."""
+    constant = row["document"].get("human_constant_groups")
+    if constant is None:
+        return None
+    return f"{three(row['document'].get('spearman_varied'))} ({int(constant)})"
 
 
 LEVELS = View(
@@ -317,22 +308,28 @@ LEVELS = View(
     "Within groups, and over systems",
     _level_rows,
     [
-        Col("range", "range", left=True),
+        Col("range", left=True),
         Col("judge, decoding", "series", left=True),
         Col(
             "within",
-            "within",
+            "document.spearman",
             three,
             short,
             optional=True,
             says="Spearman within each of the {groups}, mean over them; those whose humans gave "
             "all texts one score say nothing of the judge and count as 0",
         ),
-        Col("without", "without", optional=True, says="the mean without these, and their number"),
-        Col("systems", "over", three, optional=True, says="Spearman of the systems' mean scores"),
+        Col("without", _varied, optional=True, says="the mean without these, and their number"),
+        Col(
+            "systems",
+            "system.spearman",
+            three,
+            optional=True,
+            says="Spearman of the systems' mean scores",
+        ),
         Col(
             "these",
-            "over",
+            "system.spearman",
             no_text,
             short,
             optional=True,
@@ -340,7 +337,7 @@ LEVELS = View(
         ),
         Col(
             "others",
-            "spearman_systems",
+            "system.spearman_systems",
             no_text,
             short,
             optional=True,
@@ -350,7 +347,7 @@ LEVELS = View(
     by=_CONDITION,
     title="{condition}",
     size="{size}",
-    reasons=["missing_document", "missing"],
+    reasons=["document.missing", "system.missing"],
 )
 
 
@@ -370,11 +367,8 @@ def repair_rows(results: Results) -> Rows:
     rows = [row for row in records(results.repairs) if row["difference"] is not None]
     for row in rows:
         row["measured"], row["name"] = (line.format(**row) for line in _KINDS[row["kind"]])
-        outside = (
-            row["difference_low"] is not None
-            and not row["difference_low"] <= 0 <= row["difference_high"]
-        )
-        row["significant"] = outside and row["p_holm"] is not None and row["p_holm"] <= SIGNIFICANCE
+        tested = row["p_holm"] is not None and row["p_holm"] <= SIGNIFICANCE
+        row["significant"] = tested and excludes_zero(row, "difference")
         row["condition"] = row["dimension"]
     return sorted(rows, key=lambda row: list(_KINDS).index(row["kind"]))
 
@@ -385,9 +379,9 @@ REPAIRS = View(
     repair_rows,
     (
         Col("repair", "name", left=True, width=30),
-        Col("before", "before", three),
-        Col("after", "after", three),
-        Col("difference", "difference", signed_three, signed_three, marked="significant"),
+        Col("before", form=three),
+        Col("after", form=three),
+        Col("difference", form=signed_three, ends=signed_three, marked="significant"),
         Col("p, Holm", "p_holm", p_value, says="paired permutation test over whole {groups}"),
     ),
     by=["dimension"],
@@ -404,89 +398,84 @@ REPAIRS = View(
 
 
 SHOWN = "spearman"
-_SIDES = ("first_judge", "first_decoding", "second_judge", "second_decoding")
-_BY = ["dimension", "attack", "defense", "first_name", "second_name"]
+_BY = ["dimension", "attack", "defense", "pair"]
 
 
-def comparison_rows(comparisons: Records, groups: str, statistic: str = SHOWN) -> Rows:
-    """The records of comparisons.json for one statistic, of the reported split and level, a row a
-    range, means last.
+def pair_text(row: Row) -> str:
+    """Both sides of a comparison, such as "main, expectation against main, greedy"."""
+    sides = "{first_judge}, {first_decoding} against {second_judge}, {second_decoding}"
+    return sides.format(**row) + (", no defense" if row.get("second_defense") else "")
 
-    Added are `condition`, `first_name` and `second_name` (judge and decoding), `place` (the range,
-    or what the mean is over), `mean`, `significant` (after Holm's correction), `verdict` with a
-    `remark`, and, where a difference is not significant, `needed` and `needed_for`: groups for 80 %
-    power, for this difference and for one of 0.05.
+
+def place_text(row: Row) -> str:
+    """The range of a comparison, or what its mean is over."""
+    return f"mean of {row['ranges']} ranges" if row["range_min"] is None else str(range_of(row))
+
+
+def comparison_rows(comparisons: Records, groups: str) -> Rows:
+    """The records of comparisons.json in Spearman, of the reported split and level, a row a range,
+    means last.
+
+    Added are `condition`, `pair` (judges and decodings), `place` (the range, or what the mean is
+    over), `mean`, `significant` (after Holm's correction), `verdict` with a `remark`, and, where a
+    difference is not significant, `needed` and `needed_for`: groups for 80 % power, for this
+    difference and for one of 0.05.
     """
     split = shown_split(row["split"] for row in comparisons)
     level = shown_level(row["level"] for row in comparisons)
-    chosen = [
-        dict(row)
+    shown = {"split": split, "level": level, "statistic": SHOWN}
+    rows: Rows = [
+        {**row, "pair": pair_text(row), "place": place_text(row), "mean": row["range_min"] is None}
         for row in comparisons
-        if (row["split"], row["level"], row["statistic"]) == (split, level, statistic)
+        if shown.items() <= row.items()
     ]
-    rows: Rows = []
-    for block in rows_by(chosen, ("dimension", "attack", "defense", *_SIDES)):
-        for row in block:
-            row["mean"] = row["range_min"] is None
-            row["place"] = f"mean of {row['ranges']} ranges" if row["mean"] else str(range_of(row))
-        # lambdas tried side by side in one range
+    table: Rows = []
+    for block in rows_by(rows, _BY):
+        # Ranges as in all tables, whatever their order in the configuration; means last. Lambdas
+        # may be tried side by side in one range.
         several = len({row["place"] for row in block}) < len(block)
-        # Ranges as in all tables, whatever their order in the configuration; means last.
         block.sort(key=lambda row: (row["mean"], () if row["mean"] else range_of(row).order))
         for row in block:
             side = {"lambda": row["first_lambda"], "temperature": row["first_temperature"]}
             row["place"] += f", {setting(side)}" if several else ""
             row["condition"] = at_level(condition_text(row), level)
-            row |= {
-                f"{name}_name": f"{row[f'{name}_judge']}, {row[f'{name}_decoding']}"
-                for name in ("first", "second")
-            }
-            row["second_name"] += ", no defense" if row.get("second_defense") else ""
             # the league has the means where all are compared with one decoding
-            row["fold"] = (
-                "{condition}: {first_name} against {second_name}".format(**row)
-                if "first_low" in row
-                else ""
-            )
+            row["fold"] = "{condition}: {pair}".format(**row) if "first_low" in row else ""
             row |= {"difference_low": row["low"], "difference_high": row["high"]}
-            row["significant"] = row["says"] in (BETTER, WORSE)
-            bounded = row["low"] is not None
-            undecided = row["says"] == NOT_SIGNIFICANT
-            row["verdict"] = (
-                row["says"] or "not tested: selected on these texts" if bounded else "no interval"
-            )
-            outside = bounded and undecided and not row["low"] <= 0 <= row["high"]
-            undecided = bounded and undecided and not outside
-            row["needed"] = row["groups_needed"] if undecided else None
-            row["needed_for"] = (
-                row["groups_needed_for_0.05"] if undecided and row["groups_needed"] else None
-            )
-            # Why a difference is not significant although its interval leaves out 0.
-            holm = " after Holm" if row["p"] is not None and row["p"] <= SIGNIFICANCE else ""
-            why = f"the interval leaves out 0, but p{holm} is above {SIGNIFICANCE}"
-            few = f"a test needs at least {FEWEST} {groups}; here {row['groups']}"
-            row["remark"] = (few if row["groups"] < FEWEST else why) if outside else ""
-        rows += block
-    return rows
+            table.append(row | _tested(row, groups))
+    return table
+
+
+def _tested(row: Row, groups: str) -> dict[str, Any]:
+    """What the test of a comparison says: `significant`, `verdict`, `remark`, `needed` and
+    `needed_for`."""
+    bounded = row["low"] is not None
+    undecided = bounded and row["says"] == NOT_SIGNIFICANT
+    outside = undecided and excludes_zero(row, "difference")
+    undecided = undecided and not outside
+    needed = row["groups_needed"] if undecided else None
+    verdict = row["says"] or "not tested: selected on these texts"
+    return {
+        "significant": row["says"] in (BETTER, WORSE),
+        "verdict": verdict if bounded else "no interval",
+        "remark": say("remark", row=row, groups=groups) if outside else "",
+        "needed": needed,
+        "needed_for": row["groups_needed_for_0.05"] if needed else None,
+    }
 
 
 def _of_run(results: Results) -> Rows:
-    rows = comparison_rows(unattacked(results.comparisons), results.groups)
+    """The comparisons, without means that `REPAIRS` has."""
+    names = ("dimension", "defense", "decoding", "reference")
+    planned = {values(row, names) for row in results.repairs}
     names = ("dimension", "defense", "first_decoding", "second_decoding")
-    shown = list[dict[str, Any]]()
-    planned = [
-        tuple(row[name] for name in ("dimension", "defense", "decoding", "reference"))
-        for row in results.repairs
-    ]
-    for row in rows:
-        if row["level"] == "dataset" and tuple(row[name] for name in names) in planned:
-            if row["mean"]:  # which `REPAIRS` has
-                continue
-            row["fold"] = (
-                f"{row['condition']}: {row['first_name']} against {row['second_name']}, in each "
-                "range"
-            )
-        shown.append(row)
+    shown: Rows = []
+    for row in comparison_rows(unattacked(results.comparisons), results.groups):
+        if row["level"] != "dataset" or values(row, names) not in planned:
+            shown.append(row)
+        elif not row["mean"]:
+            fold = "{condition}: {pair}, in each range".format(**row)
+            shown.append(row | {"fold": fold})
     return shown
 
 
@@ -494,12 +483,8 @@ def comparison_note(rows: Rows, groups: str) -> str:
     """The number of tests that Holm's correction is over, of each dimension by itself."""
     if all(row["p"] is None for row in rows):
         return ""
-    counts = sorted(
-        {int(row["comparisons"]) for row in rows if row["comparisons"] is not None} or {len(rows)}
-    )
-    alone = len({row["condition"] for row in rows}) == 1
-    numbers = [row["groups"] for row in rows if row["groups"] is not None]
-    return say("comparisons", counts=counts, alone=alone, numbers=numbers, groups=groups)
+    counts = {int(row["comparisons"]) for row in rows if row["comparisons"] is not None}
+    return say("comparisons", rows=rows, counts=sorted(counts) or [len(rows)], groups=groups)
 
 
 COMPARISONS = View(
@@ -508,8 +493,8 @@ COMPARISONS = View(
     _of_run,
     (
         Col("range", "place", left=True, width=11),
-        Col("first", "first", three),
-        Col("second", "second", three),
+        Col("first", form=three),
+        Col("second", form=three),
         Col(
             "first - second",
             "difference",
@@ -518,20 +503,19 @@ COMPARISONS = View(
             marked="significant",
             says=f"difference in {SHOWN.capitalize()}",
         ),
-        Col("p", "p", p_value, says="paired permutation test over whole {groups}"),
+        Col("p", form=p_value, says="paired permutation test over whole {groups}"),
         Col("p, Holm", "p_holm", p_value),
         Col(
             "needed",
-            "needed",
-            rounded_up,
+            form=rounded_up,
             optional=True,
             says="{groups} for 80 % power at this very difference, before Holm's correction",
         ),
         Col("for 0.05", "needed_for", rounded_up, optional=True, says="at a difference of 0.05"),
-        Col("verdict", "verdict", left=True),
+        Col("verdict", left=True),
     ),
     by=_BY,
-    title="{condition}: {first_name} against {second_name}",
+    title="{condition}: {pair}",
     sections=["mean"],
     below="remark",
     note=lambda results, rows: comparison_note(rows, results.groups),

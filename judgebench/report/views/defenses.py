@@ -3,24 +3,26 @@ costs."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import scipy  # its parts come when they are first used
 
 from judgebench.report.formats import one, percent, say, signed_two, three, two, whole
-from judgebench.report.table import Block, Col, Heading, Paragraph, Rows, View, rows_by
-from judgebench.report.views.attacks import (
-    CHANGE,
-    EXCLUDES_ZERO,
-    RATE,
-    RISES,
-    attacked_rows,
+from judgebench.report.table import (
+    Block,
+    Col,
+    Heading,
+    Paragraph,
+    Row,
+    Rows,
+    View,
     excludes_zero,
+    rows_by,
+    values,
 )
+from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, attacked_rows
 from judgebench.results.results import NO_DEFENSE, Results, defenses_of
 from judgebench.stats.scores import shown_split
 from judgebench.types import LABELS, RANGE
@@ -42,45 +44,41 @@ def with_stand_ins(metrics: Sequence[Mapping[str, Any]]) -> Rows:
     """The records of metrics.json, or of attack/suffix.json, with `shown_defense`, the name that
     readers see; those of defenses under which the judge answers in free text once for each decoding
     that their judge has under the others, and so marked."""
-    cells = [tuple(record.get(name) for name in _CELL) for record in metrics]
-    # Of each cell, the decodings with lambda and t that every defense has.
-    settings: dict[tuple[Any, ...], dict[str, dict[tuple[Any, ...], None]]] = {}
-    for cell, record in zip(cells, metrics, strict=True):
-        setting = tuple(record[name] for name in _SETTING)
-        settings.setdefault(cell, {}).setdefault(str(record["defense"]), {})[setting] = None
+    given = list(map(dict, metrics))
+    # 1. of each cell, the decodings with lambda and t that every defense has
+    settings: dict[tuple[Any, ...], Rows] = {}
+    for row in given:
+        settings.setdefault(values(row, _CELL), []).append(row)
+    # 2. answers in free text stand for each decoding; for their own, where others have it, too
     rows: Rows = []
-    in_words = set()
-    for cell, record in zip(cells, metrics, strict=True):
-        defense = str(record["defense"])
+    for row in given:
+        of_cell = settings[values(row, _CELL)]
+        own = [other for other in of_cell if other["defense"] == row["defense"]]
         others = [
-            setting for name, each in settings[cell].items() if name != defense for setting in each
+            values(other, _SETTING) for other in of_cell if other["defense"] != row["defense"]
         ]
         stand_ins = dict.fromkeys(setting for setting in others if setting[0] != _FREE_TEXT)
-        if {setting[0] for setting in settings[cell][defense]} == {_FREE_TEXT} and stand_ins:
-            in_words.add(defense)
-            # where others have greedy scores too, so has this one
-            rows += [dict(record)] if any(setting[0] == _FREE_TEXT for setting in others) else []
-            rows += [
-                {**record, **dict(zip(_SETTING, setting, strict=True))} for setting in stand_ins
-            ]
-        else:
-            rows.append(dict(record))
-    marks = {name: f"{name} (its number)" for name in in_words}
-    return [
-        row | {"shown_defense": marks.get(str(row["defense"]), str(row["defense"]))} for row in rows
-    ]
+        in_words = {other["decoding"] for other in own} == {_FREE_TEXT} and bool(stand_ins)
+        if not in_words or any(setting[0] == _FREE_TEXT for setting in others):
+            rows.append(row | {"in_words": in_words})
+        if in_words:
+            for setting in stand_ins:
+                rows.append(row | dict(zip(_SETTING, setting, strict=True)) | {"in_words": True})
+    marked = {row["defense"] for row in rows if row.pop("in_words")}
+    for row in rows:
+        name = row["defense"]
+        row["shown_defense"] = f"{name} (its number)" if name in marked else name
+    return rows
 
 
 def defense_rows(results: Results) -> Rows:
     """The attacked texts of dimensions with several defenses, a row an attack, range, judge and
     defense."""
-    parts = rows_by([dict(record) for record in results.shown], ["dimension"])
-    return [
-        row
-        for part in parts
-        if len(defenses_of(part)) > 1
-        for row in attacked_rows(with_stand_ins(part))
-    ]
+    rows: Rows = []
+    for part in rows_by(map(dict, results.shown), ["dimension"]):
+        if len(defenses_of(part)) > 1:
+            rows += attacked_rows(with_stand_ins(part))
+    return rows
 
 
 DEFENSES = View(
@@ -152,23 +150,20 @@ def reference_rows(results: Results) -> Rows:
     """A row a dimension, defense and split of references; of CAP also the dev split and its
     unsteered texts."""
     rows: Rows = []
-    for (dimension, defense), part in results.references.groupby(
-        ["dimension", "defense"], sort=False
-    ):
-        split = shown_split(
-            results.references.loc[results.references["dimension"] == dimension, "split"]
-        )
+    references = results.references
+    for (dimension, defense), part in references.groupby(["dimension", "defense"], sort=False):
+        head = {"dimension": dimension, "defense": defense}
+        split = shown_split(references.loc[references["dimension"] == dimension, "split"])
         unsteered = {
             record["side"]: record
             for record in results.strengths
             if defense == "cap" and record["dimension"] == dimension and record["alpha"] == 0
         }
-        head = {"dimension": dimension, "defense": defense}
-        for name in (
-            split,
-            *(name for name in dict.fromkeys(part["split"]) if unsteered and name != split),
-        ):
+        # 1. steered references of the reported split, and of others where there are unsteered ones
+        splits = dict.fromkeys([split, *part["split"]]) if unsteered else [split]
+        for name in splits:
             rows.append(head | {"split": name} | _scored(part[part["split"] == name]))
+        # 2. unsteered texts
         if unsteered:
             high, low = (unsteered.get(side, {}).get("mean") for side in ("high", "low"))
             row = head | {"defense": "  alpha 0", "split": "dev", "high": high, "low": low}
@@ -180,27 +175,23 @@ def reference_rows(results: Results) -> Rows:
 def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
     """Means of the scores of good and poor references, and Student's t interval of their
     difference."""
-    both = pairs[["score_high", "score_low"]].dropna().to_numpy(dtype=np.float64)
-    cut = (
-        float(pairs[["high_cut", "low_cut"]].to_numpy(dtype=np.float64).mean())
-        if len(pairs)
-        else None
+    scores = pairs[["score_high", "score_low"]].dropna().astype(float)
+    row: dict[str, Any] = {"n": len(scores)}
+    row["cut"] = (
+        float(pairs[["high_cut", "low_cut"]].to_numpy(float).mean()) if len(pairs) else None
     )
-    if not len(both):
-        return {"n": 0, "cut": cut}
-    differences = both[:, 0] - both[:, 1]
-    mean, (high, low) = float(differences.mean()), both.mean(axis=0).tolist()
-    row = {
-        "n": len(both),
-        "cut": cut,
-        "high": high,
-        "low": low,
+    if not len(scores):
+        return row
+    differences = scores["score_high"] - scores["score_low"]
+    mean = float(differences.mean())
+    row |= {
+        "high": float(scores["score_high"].mean()),
+        "low": float(scores["score_low"].mean()),
         "difference": mean,
     }
-    if len(both) > 1:
-        reach = float(
-            scipy.special.stdtrit(len(both) - 1, 0.975) * differences.std(ddof=1)
-        ) / math.sqrt(len(both))
+    if len(scores) > 1:
+        quantile = float(scipy.special.stdtrit(len(scores) - 1, 0.975))
+        reach = quantile * float(differences.sem())
         row |= {"difference_low": mean - reach, "difference_high": mean + reach}
     return row
 
@@ -210,9 +201,9 @@ REFERENCES = View(
     "References by themselves",
     reference_rows,
     [
-        Col("defense", "defense", left=True),
-        Col("split", "split", left=True),
-        Col("n", "n", whole),
+        Col("defense", left=True),
+        Col("split", left=True),
+        Col("n", form=whole),
         Col(
             "good",
             "high",
@@ -227,7 +218,7 @@ REFERENCES = View(
             signed_two,
             marked=lambda row: excludes_zero(row, "difference"),
         ),
-        Col("cut", "cut", percent, says="share of the texts that would have gone on"),
+        Col("cut", form=percent, says="share of the texts that would have gone on"),
     ],
     by=["dimension"],
     note=lambda _, rows: (
@@ -243,17 +234,14 @@ REFERENCES = View(
 def detector_rows(results: Results) -> Rows:
     """The detectors, a row each: F1 of the training texts, all else of the test texts."""
     return [
-        {
-            **record["test"],
-            "defense": record["defense"],
-            "f1": record["training"]["f1"],
-            "by_attack": ", ".join(
-                f"{attack} {percent(share)}"
-                for attack, share in (record["test"].get("recall_by_attack") or {}).items()
-            ),
-        }
+        {**record["test"], "defense": record["defense"], "f1": record["training"]["f1"]}
         for record in results.detectors
     ]
+
+
+def _recall_by_attack(row: Row) -> str:
+    shares = row.get("recall_by_attack") or {}
+    return ", ".join(f"{attack} {percent(share)}" for attack, share in shares.items())
 
 
 DETECTORS = View(
@@ -261,7 +249,7 @@ DETECTORS = View(
     "Detectors of attacked texts",
     detector_rows,
     [
-        Col("defense", "defense", left=True),
+        Col("defense", left=True),
         Col(
             "F1",
             "f1",
@@ -271,13 +259,12 @@ DETECTORS = View(
         ),
         Col(
             "precision",
-            "precision",
-            percent,
+            form=percent,
             says="clean and attacked texts weigh the same, so that chance is 50 %",
         ),
-        Col("recall", "recall", percent, says="share of the attacked texts that are warned of"),
+        Col("recall", form=percent, says="share of the attacked texts that are warned of"),
         Col("clean", "false_positive_rate", percent, says="that of the clean ones"),
-        Col("recall by attack", "by_attack", left=True),
+        Col("recall by attack", _recall_by_attack, left=True),
     ],
 )
 
@@ -285,24 +272,17 @@ DETECTORS = View(
 def preparation_sentences(results: Results) -> list[str]:
     """Sentences: did steering move the judge's scores of references, and does each detector
     separate texts?"""
-    references = [
-        row
-        for row in reference_rows(results)
-        if row["defense"] == "cap" and row.get("difference") is not None
-    ]
-    warning = [
-        row
-        for row in detector_rows(results)
-        if None not in (row["recall"], row["false_positive_rate"])
-    ]
-    facts = {"groups": results.groups}
-    return [
-        *(
-            say("references", row=row, significant=excludes_zero(row, "difference"), **facts)
-            for row in references
-        ),
-        *(say("detectors", row=row) for row in warning),
-    ]
+    sentences = []
+    for row in reference_rows(results):
+        if row["defense"] == "cap" and row.get("difference") is not None:
+            significant = excludes_zero(row, "difference")
+            sentences.append(
+                say("references", row=row, significant=significant, groups=results.groups)
+            )
+    for row in detector_rows(results):
+        if None not in (row["recall"], row["false_positive_rate"]):
+            sentences.append(say("detectors", row=row))
+    return sentences
 
 
 def cost_rows(results: Results) -> Rows:
@@ -317,8 +297,8 @@ COSTS = View(
     "Seconds by defense",
     cost_rows,
     [
-        Col("defense", "defense", left=True),
-        Col("n", "n", whole),
+        Col("defense", left=True),
+        Col("n", form=whole),
         Col(
             "a sample",
             "seconds",

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from judgebench.report.formats import is_known, two
-from judgebench.report.table import Rows, records, rows_by
+from judgebench.report.table import Rows, labelled_rows, rows_by
 from judgebench.report.views.bias import spans
 from judgebench.report.views.correlations import advised_rows, cell_scores, of_advised
-from judgebench.results.results import Results, kept, labelled
+from judgebench.results.results import Results, kept
 from judgebench.stats.scores import CLEAN, Cell, cross_fitted, on_scale
 from judgebench.stats.verdict import CARE, NO, RULES, YES
 
@@ -25,26 +25,21 @@ CALIBRATED = "calibrated"
 """The column that `calibrated_scores` adds."""
 
 _START = 110  # characters of a text in its line
-_SIGNS = {YES: "✓", CARE: "~", NO: "✗"}
-_KINDS = {YES: "yes", CARE: "care", NO: "no"}
+_KINDS = {YES: ("yes", "✓"), CARE: ("care", "~"), NO: ("no", "✗")}
 
 
 def strips(results: Results) -> Rows:
     """A strip a dimension: a tile a use, with its verdict, the clause, and its kind (yes, care, no
     or open)."""
-    found = []
-    for part in rows_by([dict(row) for row in results.verdict], ["dimension"]):
-        tiles = [
-            {
-                "title": RULES[row["use"]].title,
-                "verdict": f"{_SIGNS.get(row['verdict'], '–')} {row['verdict']}",
-                "clause": row["clause"],
-                "kind": _KINDS.get(row["verdict"], "open"),
-            }
-            for row in part
-        ]
-        found.append({"dimension": part[0]["dimension"], "tiles": tiles})
-    return found
+    strips: Rows = []
+    for part in rows_by(map(dict, results.verdict), ["dimension"]):
+        tiles = []
+        for row in part:
+            kind, sign = _KINDS.get(row["verdict"], ("open", "–"))
+            tile = {"title": RULES[row["use"]].title, "clause": row["clause"], "kind": kind}
+            tiles.append(tile | {"verdict": f"{sign} {row['verdict']}"})
+        strips.append({"dimension": part[0]["dimension"], "tiles": tiles})
+    return strips
 
 
 @kept
@@ -52,16 +47,17 @@ def calibrated_scores(results: Results) -> pd.DataFrame:
     """The rows of scores.parquet with a column `CALIBRATED`: clean scores of the settings taken on
     the humans' scale, calibrated by other groups, in every range; NaN for others, and where they
     cannot be calibrated."""
-    fitted = np.full(len(results.scores), np.nan)
-    clean = records(labelled(record for record in results.shown if record["attack"] == CLEAN))
+    fitted = pd.Series(np.nan, index=results.scores.index)
+    clean = labelled_rows(record for record in results.shown if record["attack"] == CLEAN)
     for row in of_advised(results, clean):
-        part = cell_scores(results, row)
         if spans(results.scale.get(row["dimension"])):
-            scores, human, groups = (
-                part[name].to_numpy() for name in ("score", "human", "group_id")
+            part = cell_scores(results, row)
+            fitted[part.index] = cross_fitted(
+                part["score"].to_numpy(),
+                part["human"].to_numpy(),
+                part["group_id"].to_numpy(),
+                seed=results.config.get("seed") or 0,
             )
-            at = results.scores.index.get_indexer(part.index)
-            fitted[at] = cross_fitted(scores, human, groups, seed=results.config.get("seed") or 0)
     return results.scores.assign(**{CALIBRATED: fitted})
 
 
@@ -82,26 +78,22 @@ def looks(results: Results) -> Rows:
             continue
         place = {name: lead[name] for name in ("dimension", "range", "attack", "defense")}
         part = cell_scores(scored, lead)
-        part = part.assign(
-            plain=on_scale(part["score"].to_numpy(float), Cell.of(lead).range, scale)
-        )
-        for text in part.to_dict("records"):
-            fitted = is_known(text[CALIBRATED])
-            judge = text[CALIBRATED] if fitted else text["plain"]
-            if is_known(judge) and is_known(text["human"]):
-                address = urlencode({"example": text["example_id"]} | place, quote_via=quote)
-                gap = abs(judge - text["human"]) / (scale[1] - scale[0])
-                said = {
-                    "example": text["example_id"],
-                    "group": text["group_id"],
-                    "human": text["human"],
-                }
-                raw = f"{two(text['score'])} in {lead['range']}"
-                rows.append(
-                    place
-                    | said
-                    | {"gap": gap, "judge": judge, "raw": raw, "fitted": fitted, "address": address}
-                )
+        plain = on_scale(part["score"].to_numpy(float), Cell.of(lead).range, scale)
+        part["judge"] = part[CALIBRATED].fillna(pd.Series(plain, part.index))
+        part["gap"] = (part["judge"] - part["human"]).abs() / (scale[1] - scale[0])
+        for text in part[part["gap"].notna()].to_dict("records"):
+            example = text["example_id"]
+            row = {
+                "example": example,
+                "group": text["group_id"],
+                "judge": text["judge"],
+                "human": text["human"],
+                "gap": text["gap"],
+                "raw": f"{two(text['score'])} in {lead['range']}",
+                "fitted": is_known(text[CALIBRATED]),
+                "address": urlencode({"example": example} | place, quote_via=quote),
+            }
+            rows.append(place | row)
     # 2. each text once, those of the largest gap first
     texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
     rows.sort(key=lambda row: -row["gap"])
@@ -110,19 +102,17 @@ def looks(results: Results) -> Rows:
     }
     rows = sorted(distinct.values(), key=lambda row: -row["gap"])
     # 3. the worst, and some of the rest
-    worst = rows[:WORST]
     rest = rows[WORST:]
     drawn = np.random.default_rng(0).permutation(len(rest))[:RANDOM].tolist()
-    shown = [
-        row | {"why": "judge higher" if row["judge"] > row["human"] else "judge lower"}
-        for row in worst
-    ]
-    shown += [rest[at] | {"why": "at random"} for at in drawn]
     several = len({row["dimension"] for row in rows}) > 1
-    for row in shown:
+    shown = [*rows[:WORST], *(rest[place] for place in drawn)]
+    for place, row in enumerate(shown):
+        row["why"] = "judge higher" if row["judge"] > row["human"] else "judge lower"
+        if place >= WORST:
+            row["why"] = "at random"
+        row["why"] += f", {row['dimension']}" if several else ""
         row["start"] = beginning(texts.get(row["example"]) or "")
         row |= {"judge": two(row["judge"]), "human": two(row["human"])}
-        row["why"] += f", {row['dimension']}" if several else ""
     return shown
 
 

@@ -9,9 +9,8 @@ the latter alone, and show them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
-
-import pandas as pd
 
 from judgebench.report.formats import (
     is_known,
@@ -23,38 +22,37 @@ from judgebench.report.formats import (
     three,
     two,
 )
-from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, records
-from judgebench.report.views.correlations import advised_rows
-from judgebench.results.results import Results, labelled
+from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, labelled_rows, values
+from judgebench.report.views.correlations import advised_rows, of_cells
+from judgebench.results.results import Results
 from judgebench.stats.clusters import SIGNIFICANCE
-from judgebench.stats.scores import Cell
 
 
-def forecast_frame(results: Results) -> pd.DataFrame:
+def forecast_rows(results: Results) -> Rows:
     """The records of forecasts.json whose probabilities are known, with labels: `who` is a model,
     whichever decoding took its scores, or the pair."""
-    rows = labelled(record for record in results.forecasts if "coverage" in record)
-    if len(rows):
-        rows["who"] = rows["judge"]
-    return rows
+    rows = labelled_rows(record for record in results.forecasts if "coverage" in record)
+    return [row | {"who": row["judge"]} for row in rows]
 
 
-def _with(results: Results, *names: str) -> Rows:
-    """The rows that know one of these figures."""
-    rows = records(forecast_frame(results))
-    return [
-        row
-        for row in rows
-        if set(names) <= set(row) and any(row[name] is not None for name in names)
-    ]
+def by_decoding(rows: Rows) -> Rows:
+    """The rows of distributions, each once for every decoding that took its scores from it."""
+    return [row | {"decoding": decoding} for row in rows for decoding in row["decodings"]]
 
 
-_WHO = (Col("range", "range", left=True), Col("judge", "who", detail="setting", left=True))
+def _known(results: Results) -> Rows:
+    """The rows that have figures; runs of earlier versions have other ones."""
+    names = ("rps", "mass", "coverage")
+    rows = [row for row in forecast_rows(results) if set(names) <= set(row)]
+    return [row for row in rows if any(map(is_known, values(row, names)))]
+
+
+_WHO = (Col("range", left=True), Col("judge", "who", detail="setting", left=True))
 
 FORECASTS = View(
     "forecasts",
     "Probabilities as forecasts",
-    lambda results: _with(results, "rps", "mass", "coverage"),
+    _known,
     (
         *_WHO,
         Col(
@@ -89,29 +87,26 @@ FORECASTS = View(
             says="expected calibration error of the likeliest score; chance alone makes it larger "
             "than 0",
         ),
-        Col("confidence", "confidence", percent, says="the mean probability of that score"),
-        Col("confirmed", "confirmed", percent, points, says="how often raters gave it"),
+        Col("confidence", form=percent, says="the mean probability of that score"),
+        Col("confirmed", form=percent, ends=points, says="how often raters gave it"),
         Col(
             "mass",
-            "mass",
-            percent,
+            form=percent,
             optional=True,
             says="the probability that lies on scores at all",
         ),
         Col(
             "coverage",
-            "coverage",
-            percent,
-            points,
+            form=percent,
+            ends=points,
             optional=True,
             says="share of the intervals of single texts that hold the humans' mean, which should "
             "be 90 %; {groups} other than the text's own teach calibration and length",
         ),
         Col(
             "width",
-            "width",
-            two,
-            two,
+            form=two,
+            ends=two,
             optional=True,
             says="their mean length, in points of the humans' scale",
         ),
@@ -135,26 +130,21 @@ FACTORS: Mapping[str, str] = {
 
 
 def error_rows(results: Results) -> Rows:
-    """The records of errors.json of the settings taken, with labels."""
+    """The records of errors.json of the advised settings, with labels."""
     names = ("condition", "range", "who", "setting")
-    leads = {tuple(row[name] for name in names) for row in advised_rows(results)}
-    rows = records(labelled(results.errors)) if results.errors else []
-    rows = [row for row in rows if tuple(row[name] for name in names) in leads]
+    advised = {values(row, names) for row in advised_rows(results)}
+    rows = [row for row in labelled_rows(results.errors) if values(row, names) in advised]
     return [row | {"series": f"{row['who']} in range {row['range']}"} for row in rows]
 
 
 def _factors(results: Results) -> Rows:
     """A row for each coefficient of the regressions."""
-    return [
-        {**row, **part, "name": FACTORS.get(part["factor"], part["factor"])}
-        for row in error_rows(results)
-        for part in row["factors"]
-    ]
+    return [row | part for row in error_rows(results) for part in row["factors"]]
 
 
 def _slices(results: Results) -> Rows:
-    """A row for each slice of the settings taken."""
-    return [{**row, **part} for row in error_rows(results) for part in row["slices"]]
+    """A row for each slice of the advised settings."""
+    return [row | part for row in error_rows(results) for part in row["slices"]]
 
 
 _ERROR = "the judge's score on the humans' scale less the humans' mean, in points"
@@ -165,7 +155,12 @@ _LEAD = View(
     _factors,
     (
         Col("judge, decoding", "series", detail="setting", left=True),
-        Col("factor", "name", left=True, says="format: lists, headings, code, tables, bold words"),
+        Col(
+            "factor",
+            lambda row: FACTORS.get(row["factor"], row["factor"]),
+            left=True,
+            says="format: lists, headings, code, tables, bold words",
+        ),
         Col(
             "points",
             "estimate",
@@ -175,7 +170,7 @@ _LEAD = View(
             "squares; a judge that tells texts apart poorly shows, reversed, what the humans "
             "reward",
         ),
-        Col("p", "p", p_value),
+        Col("p", form=p_value),
         Col("Holm", "p_holm", p_value, says="p, corrected over the factors"),
     ),
     by=("condition",),
@@ -203,8 +198,7 @@ SLICES = View(
         ),
         Col(
             "p",
-            "p",
-            p_value,
+            form=p_value,
             says="unknown for a slice of one of the {groups}, or where errors do not vary",
         ),
         Col("Holm", "p_holm", p_value, says="p of that difference, corrected over the slices"),
@@ -217,20 +211,22 @@ SLICES = View(
 
 
 def error_tables(results: Results) -> list[Block]:
-    """Factors of the settings taken, and what is left out for which reason."""
-    # A sentence on what is left out stands once, with the dimensions that it is true of.
+    """Factors of the advised settings, and what is left out for which reason."""
+    # a sentence on what is left out stands once, with the dimensions that it is true of
     conditions: dict[tuple[str, str], list[str]] = {}
     for row in error_rows(results):
         names = "; ".join(f"{name} ({why})" for name, why in row["left_out"].items())
-        for start, line in (("", row["reason"]), ("Left out of ", f"{names}." if names else "")):
+        for start, line in (("", row["reason"]), ("Left out", f"{names}." if names else "")):
             if line:
                 conditions.setdefault((start, line), []).append(row["condition"])
-    several = len({name for where in conditions.values() for name in where}) > 1
-    lines = [
-        f"{start}{', '.join(where)}: {line}" if several else f"{start and 'Left out: '}{line}"
-        for (start, line), where in conditions.items()
-    ]
-    return [*_LEAD.tables(results), *(Paragraph(line, note=True) for line in lines)]
+    several = len(set(chain.from_iterable(conditions.values()))) > 1
+    blocks: list[Block] = [*_LEAD.tables(results)]
+    for (start, line), where in conditions.items():
+        place = ", ".join(where) if several else ""
+        head = " of ".join(filter(None, [start, place]))
+        text = f"{head}: {line}" if head else line
+        blocks.append(Paragraph(text, note=True))
+    return blocks
 
 
 def is_sure(row: Row) -> bool:
@@ -243,35 +239,35 @@ def is_sure(row: Row) -> bool:
 def _these(row: Row) -> dict[str, Any]:
     """A record whose numbers are those of these very articles, where it has them; `like_*`: of
     articles like these."""
-    names = {key.replace("_these", ""): key for key in row if "_these" in key}
-    return {
-        **row,
-        **{name: row[key] for name, key in names.items()},
-        **{f"like_{name}": row[name] for name in names},
-    }
+    names = {key: key.replace("_these", "") for key in row if "_these" in key}
+    like = {f"like_{name}": row[name] for name in names.values()}
+    return {**row, **like, **{name: row[key] for key, name in names.items()}}
 
 
 def _widths(results: Results) -> Rows:
     """A row a judge, decoding and range: how much narrower it makes the intervals of systems'
     means."""
-    return records(labelled(map(_these, results.few_labels))) if results.few_labels else []
+    return labelled_rows(map(_these, results.few_labels))
 
 
 def few_labels_rows(results: Results) -> Rows:
-    """The rows of the settings taken."""
-    cells = [Cell.of(row) for row in advised_rows(results)]
-    return [row for row in _widths(results) if Cell.of(row) in cells]
+    """The rows of the advised settings."""
+    return of_cells(results, _widths(results))
 
 
 def _means(results: Results) -> Rows:
-    """A row a system, for each dimension by the setting taken."""
-    rows = []
-    for row in few_labels_rows(results):
-        head = {name: row[name] for name in ("condition", "who", "setting", "range")}
-        for system in map(_these, row["systems"]):
-            covers = {True: "no", False: "yes"}.get(system["judge_misses"])
-            rows.append(head | system | {"covers": covers})
-    return rows
+    """A row a system, for each dimension by the advised setting."""
+    names = ("condition", "who", "setting", "range")
+    return [
+        {name: row[name] for name in names} | _these(system)
+        for row in few_labels_rows(results)
+        for system in row["systems"]
+    ]
+
+
+def _holds(row: Row) -> str | None:
+    """Whether the judge's interval holds the mean by both."""
+    return {True: "no", False: "yes"}.get(row["judge_misses"])
 
 
 LABELS_AND_JUDGES = View(
@@ -280,7 +276,7 @@ LABELS_AND_JUDGES = View(
     _widths,
     (
         Col("judge, decoding", "who", detail="setting", left=True, width=23),
-        Col("range", "range", left=True),
+        Col("range", left=True),
         Col(
             "labels ±",
             "labels_within",
@@ -304,8 +300,7 @@ LABELS_AND_JUDGES = View(
         ),
         Col(
             "narrower",
-            "narrower",
-            percent,
+            form=percent,
             says="by how much; a judge that correlates .5 with humans within systems saves a "
             "seventh at most",
         ),
@@ -330,20 +325,19 @@ MEANS = View(
     "Means from few labels",
     _means,
     (
-        Col("system", "system", left=True),
+        Col("system", left=True),
         Col("rated", "{labelled_texts:,} of {texts:,}", left=True),
-        Col("labels", "labels", two, two, says="mean of the ratings alone, on the humans' scale"),
+        Col("labels", form=two, ends=two, says="mean of the ratings alone, on the humans' scale"),
         Col(
             "judge",
-            "judge",
-            two,
-            two,
+            form=two,
+            ends=two,
             says="of its scores mapped linearly to that scale; its interval says nothing of what "
             "humans would say, for its bias is in it",
         ),
         Col("both", "predicted", two, two, says="of ratings and scores"),
-        Col("narrower", "narrower", percent),
-        Col("judge holds both", "covers", left=True),
+        Col("narrower", form=percent),
+        Col("judge holds both", _holds, left=True),
     ),
     by=["condition"],
     size="{who}, range {range}",

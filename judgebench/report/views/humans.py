@@ -8,6 +8,7 @@ from typing import Any
 from judgebench.report.formats import short, three
 from judgebench.report.table import Block, Col, Heading, Paragraph, Row, Rows, View
 from judgebench.results.results import Results
+from judgebench.stats.clusters import Estimate
 
 RATERS = "humans"
 """The word in the place of a range where a row is of the humans."""
@@ -32,33 +33,26 @@ def human_figures(results: Results) -> dict[str, Mapping[str, Any]]:
 
 def ceilings(results: Results) -> dict[str, Mapping[str, Any]]:
     """Dimension -> its record of humans.json, where it has a ceiling."""
-    return {
-        name: record
-        for name, record in human_figures(results).items()
-        if record["ceiling"] is not None
-    }
+    figures = human_figures(results).items()
+    return {name: record for name, record in figures if record["ceiling"] is not None}
 
 
 def ceiling_row(record: Row, **same: Any) -> dict[str, Any]:
     """A row of one human: its agreement with the others, under the judges' own columns."""
-    ends = {
-        f"{name}{end}": record[f"ceiling{end}"]
-        for name in ("spearman", "spearman_others")
-        for end in ENDS
-    }
-    return same | ends | {"range": RATERS, "setting": "", "flags": ()}
+    ceiling = Estimate.of(record, "ceiling")
+    return same | {"range": RATERS, "spearman": ceiling, "spearman_others": ceiling}
 
 
 def experts(results: Results) -> list[Block]:
     """Agreement among the humans: a table where ratings are known, else a sentence a dimension."""
-    lines: list[Block] = [
-        Paragraph(
-            f"{dimension}: Krippendorff's alpha {three(figures['alpha'])}, Spearman "
-            f"{three(figures['spearman'])} between two experts."
-        )
-        for dimension, figures in results.agreement.items()
-    ]
-    return AMONG_HUMANS(results) or ([Heading(AMONG_HUMANS.heading), *lines] if lines else [])
+    blocks = AMONG_HUMANS(results)
+    if results.agreement and not blocks:
+        blocks = [Heading(AMONG_HUMANS.heading)]
+        for dimension, figures in results.agreement.items():
+            alpha, spearman = (three(figures[name]) for name in ("alpha", "spearman"))
+            line = f"Krippendorff's alpha {alpha}, Spearman {spearman} between two experts."
+            blocks.append(Paragraph(f"{dimension}: {line}"))
+    return blocks
 
 
 def _among_humans(results: Results) -> Rows:
@@ -80,7 +74,7 @@ AMONG_HUMANS = View(
     "Humans among themselves",
     _among_humans,
     (
-        Col("dimension", "dimension", detail="size", left=True, width=20),
+        Col("dimension", detail="size", left=True, width=20),
         Col(
             "Spearman",
             "ceiling",
@@ -123,9 +117,8 @@ AMONG_HUMANS = View(
         ),
         Col(
             "reliability",
-            "reliability",
-            three,
-            short,
+            form=three,
+            ends=short,
             optional=True,
             page=True,
             says="that of the mean ratings as they stand, which limits any correlation with them",

@@ -10,19 +10,19 @@ from typing import Any
 
 from judgebench.report import formats
 from judgebench.report.formats import is_known, percent, say, short, signed_three, three, two
-from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, records, rows_by
+from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, mean_of, rows_by
 from judgebench.report.views.advice import choice_rows, recommendations
-from judgebench.report.views.correlations import comparison_note, comparison_rows, correlation_frame
-from judgebench.report.views.humans import ENDS
+from judgebench.report.views.correlations import comparison_note, comparison_rows, correlation_rows
 from judgebench.results.results import Results, range_of, ranges_of, unattacked
+from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.stats.humans import CALIBRATED, RAW
-from judgebench.stats.paired import BETTER, LESS, MORE, WORSE
+from judgebench.stats.paired import LESS, MORE
 from judgebench.stats.scores import CLEAN
 from judgebench.stats.variance import RANGES
 from judgebench.types import LABELS, RANGE
 
 _REPAIR = ("dimension", "defense", "judge", "decoding", "lambda", "temperature")
-_COMPARED = (*(f"difference{end}" for end in ENDS), "p_holm", "says", "significant")
+_COMPARED = ("difference", "difference_low", "difference_high", "p_holm", "says", "significant")
 
 
 def league_rows(results: Results) -> Rows:
@@ -40,10 +40,10 @@ def league_rows(results: Results) -> Rows:
     for part in rows_by(choice_rows(results), _REPAIR):
         # 1. each range of a repair
         for row in part:
-            prompts = tokens.get((row["dimension"], row["defense"]), {})
-            length = prompts.get(range_of(row), 0.0)
-            if row["ranges"] > 1:
-                length = sum(prompts.values())
+            prompts = tokens[row["dimension"], row["defense"]]
+            length = sum(prompts.values())
+            if row["ranges"] == 1:
+                length = prompts.get(range_of(row), 0.0)
             row["tokens"] = length * row["readings"] / row["ranges"] or None
             row |= figures[_key(row)]
         # 2. their mean
@@ -64,24 +64,16 @@ def _mean(rows: Rows) -> dict[str, Any]:
     """The means of a repair's ranges, where all of them are known; they have no intervals."""
     mean = rows[0] | dict.fromkeys((*_COMPARED, "spearman_low", "spearman_high"))
     changes = [name for name in mean if name.startswith("change ")]
-    for name in ("spearman", "error", "tokens", *changes):
-        values = [row[name] for row in rows if is_known(row.get(name))]
-        mean[name] = None
-        if len(values) == len(rows):
-            mean[name] = sum(values) / len(values)
-    return mean
+    return mean | {name: mean_of(rows, name) for name in ("spearman", "error", "tokens", *changes)}
 
 
-def _prompt_tokens(results: Results) -> dict[tuple[Any, ...], dict[Any, float]]:
+def _prompt_tokens(results: Results) -> dict[Any, dict[Any, float]]:
     """Dimension and defense -> range -> the mean tokens of a prompt of clean texts."""
-    readings = results.readings
-    tokens: dict[tuple[Any, ...], dict[Any, float]] = {}
-    clean = readings[readings["attack"] == CLEAN]
-    for names, frame in clean.groupby(["dimension", "defense"], sort=False):
-        lengths = {}
-        for score_range, texts in ranges_of(frame):
-            lengths[score_range] = float(texts["prompt_tokens"].mean())
-        tokens[tuple(names)] = lengths
+    clean = results.readings[results.readings["attack"] == CLEAN]
+    tokens: dict[Any, dict[Any, float]] = defaultdict(dict)
+    for names, part in clean.groupby(["dimension", "defense"], sort=False):
+        for score_range, texts in ranges_of(part):
+            tokens[names][score_range] = float(texts["prompt_tokens"].mean())
     return tokens
 
 
@@ -89,16 +81,13 @@ def _figures(results: Results) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Numbers from files other than choice.json, by `_key`; none of a key that no file has."""
     figures: dict[tuple[Any, ...], dict[str, Any]] = defaultdict(dict)
     # 1. agreement, and its difference to the plain decoding
-    for row in records(correlation_frame(results, silent=True)):
+    for row in correlation_rows(results, silent=True):
         if row["range"] != "average":
-            ends = {f"spearman{end}": row[f"spearman{end}"] for end in ENDS}
-            figures[_key(row)] |= ends
+            figures[_key(row)] |= keys_of("spearman", Estimate.of(row, "spearman"))
     for row in compared(results):
         for side in ("first", "second"):
-            ends = {f"spearman{end}": row[f"{side}{end}"] for end in ENDS}
-            figures[_key(row, f"{side}_")] |= ends
-        tested = {name: row[name] for name in _COMPARED}
-        figures[_key(row, "first_")] |= tested
+            figures[_key(row, f"{side}_")] |= keys_of("spearman", Estimate.of(row, side))
+        figures[_key(row, "first_")] |= {name: row[name] for name in _COMPARED}
     # 2. error, and the range's share of the variance
     for record in results.beside_humans:
         if record["scores"] == CALIBRATED:
@@ -157,17 +146,15 @@ LEAGUE = View(
         Col("Spearman", "spearman", three, short),
         Col(
             "difference",
-            "difference",
-            signed_three,
-            lambda value: signed_three(value).replace("0.", ".", 1),
+            form=signed_three,
+            ends=lambda value: signed_three(value).replace("0.", ".", 1),
             marked="significant",
             optional=True,
         ),
         Col("p, Holm", "p_holm", formats.p_value, optional=True, page=True),
         Col(
             "error",
-            "error",
-            two,
+            form=two,
             optional=True,
             says="distance from the humans' mean, in points of their scale, of scores calibrated "
             "by other {groups}",
@@ -234,10 +221,6 @@ def league_of_tasks(runs: Mapping[str, Results]) -> list[Block]:
 def repair_sentences(results: Results) -> list[str]:
     """A sentence a dimension: the repairs better, or worse, than the plain decoding in the mean
     over ranges."""
-    sentences = []
-    for part in rows_by([row for row in league_rows(results) if row.get("says")], ["dimension"]):
-        better = [row for row in part if row["says"] == BETTER]
-        worse = [row for row in part if row["says"] == WORSE]
-        plain = f"main, {results.config['compare_with']}"
-        sentences.append(say("repairs", rows=part, plain=plain, better=better, worse=worse))
-    return sentences
+    rows = [row for row in league_rows(results) if row.get("says")]
+    plain = f"main, {results.config.get('compare_with')}"
+    return [say("repairs", rows=part, plain=plain) for part in rows_by(rows, ["dimension"])]

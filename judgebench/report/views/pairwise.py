@@ -3,15 +3,16 @@ comparisons."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 from judgebench.report.formats import (
-    is_known,
+    UNKNOWN,
     no_text,
     percent,
     points,
     say,
     short,
+    signed_points,
     signed_two,
     span,
     whole,
@@ -24,12 +25,12 @@ from judgebench.report.table import (
     Row,
     Rows,
     View,
-    records,
+    labelled_rows,
     rows_by,
 )
-from judgebench.report.views.humans import ENDS
-from judgebench.results.results import Results, SeriesIndex, labelled, unattacked
+from judgebench.results.results import Results, SeriesIndex, unattacked
 from judgebench.stats.bradley_terry import MEASURES
+from judgebench.stats.clusters import Estimate, keys_of
 
 
 def pair_rows(results: Results) -> Rows:
@@ -39,28 +40,16 @@ def pair_rows(results: Results) -> Rows:
     Runs of earlier versions know neither `decided_consistency` nor `tied_share`, and have
     `consistency` instead.
     """
-    rows = records(
-        labelled(record for record in results.shown if record.get(MEASURES[0]) is not None)
-    )
+    rows = labelled_rows(row for row in results.shown if row.get(MEASURES[0]) is not None)
     for row in rows:
         row["name"] = _with_setting(row)
         if row.setdefault("tied_share") is None:
-            row |= {f"decided_consistency{end}": row.get(f"consistency{end}") for end in ENDS}
+            row |= keys_of("decided_consistency", Estimate.of(row, "consistency"))
     for part in rows_by(rows, ["condition"]):
         pairs, preferred = (span(row[name] for row in part) for name in ("pairs", "preferred"))
         for row in part:
             row["size"] = f"{pairs} pairs, {preferred} with a human preference"
     return rows
-
-
-def signed_points(value: Any) -> str:
-    """A bias in percentage points, with its sign.
-
-    Example:
-        >>> signed_points(0.123), signed_points(-0.001), signed_points(None)
-        ('+12', '0', '-')
-    """
-    return (f"{round(100 * value):+d}" if round(100 * value) else "0") if is_known(value) else "-"
 
 
 PAIRS = View(
@@ -111,14 +100,13 @@ PAIRS = View(
 def pair_sentences(results: Results) -> list[str]:
     """Of each decoding of the main model: does the place decide, and does it side with the
     humans?"""
-    return [
-        say("pairs", row=row) for row in unattacked(pair_rows(results)) if row["judge"] == "main"
-    ]
+    rows = [row for row in unattacked(pair_rows(results)) if row["judge"] == "main"]
+    return [say("pairs", row=row) for row in rows]
 
 
 def _with_setting(row: Row) -> str:
     """The judge and decoding of a labelled row, with lambda and t where it has them."""
-    return f"{row['who']}, {row['setting']}" if row["setting"] else str(row["who"])
+    return ", ".join(filter(None, [row["who"], row["setting"]]))
 
 
 _SYSTEMS_SHOWN = 60
@@ -134,76 +122,76 @@ def ranking_records(results: Results) -> Rows:
     else the first.
     """
     joint = {"range_min": 0.0, "range_max": 0.0, "range_step": 1.0}
-    rows = records(
-        labelled(
-            joint | dict(record) for record in results.pairwise if record["split"] == results.split
-        )
+    rows = labelled_rows(
+        {**joint, **record} for record in results.pairwise if record["split"] == results.split
     )
     index = SeriesIndex(rows)
     for row in rows:
-        row |= {
-            "series_id": index.of(row),
-            "name": _with_setting(row),
-            "lead": False,
-        }
+        row |= {"series_id": index.of(row), "name": _with_setting(row), "lead": False}
         row["size"] = f"{row['pairs']:g} pairs of {row['groups']:.0f} {results.groups}"
         row["notes"] = []
-        for prefix, who in (("", "Judge"), ("human_", "Humans")):
-            if row[f"{prefix}unranked"]:
-                row["notes"].append(f"{who}: no strengths, for {row[f'{prefix}unranked']}.")
-            if row[f"{prefix}resting"]:
-                row["notes"].append(f"{who}: {row[f'{prefix}resting']}.")
-    for part in rows_by(
-        [row for row in rows if row["judge"] in ("main", "pair")], ["condition", "judge"]
-    ):
+        for side, who in (("", "Judge"), ("human_", "Humans")):
+            if row[f"{side}unranked"]:
+                row["notes"].append(f"{who}: no strengths, for {row[f'{side}unranked']}.")
+            if row[f"{side}resting"]:
+                row["notes"].append(f"{who}: {row[f'{side}resting']}.")
+    models = [row for row in rows if row["judge"] in ("main", "pair")]
+    for part in rows_by(models, ["condition", "judge"]):
         min(part, key=lambda row: row["rule"] != "expectation")["lead"] = True
     return rows
 
 
+def _leads(results: Results) -> Rows:
+    """The records that are shown in full."""
+    return [record for record in ranking_records(results) if record["lead"]]
+
+
 def _ranked(results: Results) -> Rows:
-    """A row a system of each series that is shown in full; shares of wins, ties and losses have a
-    decimal."""
-    rows: Rows = []
-    for record in ranking_records(results):
-        for system in record["ranking"][:_SYSTEMS_SHOWN] if record["lead"] else ():
-            texts = {}
-            for side in ("", "human_"):
-                rank, low, high = (
-                    system[f"{side}{name}"] for name in ("rank", "rank_low", "rank_high")
-                )
-                between = "" if low is None or low == high == rank else f" [{low},{high}]"
-                counts = (float(system[f"{side}{name}"]) for name in ("wins", "ties", "losses"))
-                texts[f"{side}place"] = "-" if rank is None else f"{rank}{between}"
-                texts[f"{side}counts"] = "/".join(
-                    f"{count:.1f}".removesuffix(".0") for count in counts
-                )
-            rows.append(record | system | texts)
-    return rows
+    """A row a system of each series that is shown in full."""
+    return [
+        record | system
+        for record in _leads(results)
+        for system in record["ranking"][:_SYSTEMS_SHOWN]
+    ]
+
+
+def _place(side: str, row: Row) -> str:
+    """A system's rank with its interval, where it has one."""
+    rank, low, high = (row[f"{side}{name}"] for name in ("rank", "rank_low", "rank_high"))
+    if rank is None:
+        return UNKNOWN
+    return f"{rank}" if low is None or low == high == rank else f"{rank} [{low},{high}]"
+
+
+def _counts(side: str, row: Row) -> str:
+    """A system's wins, ties and losses; shares of them have a decimal."""
+    counts = (float(row[f"{side}{name}"]) for name in ("wins", "ties", "losses"))
+    return "/".join(f"{count:.1f}".removesuffix(".0") for count in counts)
+
+
+def _standing(side: str, title: str) -> list[Col]:
+    """The columns of a system's rank by the judge or by the humans."""
+    return [
+        Col(title, partial(_place, side), left=True),
+        Col("Elo", f"{side}elo", whole, whole),
+        Col("W/T/L", partial(_counts, side)),
+        Col("wins", f"{side}win_share", percent, page=True),
+    ]
 
 
 RANKING = View(
     "ranking",
     "Systems ranked",
     _ranked,
-    (
-        Col("system", "system", left=True),
-        Col("rank", "place", left=True),
-        Col("Elo", "elo", whole, whole),
-        Col("W/T/L", "counts"),
-        Col("wins", "win_share", percent, page=True),
-        Col("humans' rank", "human_place", left=True),
-        Col("Elo", "human_elo", whole, whole),
-        Col("W/T/L", "human_counts"),
-        Col("wins", "human_win_share", percent, page=True),
-    ),
+    [
+        Col("system", left=True),
+        *_standing("", "rank"),
+        *_standing("human_", "humans' rank"),
+    ],
     by=["condition", "name"],
     title="{condition}: {name}",
     size="{size}",
 )
-
-
-def _correlation(value: Any) -> str:
-    return short(value) if is_known(value) else "-"
 
 
 PREFERENCES = View(
@@ -231,9 +219,8 @@ PREFERENCES = View(
         ),
         Col(
             "tau",
-            "tau",
-            _correlation,
-            short,
+            form=short,
+            ends=short,
             optional=True,
             says="Kendall's tau-b of both sides' preferences",
         ),
@@ -257,13 +244,13 @@ PREFERENCES = View(
         Col(
             "strengths",
             "strength_spearman",
-            _correlation,
+            short,
             short,
             optional=True,
             says="Spearman correlation of the judge's strengths with the humans' over systems",
         ),
-        Col("Pearson", "strength_pearson", _correlation, short, optional=True, page=True),
-        Col("Kendall", "strength_kendall", _correlation, short, optional=True, page=True),
+        Col("Pearson", "strength_pearson", short, short, optional=True, page=True),
+        Col("Kendall", "strength_kendall", short, short, optional=True, page=True),
     ),
     by=["condition"],
     size="{size}",
@@ -276,20 +263,17 @@ def ranking_blocks(results: Results) -> list[Block]:
     """The systems' tables with their notes, and the preferences."""
     tables = {table.title: table for table in RANKING.tables(results)}
     blocks: list[Block] = [Heading(RANKING.heading)] if tables else []
-    for record in (record for record in ranking_records(results) if record["lead"]):
+    for record in _leads(results):
         title = f"{record['condition']}: {record['name']}"
+        if title in tables:
+            blocks.append(tables[title])
         more = len(record["ranking"]) - _SYSTEMS_SHOWN
-        blocks += [tables[title]] if title in tables else []
-        notes = (
-            [f"{more} more systems are in pairwise.json.", *record["notes"]]
-            if more > 0
-            else record["notes"]
-        )
-        blocks += [Paragraph(note, note=True) for note in notes]
+        if more > 0:
+            blocks.append(Paragraph(f"{more} more systems are in pairwise.json.", note=True))
+        blocks += [Paragraph(note, note=True) for note in record["notes"]]
     return [*blocks, *PREFERENCES(results)]
 
 
 def ranking_sentences(results: Results) -> list[str]:
     """The first system and the humans' first, of each series that is shown in full."""
-    leads = unattacked([row for row in ranking_records(results) if row["lead"]])
-    return [say("ranking", row=row) for row in leads if row["ranking"]]
+    return [say("ranking", row=row) for row in unattacked(_leads(results)) if row["ranking"]]

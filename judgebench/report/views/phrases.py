@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.formats import two, whole
-from judgebench.report.table import Block, Col, Heading, Paragraph, View, records
+from judgebench.report.table import Block, Col, Heading, Paragraph, Row, View
 from judgebench.report.views.attacks import (
     AT_MAX,
     CHANGE,
@@ -17,7 +17,6 @@ from judgebench.report.views.attacks import (
     PLACES,
     RATE,
     RISES,
-    rate,
 )
 from judgebench.report.views.defenses import with_stand_ins
 from judgebench.results.results import NO_DEFENSE, Results, SeriesIndex, defenses_of, labelled
@@ -46,51 +45,45 @@ def phrase_frame(results: Results) -> pd.DataFrame:
     if not standing:
         return pd.DataFrame()
     rows = labelled(standing).rename(columns={"series": "base"})
-    marks = rows["shown_defense"].map(
-        lambda name: ", no defense" if name == NO_DEFENSE else f", defense {name}"
-    )
-    rows["series"] = rows["base"] + marks if rows["defense"].nunique() > 1 else rows["base"]
-    still = rows["standardized"].isna() & (rows["change"] == 0) & (rows["raised_share"] == 0)
-    rows["silent"] = still.groupby([rows[name] for name in (*PHRASE, "series")]).transform("all")
-    objective = rows["objective"].map(lambda name: f" (learned for: {name})" if name else "")
-    rows["title"] = (
-        rows["dimension"] + ", range " + rows["range"] + ": " + rows["suffix"] + objective
-    )
+    # 1. names
+    rows["series"] = rows["base"]
+    if rows["defense"].nunique() > 1:
+        defenses = ", defense " + rows["shown_defense"]
+        undefended = rows["shown_defense"] == NO_DEFENSE
+        rows["series"] += defenses.mask(undefended, ", no defense")
+    place = rows["dimension"] + ", range " + rows["range"]
+    learned = rows["objective"].map(lambda name: f" (learned for: {name})" if name else "")
+    rows["title"] = place + ": " + rows["suffix"] + learned
     rows["panel"] = rows["contexts"] + f" {results.groups}, " + rows["systems"] + " systems"
-    # All systems stand apart only where some were seen and some were not.
-    kinds = (
-        rows[~rows["silent"] & (rows["systems"] != ALL)].groupby(PANEL[:-1])["systems"].nunique()
-    )
-    several = [
-        kinds.get(part, 0) > 1 for part in zip(*(rows[name] for name in PANEL[:-1]), strict=True)
-    ]
-    rows = rows[(rows["systems"] != ALL) | pd.Series(several, index=rows.index)]
-    # Unseen texts first; phrases in order of appearance, judges and defenses as in all tables.
+    # 2. judges that say the same of every text; all systems, where some were seen and some not
+    unmoved = (rows["change"] == 0) & (rows["raised_share"] == 0)
+    still = rows["standardized"].isna() & unmoved
+    curves = [rows[name] for name in (*PHRASE, "series")]
+    rows["silent"] = still.groupby(curves).transform("all")
+    texts = PANEL[:-1]
+    kinds = drawn_rows(rows).groupby(texts)["systems"].nunique()
+    mixed = kinds[kinds > 1].index
+    several = pd.MultiIndex.from_frame(rows[texts]).isin(mixed)
+    rows = rows[(rows["systems"] != ALL) | several]
+    # 3. Unseen texts first; phrases in order of appearance, judges and defenses as in all tables.
     split = shown_split(rows["split"])
-    defenses = defenses_of(standing)
-    series = [str(x) for x in SeriesIndex(standing).all]
-    orders: dict[str, Any] = {name: list(dict.fromkeys(rows[name])).index for name in PHRASE}
-    orders |= {"contexts": (UNSEEN, SEEN).index, "split": lambda name: name != split}
+    orders: dict[Any, Any] = {name: list(dict.fromkeys(rows[name])).index for name in PHRASE}
     orders |= {
+        "contexts": (UNSEEN, SEEN).index,
+        "split": lambda name: name != split,
         "systems": (UNSEEN, SEEN, ALL).index,
-        "base": series.index,
-        "defense": defenses.index,
+        "base": list(map(str, SeriesIndex(standing).all)).index,
+        "defense": defenses_of(standing).index,
+        "length": int,
     }
-    rows = rows.sort_values(
-        [*orders, "length"], key=lambda column: column.map(orders.get(str(column.name), int))
-    )
-    # The sizes of panels and words, the rates of change; a change of clean texts is unknown.
+    rows = rows.sort_values(list(orders), key=lambda column: column.map(orders[column.name]))
+    # 4. the sizes of panels, and the longest phrase; a change of clean texts is unknown
     panels = rows.groupby(PANEL, sort=False)
-    attacked = rows["length"] > 0
-    names = ("change", "change_low", "change_high", "raised_share", "places_gained")
-    rates = pd.Series([rate(row) for row in records(rows)], index=rows.index)
-    rows = rows.assign(
-        **{name: rows[name].astype(float).where(attacked) for name in names},
-        texts=panels["n"].transform("max"),
-        sources=panels["groups"].transform("max"),
-        words=rows.groupby(PHRASE, sort=False)["length"].transform("max"),
-        rate=rates.where(attacked, "-"),
-    )
+    rows["texts"] = panels["n"].transform("max")
+    rows["sources"] = panels["groups"].transform("max")
+    rows["words"] = rows.groupby(PHRASE, sort=False)["length"].transform("max")
+    for name in ("change", "change_low", "change_high", "raised_share", "places_gained"):
+        rows[name] = rows[name].astype(float).where(rows["length"] > 0)
     longest = rows.loc[rows["length"] == rows["words"], [*PHRASE, "phrase"]].drop_duplicates(PHRASE)
     return rows.merge(longest.rename(columns={"phrase": "whole"}), on=PHRASE, how="left")
 
@@ -104,25 +97,22 @@ def drawn_rows(rows: pd.DataFrame) -> pd.DataFrame:
 def _words(results: Results) -> pd.DataFrame:
     """The first panel of each phrase: of texts that it never saw, where there are such."""
     rows = drawn_rows(phrase_frame(results))
-    if not len(rows):
-        return rows
-    first = rows.drop_duplicates(PHRASE)[PANEL]
-    return rows.assign(spelled=rows["phrase"].where(rows["length"] > 0, "(none)")).merge(
-        first, on=PANEL
-    )
+    return rows.merge(rows.drop_duplicates(PHRASE)[PANEL], on=PANEL) if len(rows) else rows
+
+
+def _spelled(row: Row) -> str:
+    return row["phrase"] if row["length"] else "(none)"
 
 
 def _sides(results: Results) -> pd.DataFrame:
     """The longest phrase on each kind of texts, with the mean score of the clean ones."""
     rows = phrase_frame(results)
+    rows = rows[~rows["silent"]] if len(rows) else rows
+    if not len(rows):
+        return rows
     curve = [*PANEL, "series"]
-    if not len(rows) or rows["silent"].all():
-        return rows.head(0)
-    rows = rows[~rows["silent"]]
-    clean = rows.loc[rows["length"] == 0, [*curve, "mean_score"]].rename(
-        columns={"mean_score": "clean"}
-    )
-    return rows.drop_duplicates(curve, keep="last").merge(clean, on=curve, how="left")
+    rows["clean"] = rows.groupby(curve)["mean_score"].transform("first")  # of 0 words
+    return rows.drop_duplicates(curve, keep="last")
 
 
 WORDS = View(
@@ -130,7 +120,7 @@ WORDS = View(
     "Learned phrases",
     _words,
     [
-        Col("phrase", "spelled", left=True, width=30),
+        Col("phrase", _spelled, left=True, width=30),
         Col(
             "words",
             "length",
@@ -163,7 +153,7 @@ SIDES = View(
     [
         Col("texts", "{panel} ({split})", left=True),
         Col("n", "texts", whole),
-        Col("clean", "clean", two),
+        Col("clean", form=two),
         Col("attacked", "mean_score", two),
         CHANGE,
     ],
@@ -186,14 +176,10 @@ def silent_note(rows: pd.DataFrame) -> str:
 def phrase_blocks(results: Results) -> list[Block]:
     """The phrases spelled out, and the tables of their effect."""
     rows = phrase_frame(results)
-    spelled: list[Block] = [
-        Paragraph(
-            f"{part['title'].iloc[0]}: “{part['whole'].iloc[0]}”. {silent_note(part)}".rstrip()
-        )
-        for _, part in (rows.groupby(PHRASE, sort=False) if len(rows) else ())
-    ]
-    return (
-        [Heading(WORDS.heading), *spelled, *WORDS.tables(results), *SIDES(results)]
-        if spelled
-        else []
-    )
+    if not len(rows):
+        return []
+    blocks: list[Block] = [Heading(WORDS.heading)]
+    for _, part in rows.groupby(PHRASE, sort=False):
+        title, whole = part[["title", "whole"]].iloc[0]
+        blocks.append(Paragraph(f"{title}: “{whole}”. {silent_note(part)}".rstrip()))
+    return [*blocks, *WORDS.tables(results), *SIDES(results)]

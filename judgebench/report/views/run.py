@@ -5,7 +5,7 @@ each flag, and where it was raised.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,30 +17,43 @@ from rich.text import Text
 
 from judgebench.report.formats import say, thousands
 from judgebench.report.render import to_html, to_terminal
-from judgebench.report.table import Block, Col, Details, Facts, Paragraph, View, records, rows_by
-from judgebench.report.views.correlations import correlation_frame
-from judgebench.results.results import Results, distinct, labelled, range_of, with_labels
-from judgebench.stats.clusters import FEWEST
+from judgebench.report.table import (
+    Block,
+    Col,
+    Details,
+    Facts,
+    Paragraph,
+    Rows,
+    View,
+    labelled_rows,
+    rows_by,
+)
+from judgebench.report.views.correlations import correlation_rows
+from judgebench.results.results import Results, distinct, range_of, with_labels
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
 from judgebench.stats.forecasts import NOT_ANSWERING
 from judgebench.tuning.tune import EDGE
 from judgebench.types import RANGE, Condition, Prompt
 
-_ROLES = ("main", "assistant")
+ROLES = ("main", "assistant")
+"""Of models behind a URL."""
 
 
 def headline(results: Results) -> dict[str, Any]:
     """The title of a run's page, the sentence below it, and date and command of the run where they
     are known."""
-    size = next((row["size"] for row in records(correlation_frame(results, silent=True))), "")
-    ranges = [
-        str(range_of(row)) for row in distinct(results.scores, with_labels(RANGE, results.scores))
-    ]
+    sizes = (row["size"] for row in correlation_rows(results, silent=True))
+    ranges = distinct(results.scores, with_labels(RANGE, results.scores))
+    lead = say(
+        "headline",
+        results=results,
+        ranges=list(map(str, map(range_of, ranges))),
+        size=next(sizes, ""),
+    )
     environment = results.environment
-    name = f"{results.titles['main']} on {results.dataset}"
-    lead = say("headline", results=results, ranges=ranges, size=size)
     facts = {name: environment[name] for name in ("date", "command") if environment.get(name)}
-    return {"title": name, "lead": lead, "facts": facts}
+    title = f"{results.titles['main']} on {results.dataset}"
+    return {"title": title, "lead": lead, "facts": facts}
 
 
 def judges_line(titles: Mapping[str, str | None]) -> str:
@@ -49,46 +62,39 @@ def judges_line(titles: Mapping[str, str | None]) -> str:
     return f"main: {titles['main']}" + (f" · assistant: {assistant}" if assistant else "")
 
 
+def _facts(rows: Iterable[tuple[str, Any]]) -> Facts:
+    """Terms with one sentence each."""
+    return Facts([(name, [str(fact)]) for name, fact in rows])
+
+
 def cost(results: Results) -> list[Block]:
     """Device, seconds and tokens; what the report itself took is not known while it is made."""
     environment = results.environment
-    rows = [("device", str(environment["device"]))]
-    rows += [
-        (name, f"{value:.1f} s")
-        for name, value in (environment.get("seconds") or {}).items()
-        if name != "report"
-    ]
-    rows += [
-        (f"{kind} prompt tokens", thousands(tokens))
-        for kind, tokens in (environment.get("tokens") or {}).items()
-    ]
-    return [
-        Facts([(name, [fact]) for name, fact in [*rows, *served_facts(environment.get("served"))]])
-    ]
+    rows = [("device", environment["device"])]
+    for name, value in (environment.get("seconds") or {}).items():
+        if name != "report":
+            rows.append((name, f"{value:.1f} s"))
+    for kind, tokens in (environment.get("tokens") or {}).items():
+        rows.append((f"{kind} prompt tokens", thousands(tokens)))
+    return [_facts([*rows, *served_facts(environment.get("served"))])]
 
 
 def repeat(results: Results) -> list[Block]:
     """Code, models, packages and configuration."""
     environment = results.environment
     commit = environment["git_commit"] or "an installed package, no checkout"
+    changed = ", with local changes" if environment["git_changed"] else ""
     rows = [
-        ("code", f"{commit}{', with local changes' if environment['git_changed'] else ''}"),
+        ("code", f"{commit}{changed}"),
         ("Python", f"{environment['python']} on {environment['platform']}"),
     ]
     for role, model in environment["model_fingerprints"].items():
-        fact = model["title"] if isinstance(model, Mapping) else model
-        if isinstance(model, Mapping) and "sha256" in model:
-            fact += f", SHA-256 {model['sha256']}"
-        elif isinstance(model, Mapping) and "url" in model:
-            names = ", ".join(str(answer["model"]) for answer in model["served_as"]) or "nothing"
-            fact += f", {model['model']} at {model['url']}; the server calls itself {names}"
-        rows.append((role, str(fact)))
-    packages = [(name, [version]) for name, version in environment["packages"].items() if version]
+        rows.append((role, say("model", model=model)))
+    packages = _facts(row for row in environment["packages"].items() if row[1])
     config = yaml.safe_dump(dict(results.config), sort_keys=False, allow_unicode=True, width=100)
-    facts = Facts([(name, [fact]) for name, fact in rows])
     return [
-        facts,
-        Details("Packages", to_html([Facts(packages)])),
+        _facts(rows),
+        Details("Packages", to_html([packages])),
         Details("Config (secrets masked)", config),
     ]
 
@@ -99,33 +105,21 @@ def repeat(results: Results) -> list[Block]:
 def served(results: Results) -> list[Block]:
     """Requests to judges behind a URL; nothing without one."""
     facts = served_facts(results.environment.get("served"))
-    return [Facts([(name, [fact]) for name, fact in facts])] if facts else []
+    return [_facts(facts)] if facts else []
 
 
 def served_facts(served: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Name and fact, a few for each model, of `served` in environment.json; none where no model was
     served."""
     facts: list[tuple[str, str]] = []
-    for role in _ROLES:
+    for role in ROLES:
         if judge := (served or {}).get(role):
-            # Scores that lists left open and answers did not name, over all conditions.
-            listed = [part for part in judge["conditions"] if part["unlisted"] is not None]
-            sums = {
-                name: sum(part[name] for part in listed)
-                for name in ("readings", "bounded", "undecided")
-            }
-            sums |= {
-                name: sum(part[name] or 0 for part in judge["conditions"])
-                for name in ("answers", "failed_answers")
-            }
-            sums["unlisted"] = sum(part["unlisted"] * part["readings"] for part in listed) / max(
-                1, sums["readings"]
-            )
             for name in ("asked", "readings", "served as", "requests"):
-                facts.append((f"{role} {name}", say("served", part=name, judge=judge, sums=sums)))
+                facts.append((f"{role} {name}", say("served", part=name, judge=judge)))
             facts.append((f"{role} servers", by_server(judge)))
     if served is not None:
-        lost = sum((served.get(role) or {}).get("unconfirmed_cost") or 0.0 for role in _ROLES)
+        bills = [served.get(role) or {} for role in ROLES]
+        lost = sum(bill.get("unconfirmed_cost") or 0.0 for bill in bills)
         facts.append(("cost of this run", say("served", part="cost", served=served, lost=lost)))
     return [(name, fact) for name, fact in facts if fact]
 
@@ -133,14 +127,12 @@ def served_facts(served: Mapping[str, Any] | None) -> list[tuple[str, str]]:
 def by_server(judge: Mapping[str, Any]) -> str:
     """Requests that each of several servers answered; nothing of a server alone."""
     servers = judge.get("servers") or {}
-    if len(servers) < 2:
-        return ""
-    asked = {
-        url: record["requests"]
+    asked = [
+        f"{url} answered {record['requests']:,}"
         for url, record in servers.items()
         if record["requests"] or record["failures"]
-    }
-    return "; ".join(f"{url} answered {requests:,}" for url, requests in asked.items())
+    ]
+    return "; ".join(asked) if len(servers) > 1 else ""
 
 
 def served_lines(served: Mapping[str, Any]) -> str:
@@ -155,7 +147,7 @@ def served_notes(served: Mapping[str, Any] | None) -> dict[str, str] | None:
         return None
     return {
         f"judgebench.{role}.scores_from": str(served[role]["scores_from"])
-        for role in _ROLES
+        for role in ROLES
         if role in served
     }
 
@@ -163,22 +155,23 @@ def served_notes(served: Mapping[str, Any] | None) -> dict[str, str] | None:
 def served_scalars(served: Mapping[str, Any] | None) -> dict[str, float]:
     """For the W&B summary: `served/main/prompt_tokens` and the like, and `served/cost`; nulls are
     left out."""
-    counted = (
-        "requests",
-        "retries",
-        "prompt_tokens",
-        "cached_tokens",
-        "completion_tokens",
-        "cost",
-        "unconfirmed_cost",
-    )
-    values = {
-        f"served/{role}/{name}": ((served or {}).get(role) or {}).get(name)
-        for role in _ROLES
-        for name in counted
-    }
-    values["served/cost"] = (served or {}).get("cost")
+    bill = served or {}
+    values = {"served/cost": bill.get("cost")}
+    for role in ROLES:
+        for name in _COUNTED:
+            values[f"served/{role}/{name}"] = (bill.get(role) or {}).get(name)
     return {name: float(value) for name, value in values.items() if value is not None}
+
+
+_COUNTED = (
+    "requests",
+    "retries",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "cost",
+    "unconfirmed_cost",
+)
 
 
 # --- before a run -------------------------------------------------------------------------------
@@ -188,18 +181,18 @@ _CONDITIONS = View(
     "Dry run",
     lambda rows: rows,
     (
-        Col("dimension", "dimension", left=True),
-        Col("range", "range", left=True),
-        Col("attack", "attack", left=True),
-        Col("defense", "defense", left=True),
+        Col("dimension", left=True),
+        Col("range", left=True),
+        Col("attack", left=True),
+        Col("defense", left=True),
         Col("judged text", "order", left=True, optional=True),
-        Col("examples", "examples", thousands),
-        Col("tokens", "tokens", thousands),
+        Col("examples", form=thousands),
+        Col("tokens", form=thousands),
         Col("unique tokens", "unique", thousands),
         Col("longest prompt", "longest", lambda value: "" if value is None else thousands(value)),
     ),
     sections=["part"],
-    size="{size}",
+    size="nothing was computed",
 )
 
 
@@ -212,36 +205,33 @@ def dry_run_view(
     """Conditions with their numbers of examples and tokens (condition -> prompt tokens together,
     and those that must be computed), and the first prompt of each, to the letter; `planned` are
     defenses whose prompts need results of a run."""
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     firsts: list[RenderableType] = []
     for condition, (total, unique) in tokens.items():
         part = [prompt for prompt in prompts if prompt.condition == condition]
-        row = {name: getattr(condition, name) for name in ("dimension", "attack", "defense")}
-        row |= {
+        row = {
+            "dimension": condition.dimension,
             "range": str(condition.range),
+            "attack": condition.attack,
+            "defense": condition.defense,
             "order": condition.order or None,
             "part": "conditions",
+            "examples": len(part),
+            "tokens": total,
+            "unique": unique,
+            "longest": max(len(prompt.token_ids) for prompt in part),
         }
-        row |= {"examples": len(part), "tokens": total, "unique": unique}
-        rows.append(row | {"longest": max(len(prompt.token_ids) for prompt in part)})
-        firsts += [
-            Rule(f"first prompt: {condition}, example {part[0].example.example_id}"),
-            _Exact(part[0].text),
-        ]
+        rows.append(row)
+        title = f"first prompt: {condition}, example {part[0].example.example_id}"
+        firsts += [Rule(title), _Exact(part[0].text)]
     sums = {name: sum(row[name] for row in rows) for name in ("examples", "tokens", "unique")}
-    rows = [
-        row | {"size": "nothing was computed"}
-        for row in [*rows, sums | {"part": "all", "dimension": "all"}]
-    ]
-    hidden = (
-        f"Not shown: the prompts under {', '.join(planned)}, which need what a run computes first."
-    )
-    return Group(
-        Text(judges_line(titles), style="bold"),
-        to_terminal(_CONDITIONS.tables(rows)),
-        *([Text(hidden, style="dim")] if planned else []),
-        *firsts,
-    )
+    tables = _CONDITIONS.tables([*rows, sums | {"part": "all", "dimension": "all"}])
+    blocks: list[RenderableType] = [Text(judges_line(titles), style="bold"), to_terminal(tables)]
+    if planned:
+        names = ", ".join(planned)
+        hidden = f"Not shown: the prompts under {names}, which need what a run computes first."
+        blocks.append(Text(hidden, style="dim"))
+    return Group(*blocks, *firsts)
 
 
 class _Exact:
@@ -288,34 +278,18 @@ FLAGS: Mapping[str, str] = {
 def flags(results: Results) -> list[Block]:
     """Each flag that was raised and where, in order of appearance; or the sentence that none
     was."""
-    rows = records(labelled(results.shown))
-    if not rows:
-        return []
+    rows = labelled_rows(results.shown)
+    raised = [row | {"flag": flag} for row in rows for flag in row.get("flags") or ()]
+    if not raised:
+        return [Paragraph(say("no_flag", rows=rows, forecasts=results.forecasts))] if rows else []
     blocks: list[Block] = []
-    for flag in dict.fromkeys(flag for row in rows for flag in row.get("flags") or ()):
-        places = []
-        for part in rows_by(
-            [row for row in rows if flag in (row.get("flags") or ())], ("condition", "series")
-        ):
-            ranges = (
-                f"range{'s' if len(part) > 1 else ''} {', '.join(row['range'] for row in part)}"
-            )
-            places.append(f"{part[0]['condition']}, {ranges}: {part[0]['series']}")
-        meaning = f"{FLAGS[flag]}. " if flag in FLAGS else ""
-        examples = (
-            f"#{urlencode({'filter': 1, 'flags': flag}, quote_via=quote)}"
-            if len(results.readings)
-            else ""
-        )
-        blocks.append(Paragraph(f"{meaning}{'; '.join(places)}.", warning=flag, examples=examples))
-    if not blocks:
-        enough = (
-            any(row["spearman_low"] is not None for row in rows)
-            and min(row["groups"] for row in rows) >= FEWEST
-        )
-        asked = any(record.get("answers") for record in results.forecasts)
-        several = len({row["range"] for row in rows}) > 1
-        return [Paragraph(say("no_flag", answers=asked, enough=enough, several=several))]
+    for part in rows_by(raised, ["flag"]):
+        flag = part[0]["flag"]
+        places = rows_by(part, ("condition", "series"))
+        text = say("flag", meaning=FLAGS.get(flag), places=places)
+        address = urlencode({"filter": 1, "flags": flag}, quote_via=quote)
+        examples = f"#{address}" if len(results.readings) else ""
+        blocks.append(Paragraph(text, warning=flag, examples=examples))
     level = {
         "document": f"Here “every text” means: all texts of each of the {results.groups}.",
         "system": "Here “every text” means: every system, in the mean of its texts.",

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from judgebench.report.formats import is_known, percent, points, two
-from judgebench.report.table import Col, Rows, View, records
-from judgebench.report.views.correlations import advised_rows
-from judgebench.results.results import Results, labelled
-from judgebench.stats.scores import Cell
+from judgebench.report.table import Col, Row, Rows, View, labelled_rows, values
+from judgebench.report.views.correlations import of_cells
+from judgebench.results.results import Results
 
 
 def system_rows(results: Results) -> Rows:
-    """The records of systems.json with labels, of conditions with two systems or more; `largest`:
-    the largest error of a mean, and its system."""
-    several = {(row["dimension"], row["defense"]) for row in results.systems if row["systems"] > 1}
-    rows = records(
-        labelled(row for row in results.systems if (row["dimension"], row["defense"]) in several)
-    )
-    for row in rows:
-        largest = row.get("error_largest")
-        row["largest"] = None if largest is None else f"{two(largest)}: {row['error_system']}"
-    return rows
+    """The records of systems.json with labels, of conditions with two systems or more."""
+    names = ("dimension", "defense")
+    several = {values(row, names) for row in results.systems if row["systems"] > 1}
+    return labelled_rows(row for row in results.systems if values(row, names) in several)
+
+
+def _largest(row: Row) -> str | None:
+    """The largest error of a mean, and its system."""
+    largest = row.get("error_largest")
+    return None if largest is None else f"{two(largest)}: {row['error_system']}"
 
 
 def advised_systems(results: Results) -> Rows:
-    """The rows of the settings taken."""
-    cells = [Cell.of(row) for row in advised_rows(results)]
-    return [
-        row
-        for row in system_rows(results)
-        if Cell.of(row) in cells and is_known(row["pairwise_accuracy"])
-    ]
+    """The rows of the advised settings."""
+    rows = of_cells(results, system_rows(results))
+    return [row for row in rows if is_known(row["pairwise_accuracy"])]
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -39,7 +34,7 @@ SYSTEMS = View(
     "Systems as humans rank them",
     system_rows,
     (
-        Col("range", "range", left=True),
+        Col("range", left=True),
         Col("judge, decoding", "series", left=True),
         Col(
             "soft pairs",
@@ -80,7 +75,7 @@ SYSTEMS = View(
             "error",
             two,
             two,
-            detail="largest",
+            detail=_largest,
             group="error",
             optional=True,
             says="mean distance of the judge's means of systems from the humans', in points of "

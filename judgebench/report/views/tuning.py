@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.formats import general, is_known, one, say, short, three, whole
-from judgebench.report.table import Col, Rows, View, records, rows_by
+from judgebench.report.table import Col, Rows, View, labelled_rows, records, rows_by
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, ceiling_row, human_figures
-from judgebench.results.results import Results, labelled, range_of, ranges_of
+from judgebench.results.results import Results, range_of, ranges_of
 
 HOW: Mapping[str, str] = {
     "dev": "the best point of the grid by Spearman on the dev split, for each range",
@@ -26,7 +26,7 @@ HOW: Mapping[str, str] = {
 def tuning_blocks(tuning: Sequence[Mapping[str, Any]] | None) -> list[Rows]:
     """The records of tuning.json by dimension and decoding, in order of appearance, ranges
     ascending."""
-    blocks = rows_by([dict(record) for record in tuning or ()], ["dimension", "decoding"])
+    blocks = rows_by(map(dict, tuning or ()), ["dimension", "decoding"])
     return [sorted(rows, key=lambda row: range_of(row).order) for rows in blocks]
 
 
@@ -35,39 +35,34 @@ def how_selected(rows: Sequence[Mapping[str, Any]]) -> str:
     return HOW.get(rows[0]["tune"], str(rows[0]["tune"]))
 
 
-def _row(record: Mapping[str, Any]) -> dict[str, Any]:
-    flags = [name for name in ("edge", "constant") if record[name]]
-    return {**record, "how": how_selected([record]), "range": str(range_of(record)), "flags": flags}
+def _tuned(results: Results) -> Rows:
+    rows = [record for block in tuning_blocks(results.tuning) for record in block]
+    for row in rows:
+        row |= {"how": how_selected([row]), "range": str(range_of(row))}
+        row["flags"] = [name for name in ("edge", "constant") if row[name]]
+    return rows
 
 
-def _note(results: Results, rows: Any) -> str:
-    blocks = tuning_blocks(results.tuning)
+def _note(results: Results, rows: Rows) -> str:
     subjects = dict[str, str]()
+    blocks = tuning_blocks(results.tuning)
     for block in blocks:
-        shared = {
-            split: value
-            for split, value in (block[0].get("shared") or {}).items()
-            if value is not None
-        }
         about = f"{block[0]['dimension']}, {block[0]['decoding']}: " if len(blocks) > 1 else ""
-        for text in (
-            say("tuned", part="shared", shared=shared),
-            say("tuned", part="grid", rows=block),
-        ):
-            subjects.setdefault(text, about)  # what is true of several stands once
+        for part in ("shared", "grid"):  # what is true of several stands once
+            subjects.setdefault(say("tuned", part=part, rows=block), about)
     return " ".join(f"{about}{text}" for text, about in subjects.items() if text)
 
 
 TUNING = View(
     "tuning",
     "Tuning",
-    lambda results: [_row(record) for block in tuning_blocks(results.tuning) for record in block],
+    _tuned,
     (
-        Col("range", "range", left=True),
+        Col("range", left=True),
         Col("selected", "λ {lambda:.4g}, t {temperature:.4g}", flags="flags", left=True),
         Col("κ = λ / t", "kappa", general, says="scores by argmax depend on it alone"),
-        Col("dev", "dev", three, says="Spearman on this split"),
-        Col("test", "test", three),
+        Col("dev", form=three, says="Spearman on this split"),
+        Col("test", form=three),
     ),
     by=["dimension", "decoding"],
     title="{dimension}: {decoding}",
@@ -119,66 +114,54 @@ def tasks_frame(runs: Runs) -> pd.DataFrame:
     its judge; `favorite` as text; `seconds` that reading all prompts of this dimension and range
     took when they were read (None where nothing is known of that); `no_ceiling`, why there is none.
     """
-    rows = []
+    rows: Rows = []
     for letter, run in runs.items():
-        humans = human_figures(run)
-        seconds = dict[tuple[str, str], float]()
-        # not of answers that were given elsewhere
-        if len(run.readings) and run.readings["seconds"].gt(0).any():
-            for dimension, part in run.readings.groupby("dimension", sort=False):
-                seconds |= {
-                    (str(dimension), str(name)): float(rows["seconds"].sum())
-                    for name, rows in ranges_of(part)
-                }
-        of_run = labelled(
-            record
-            for record in run.clean
-            if (record["split"], record["level"]) == (run.split, run.level)
-        )
-        for row in records(of_run[of_run["judge"] != "assistant"] if len(of_run) else of_run):
-            human = humans.get(row["dimension"]) or {"reason": "Single ratings are not known."}
-            task: dict[str, Any] = {
-                "run": letter,
-                "task": run.dataset,
-                "main": run.titles.get("main"),
-            }
-            task |= {name: row.get(name) for name in _KEPT} | {
-                name: human.get(name) for name in _HUMANS
-            }
-            task |= {
-                "no_ceiling": None if is_known(task["ceiling"]) else human["reason"],
-                **range_of(row).columns,
-            }
-            task |= {
-                "favorite": favorite_text(row),
-                "seconds": seconds.get((row["dimension"], row["range"])),
-            }
+        seconds = _seconds(run)
+        place = {"split": run.split, "level": run.level}
+        for row in labelled_rows(record for record in run.clean if place.items() <= record.items()):
+            if row["judge"] == "assistant":
+                continue
+            human = human_figures(run).get(row["dimension"])
+            human = human or {"reason": "Single ratings are not known."}
+            task = {"run": letter, "task": run.dataset, "main": run.titles.get("main")}
+            task |= {name: row.get(name) for name in _KEPT}
+            task |= {name: human.get(name) for name in _HUMANS}
+            task["no_ceiling"] = None if is_known(task["ceiling"]) else human["reason"]
+            task |= range_of(row).columns
+            task["favorite"] = favorite_text(row)
+            task["seconds"] = seconds.get((row["dimension"], row["range"]))
             rows.append(task)
     return pd.DataFrame(rows)
+
+
+def _seconds(run: Results) -> dict[tuple[str, str], float]:
+    """Dimension and range -> the seconds of reading its prompts; nothing of answers that were given
+    elsewhere."""
+    seconds: dict[tuple[str, str], float] = {}
+    if run.readings["seconds"].gt(0).any():
+        for dimension, part in run.readings.groupby("dimension", sort=False):
+            for score_range, rows in ranges_of(part):
+                seconds[str(dimension), str(score_range)] = float(rows["seconds"].sum())
+    return seconds
 
 
 def _rows(runs: Runs) -> Rows:
     """The rows of `tasks_frame`, and below those of a task and dimension a row of its humans."""
     rows = records(tasks_frame(runs))
-    table = []
-    tasks = {(row["task"], row["run"]) for row in rows}
-    several = len(tasks) > len({task for task, _ in tasks})
+    several = len({row["run"] for row in rows}) > len({row["task"] for row in rows})
+    table: Rows = []
     for part in rows_by(rows, ["run", "condition"]):
         first = part[0]
         head = f"{first['task']}, {first['condition']}"
-        table += [
-            row | {"head": head, "who": f"{row['run'] + ': ' if several else ''}{row['series']}"}
-            for row in part
-        ]
+        for row in part:
+            name = f"{row['run']}: {row['series']}" if several else row["series"]
+            table.append(row | {"head": head, "who": name})
         same = {name: first[name] for name in ("task", "run", "condition", "n")}
         row = ceiling_row(first, **same, head=head, seconds=None)
+        row["who"] = "no ceiling"
         if is_known(first["ceiling"]):
             row["who"] = f"one of {first['raters']:g}, with the others"
-        else:
-            row |= {
-                "who": "no ceiling",
-                "setting": first["no_ceiling"].removeprefix("No human ceiling: "),
-            }
+        row["setting"] = (first["no_ceiling"] or "").removeprefix("No human ceiling: ")
         table.append(row)
     return table
 
@@ -188,7 +171,7 @@ TASKS_TABLE = View(
     "Tasks",
     _rows,
     (
-        Col("range", "range", left=True, width=20),
+        Col("range", left=True, width=20),
         Col("judge, decoding", "who", detail="setting", flags="flags", left=True, width=22),
         Col(
             "Spearman",
@@ -199,12 +182,11 @@ TASKS_TABLE = View(
             "there is none)",
         ),
         Col("beside humans", "spearman_others", three, short, page=True, optional=True),
-        Col("favorite", "favorite", left=True, says="the score given most often, and its share"),
+        Col("favorite", left=True, says="the score given most often, and its share"),
         Col("texts", "n", whole),
         Col(
             "seconds",
-            "seconds",
-            one,
+            form=one,
             optional=True,
             says="of reading the prompts of this range, when they were read",
         ),
@@ -212,13 +194,6 @@ TASKS_TABLE = View(
     sections=["run", "condition"],
     section="{head}",
     once=["range", "seconds"],
-    note=lambda _, rows: (
-        HUMANS_NOTE
-        + (
-            " Tasks differ in texts, scales and raters: no difference between tasks is tested."
-            if len({row["task"] for row in rows}) > 1
-            else ""
-        )
-    ),
+    note=lambda _, rows: say("tasks", tasks={row["task"] for row in rows}, humans=HUMANS_NOTE),
     brackets="{groups} resampled",
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from judgebench.report.formats import Format, bounded, is_known, percent, points, two
-from judgebench.report.table import Block, Col, Facts, Rows, View, rows_by
+from judgebench.report.table import Block, Col, Facts, Row, Rows, View, rows_by
 from judgebench.report.views.dimensions import answers, headed
 from judgebench.results.results import Results
-from judgebench.stats.verdict import CARE, NO, RULES, YES, rules_of
+from judgebench.stats.verdict import RULES, rules_of
 
 UNITS: Mapping[str, tuple[Format, Format]] = {
     "order_texts": (percent, points),
@@ -20,37 +21,23 @@ UNITS: Mapping[str, tuple[Format, Format]] = {
 """Use -> the formats of its number and of the ends of its interval: shares, or points of the
 humans' scale."""
 
-_WORDS = {YES: "yes", CARE: "care", NO: "no"}
-
 
 def use_lines(results: Results) -> list[Block]:
     """Uses that are allowed, with care, and not."""
-    facts = {}
-    for part in rows_by([dict(row) for row in results.verdict], ["dimension"]):
-        uses: dict[str, list[str]] = {
-            "yes": [],
-            "care": [],
-            "no": [],
-            "others": [],
-        }
-        for row in part:
-            word = _WORDS.get(row["verdict"], "others")
-            title = RULES[row["use"]].title
-            uses[word].append(title)
-        dimension = part[0]["dimension"]
-        facts[dimension] = uses
+    rows = [{**row, "title": RULES[row["use"]].title} for row in results.verdict]
+    facts = {part[0]["dimension"]: {"rows": part} for part in rows_by(rows, ["dimension"])}
     return answers(results, "use", facts)
 
 
 def _verdicts(results: Results) -> Rows:
-    """The verdicts that have a number, written as text."""
-    rows = [dict(row) for row in results.verdict if is_known(row["value"])]
-    for row in rows:
-        form, ends = UNITS[row["use"]]
-        row["title"] = RULES[row["use"]].title
-        for side in ("value", "rater"):
-            row[side] = bounded(row, side, ends, form) if is_known(row[side]) else None
-    return headed(results, rows)
+    """The verdicts that have a number."""
+    return headed(results, [dict(row) for row in results.verdict if is_known(row["value"])])
+
+
+def _number(side: str, row: Row) -> str | None:
+    """The number of the judge, or of one rater, with its interval."""
+    form, ends = UNITS[row["use"]]
+    return bounded(row, side, ends, form) if is_known(row[side]) else None
 
 
 VERDICTS = View(
@@ -58,12 +45,17 @@ VERDICTS = View(
     "Verdict",
     _verdicts,
     (
-        Col("use", "title", left=True),
-        Col("verdict", "verdict", left=True),
-        Col("judge", "value", left=True, says="with its 95 % interval, {groups} resampled"),
+        Col("use", lambda row: RULES[row["use"]].title, left=True),
+        Col("verdict", left=True),
+        Col(
+            "judge",
+            partial(_number, "value"),
+            left=True,
+            says="with its 95 % interval, {groups} resampled",
+        ),
         Col(
             "one rater",
-            "rater",
+            partial(_number, "rater"),
             left=True,
             optional=True,
             says="the same of one rater, compared with the others",
@@ -80,11 +72,7 @@ def rules(results: Results) -> list[Block]:
         return []
     rows = []
     for rule in rules_of(results.config).values():
-        lines = [
-            f"{rule.measured_by}.",
-            f"Yes: {rule.yes}.",
-            f"With care: {rule.with_care}.",
-            f"No: {rule.no}.",
-        ]
-        rows.append((rule.title, lines))
+        earns = {"Yes": rule.yes, "With care": rule.with_care, "No": rule.no}
+        lines = [f"{verdict}: {condition}." for verdict, condition in earns.items()]
+        rows.append((rule.title, [f"{rule.measured_by}.", *lines]))
     return [Facts(rows)]

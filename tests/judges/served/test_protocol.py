@@ -34,20 +34,13 @@ def test_a_message_goes_to_chat_with_everything_that_was_asked_for():
     assert not {"seed", "logprobs", "top_logprobs"} & set(free)
 
 
-def test_vllm_and_sglang_list_the_tokens_that_they_are_asked_for_by_number():
+def test_vllm_lists_the_tokens_that_it_is_asked_for_by_number():
     sent = request(tokens_of("vllm"), SAID, 1, listed=20, tokens=[33, 34])
     assert (sent.path, sent.body["prompt"]) == ("/completions", [5, 6, 7])
     # vLLM wants `logprobs` as well, and reads it as their number
     assert (sent.body["logprob_token_ids"], sent.body["logprobs"]) == ([33, 34], 2)
     assert sent.body["return_tokens_as_token_ids"] is True
     assert "logprobs" not in request(tokens_of("vllm"), SAID, 16).body
-    sent = request(tokens_of("sglang"), SAID, 1, seed=3, listed=5, tokens=[33, 34])
-    assert sent.path == "http://127.0.0.1:30000/generate"
-    assert sent.body == {
-        "input_ids": [5, 6, 7], "sampling_params": {"temperature": 0.0, "max_new_tokens": 1}, "return_logprob": True,
-        "top_logprobs_num": 5, "token_ids_logprob": [33, 34],
-    }  # fmt: skip
-    assert request(tokens_of("sglang"), SAID, 16).path == "/completions", "answers are asked for as of anybody"
 
 
 def test_lists_of_the_chat_protocol():
@@ -74,21 +67,6 @@ def test_lists_of_completions_by_text_by_number_and_llama_cpps():
     entry = {"id": 36, "token": "4", "logprob": -0.5}
     llama = {"choices": [{"text": "4", "logprobs": {"content": [entry | {"top_logprobs": [entry]}]}}]}
     assert [answer_of(llama, numbered).lists[0][0] for numbered in (True, False)] == [36, "4"]
-
-
-def test_sglangs_own_answer():
-    meta = {
-        "prompt_tokens": 9,
-        "completion_tokens": 1,
-        "cached_tokens": 8,
-        "output_token_logprobs": [[-0.2, 40, None]],
-        "output_top_logprobs": [[[-0.2, 40, None], [-1.9, 33, None]]],
-        "output_token_ids_logprobs": [[[-1.9, 33, None], [-7.0, 34, None]]],
-    }
-    found = answer_of({"text": "x", "meta_info": meta}, numbered=True)
-    assert found.lists[0][1].logprobs == {40: -0.2, 33: -1.9, 34: -7.0}
-    assert found.lists[0][1].last == -1.9
-    assert found.usage == Usage(9, 8, 1)
 
 
 def test_thoughts_that_a_server_takes_out_are_neither_text_nor_lists():
@@ -140,7 +118,7 @@ def chat(*logprobs):
         {"choices": [{"text": "4", "logprobs": {"content": [PLACE | {"logprob": math.nan}]}}]},
         {"choices": [{"text": "4", "logprobs": {"tokens": ["4"], "token_logprobs": [], "top_logprobs": [{}]}}]},
         {"choices": [{"text": "4"}], "usage": {"prompt_tokens": "many"}},
-        *(chat(0.0, 0.0, 0.0, 0.0), chat(-0.1, -0.1), chat(0.0, -3.0)),  # probabilities of more than 1 together
+        *(chat(0.0, 0.0, 0.0, 0.0), chat(0.0, -3.0)),  # probabilities of more than 1 together
     ],
 )
 def test_anything_else_is_broken(payload):
@@ -153,10 +131,8 @@ def test_anything_else_is_broken(payload):
 def test_a_list_that_is_rounded_is_taken_and_one_of_more_than_certain_tokens_is_broken():
     (place,) = answer_of(chat(math.log(0.667), math.log(0.338), -9999.0), numbered=False).lists
     assert set(place[1].logprobs) == {"0", "1", "2"}
-    rows = [[-0.1, 1, None], [-0.1, 2, None]]
-    meta = {"output_token_ids_logprobs": [rows], "output_token_logprobs": [rows[0]], "prompt_tokens": 1}
     with pytest.raises(BrokenAnswer, match=r"the tokens that it lists sum to 1\.81, and to no more than 1 they can"):
-        answer_of({"text": "0", "meta_info": meta}, numbered=True)
+        answer_of(chat(-0.1, -0.1), numbered=False)
 
 
 def test_half_a_character_that_was_stored_does_not_come_out_again():
