@@ -375,7 +375,8 @@ def _less(compared: Compared, other: str) -> Col:
         return compared.pairs.get((row["run"], other, row["dimension"]), {})
 
     def difference(row: Row) -> Any:
-        return Estimate(*(record(row).get(name) for name in ("difference", "low", "high")))
+        numbers: Any = record(row)
+        return Estimate(numbers.get("difference"), numbers.get("low"), numbers.get("high"))
 
     def is_clear(row: Row) -> bool:
         return record(row).get("says") in (BETTER, WORSE)

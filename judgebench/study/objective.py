@@ -170,7 +170,7 @@ def objective_cells(
     """
     rows = []
     for position, entry in enumerate(objective):
-        head = {"objective": position}
+        head: dict[str, Any] = {"objective": position}
         head |= {name: getattr(entry, name) for name in ("metric", "split", "level", *_SERIES)}
         head |= {"defense": entry.defense, "attack": ", ".join(entry.attacks)}
         cells: dict[tuple[str, ScoreRange], dict[str, Any]] = {}

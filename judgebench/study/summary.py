@@ -230,7 +230,12 @@ def front_figure(
         if None not in ends and all(row["split"] == DEV for row in of_trial):
             tested[number] = ends
     joined: dict[str, Any] = {"color": _BEST, "linewidth": 1.2, "marker": "o", "markersize": 6}
-    hollow = {"color": _BEST, "marker": "o", "linestyle": "none", "markerfacecolor": "none"}
+    hollow: dict[str, Any] = {
+        "color": _BEST,
+        "marker": "o",
+        "linestyle": "none",
+        "markerfacecolor": "none",
+    }
     dotted: dict[str, Any] = {"color": style.MUTED, "linestyle": (0, (1, 2)), "linewidth": 0.9}
     apart: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
 
@@ -241,7 +246,7 @@ def front_figure(
         for number in best[:_MOST_LABELLED]:
             axis.annotate(str(number), places[number], **apart)
         for number, end in tested.items():
-            axis.plot(*end, zorder=3, **hollow)
+            axis.plot(end[0], end[1], zorder=3, **hollow)
             axis.plot(*np.transpose([places[number], end]), **dotted)
 
     # 3. the words around them
@@ -381,7 +386,7 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
         cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"]]
         table = {"objective": mean["objective"], "title": _title(cells[0], summary["trials"])}
         for cell in cells:
-            row = {"part": "cells", "range": str(ScoreRange.of(cell))}
+            row: dict[str, Any] = {"part": "cells", "range": str(ScoreRange.of(cell))}
             row["dimension"] = cell["dimension"] if several else None
             best = cell["best"] or {"dev": None, "test": None, "trial": UNKNOWN}
             row |= {name: best[name] for name in _SPLITS} | {"trial": str(best["trial"])}
@@ -480,7 +485,7 @@ def jobs_as_trials(jobs: Sequence[Mapping[str, Any]]) -> list[Trial]:
     """
     overrides = [set(job["overrides"]) for job in jobs]
     in_all = set.intersection(*overrides) if overrides else set()
-    trials = []
+    trials: list[Trial] = []
     for job in jobs:
         params = {}
         for override in job["overrides"]:

@@ -74,7 +74,7 @@ def _maker(name: str, entry: Mapping[str, Any]) -> MakeLogger:
     except (InstantiationException, TypeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise UserError(f"logger={name}: {entry[_TARGET]}: {reason}.") from error
-    return make  # type: ignore[no-any-return]
+    return make
 
 
 def log_run(

@@ -310,7 +310,7 @@ class AnswerIndex:
 
     def rows(self, examples: Sequence[Example]) -> list[FileRow]:
         """The rows about some examples, in the order of the file."""
-        lines = set()
+        lines = set[int]()
         for example in examples:
             lines.update(self._lines.get((example.example_id,), ()))
             lines.update(self._lines.get((example.group_id, example.system_id), ()))

@@ -299,7 +299,7 @@ class ListedPass(ApiPass):
         times = 1
         while self.spec.explicit == "llama_cpp" and listed * _WIDER ** (times - 1) < MOST_LISTED:
             times += 1  # see `_listed`
-        more = {"listed": listed, "seed": self.spec.seed}
+        more: dict[str, Any] = {"listed": listed, "seed": self.spec.seed}
         first = request(self.spec, self.sent_prompt(prompt), self._max_tokens(prompt), **more)
         return first, nodes * times - 1
 
@@ -330,7 +330,7 @@ class ListedPass(ApiPass):
             asked = []
             for node in nodes:
                 path = self.node_tokens[prompt.condition.range][node]
-                tokens = (*(sent.tokens or ()), *path)
+                tokens: Any = (*(sent.tokens or ()), *path)
                 longer = replace(sent, tokens=tokens, count=len(tokens))
                 asked.append(self._listed(client, prompt, longer, node))
             for node, answer in zip(nodes, await asyncio.gather(*asked), strict=True):

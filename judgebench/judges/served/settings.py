@@ -64,8 +64,9 @@ class Price:
 
     def scaled(self, share: float) -> Price:
         """A share of these prices."""
-        scaled = [each and share * each for each in (self.input, self.cached_input, self.output)]
-        return Price(*scaled, self.batch)
+        prices = (self.input, self.cached_input, self.output)
+        given, cached, output = (price and share * price for price in prices)
+        return Price(given, cached, output, self.batch)
 
     def of(self, prompt: float, cached: float, completion: float) -> float | None:
         """The cost in USD of so many tokens; `cached` are those of the prompt's that were in the

@@ -119,7 +119,7 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
     in_words = (moving["shown_defense"] != moving["defense"]).any()
     caption = say(
         "caption_phrase",
-        judge=style.series_label(*judges.values(), titles) if alone else "",
+        judge=style.series_label(next(iter(judges.values())), titles) if alone else "",
         objective=rows["objective"].iloc[0],
         phrase=shorten(str(rows["whole"].iloc[0]), 160),
         bounded=moving["mean_score_low"].notna().any(),

@@ -179,10 +179,11 @@ def _dot(
     look: int, name: str, row: Row, key: str, form: Format, ends: Format | None = None
 ) -> ChartMark | None:
     """The dot of a row's number; None where it is unknown."""
-    value, *bounds = (row.get(f"{key}{end}") for end in ENDS)
+    value: Any = row.get(key)
     if not is_known(value):
         return None
-    low, high = (bound if is_known(bound) else None for bound in bounds)
+    low, high = (row.get(f"{key}{end}") for end in ENDS[1:])
+    low, high = (bound if is_known(bound) else None for bound in (low, high))
     says = f"{name}: {form(value)} {interval(low, high, ends or form)}".rstrip()
     return ChartMark(
         look,
@@ -190,7 +191,7 @@ def _dot(
         low,
         high,
         says=says,
-    )  # type: ignore[arg-type]
+    )
 
 
 def _lines(

@@ -111,8 +111,10 @@ def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
     def draw(axis: Axes, _: None) -> None:
         for side, points in sides.items():
             how: dict[str, Any] = {"color": STANDARDS[side]}
+            x, y = points.T
             axis.scatter(
-                *points.T,
+                x,
+                y,
                 s=26,
                 marker=_MARKERS[side],
                 alpha=0.65,
@@ -120,8 +122,10 @@ def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
                 **how,
             )
             how |= {"edgecolor": "white", "linewidth": 1.2}
+            x, y = points.mean(axis=0)
             axis.scatter(
-                *points.mean(axis=0),
+                x,
+                y,
                 s=150,
                 marker="X",
                 zorder=3,

@@ -168,7 +168,8 @@ def variance_frame(results: Results) -> pd.DataFrame:
             index.all.index(series),
             row["calibrated"],
         )
-    return pd.DataFrame(sorted(rows, key=lambda row: row["place"]))
+    rows.sort(key=lambda row: row["place"])
+    return pd.DataFrame(rows)
 
 
 def reported_rows(rows: pd.DataFrame) -> pd.DataFrame:

@@ -191,7 +191,7 @@ def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
     }
     if len(scores) > 1:
         quantile = float(scipy.special.stdtrit(len(scores) - 1, 0.975))
-        reach = quantile * float(differences.sem())
+        reach = quantile * float(differences.std(ddof=1)) / len(scores) ** 0.5
         row |= {"difference_low": mean - reach, "difference_high": mean + reach}
     return row
 

@@ -106,9 +106,9 @@ def looks(results: Results) -> Rows:
     drawn = np.random.default_rng(0).permutation(len(rest))[:RANDOM].tolist()
     several = len({row["dimension"] for row in rows}) > 1
     shown = [*rows[:WORST], *(rest[place] for place in drawn)]
-    for place, row in enumerate(shown):
+    for position, row in enumerate(shown):
         row["why"] = "judge higher" if row["judge"] > row["human"] else "judge lower"
-        if place >= WORST:
+        if position >= WORST:
             row["why"] = "at random"
         row["why"] += f", {row['dimension']}" if several else ""
         row["start"] = beginning(texts.get(row["example"]) or "")

@@ -123,7 +123,7 @@ def tasks_frame(runs: Runs) -> pd.DataFrame:
                 continue
             human = human_figures(run).get(row["dimension"])
             human = human or {"reason": "Single ratings are not known."}
-            task = {
+            task: dict[str, Any] = {
                 "run": letter,
                 "task": run.dataset,
                 "main": run.titles.get("main"),
