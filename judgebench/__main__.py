@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-import hydra
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
-
-from judgebench.cli import handle_errors, run_experiment
-from judgebench.config.choices import FOLDER
-from judgebench.config.parts import check_config
+from judgebench.config.choices import FOLDER, help_text
 
 
 def main() -> None:
     """Runs what the command line asks for; a user's mistake is a sentence and exit code 2, Ctrl-C
     one and 130."""
+    if sys.argv[1:] in (["--help"], ["-h"]):  # at once, without Hydra
+        print(help_text())
+        return
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from omegaconf import DictConfig
+
+    from judgebench.cli import handle_errors, run_experiment
+    from judgebench.config.parts import check_config
 
     @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")
     def run(config: DictConfig) -> dict[str, Any] | None:

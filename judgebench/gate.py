@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -25,6 +25,7 @@ from judgebench.runtime.fields import NotBlank, OneOf, check_fields, plain
 from judgebench.runtime.files import atomic, check_outputs, user_path
 from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
+from judgebench.types import Row
 
 if TYPE_CHECKING:
     from judgebench.cards.requirements import Outcome
@@ -212,7 +213,7 @@ def _measured(
     return Decision(head, outcomes, notes, results.folder)
 
 
-def _drift(card: JudgeCard, figures: Mapping[str, Any], drift: str) -> list[Outcome]:
+def _drift(card: JudgeCard, figures: Row, drift: str) -> list[Outcome]:
     """An outcome for each figure that the card promised, compared with that of these texts."""
     from judgebench.cards.requirements import Outcome, changes_of
     from judgebench.stats.clusters import Estimate, keys_of

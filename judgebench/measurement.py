@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from judgebench.data.dataset import DEV, JudgeDataModule
@@ -18,14 +17,7 @@ from judgebench.experiment import Experiment
 from judgebench.judges.judge import RunReadings
 from judgebench.report.views.run import served_notes
 from judgebench.results.folder import masked
-from judgebench.results.results import (
-    Records,
-    Results,
-    examples_frame,
-    frame_of,
-    ratings_frame,
-    texts_frame,
-)
+from judgebench.results.results import Results, examples_frame, frame_of, ratings_frame, texts_frame
 from judgebench.results.schema import REFERENCES_SCHEMA
 from judgebench.stats.errors import error_records
 from judgebench.stats.evaluate import cost_records, evaluate, suffix_records
@@ -48,6 +40,7 @@ from judgebench.stats.verdict import verdict_records
 from judgebench.tuning.choose import choice_records
 from judgebench.tuning.tune import Tuned, tune
 from judgebench.tuning.tuners import CrossFit
+from judgebench.types import Array, Record, Records
 
 STUDIES = {
     "beside_humans": beside_humans_records,
@@ -69,7 +62,7 @@ class Decoded:
     """The scores of a run: what was tuned, and the columns of scores.parquet."""
 
     tuned: Tuned
-    columns: Mapping[str, np.ndarray]
+    columns: Mapping[str, Array]
 
 
 def decode_run(experiment: Experiment, readings: RunReadings) -> Decoded:
@@ -149,14 +142,14 @@ class _Measures:
 
     # --- judges, each by itself ------------------------------------------------------------------
 
-    def of_judges(self) -> dict[str, Any]:
+    def of_judges(self) -> Record:
         """Judges against humans, the choice among their settings, and what they are worth."""
         panels = panels_of(self.scores, self.ratings, **self.resampling)
         metrics = evaluate(
             self.scores, self.dataset, **self.config.metrics, scale=self.scale, rules=self.rules
         )
         metrics = beside_raters(metrics, self.scores, panels)
-        records: dict[str, Any] = {
+        records: Record = {
             "metrics": self.tuned.flagged(metrics),
             "humans": human_records(panels, self.dataset, self.scale),
             "pairwise": pairwise_records(
@@ -221,7 +214,7 @@ class _Measures:
         across = [name for name, decoding in self.settings.items() if decoding.across]
         return Plain(compared_with, across)
 
-    def of_pairs(self) -> dict[str, Any]:
+    def of_pairs(self) -> Record:
         """Judges against each other, and attacked texts against clean ones."""
         tuner = self.experiment.tuner
         chosen_on = [DEV] if tuner is not None and tuner.needs_dev else []
@@ -247,7 +240,7 @@ class _Measures:
 
     # --- defenses, texts -------------------------------------------------------------------------
 
-    def of_defenses(self) -> dict[str, Any]:
+    def of_defenses(self) -> Record:
         """Findings of defenses, and their cost; nothing without a defense."""
         if list(self.experiment.judge.defenses) == [NONE]:
             return {}
@@ -257,7 +250,7 @@ class _Measures:
         records["references"] = frame_of(findings.references, REFERENCES_SCHEMA)
         return records
 
-    def of_texts(self) -> dict[str, Any]:
+    def of_texts(self) -> Record:
         """The judged texts and the changed ones; nothing where they may not be shown."""
         if not self.config.examples:
             return {}

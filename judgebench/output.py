@@ -3,9 +3,7 @@ the terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from judgebench.config.keys import command_line
 from judgebench.job import Job
@@ -15,6 +13,7 @@ from judgebench.report.layout import draw_all, terminal_blocks
 from judgebench.report.render import to_terminal
 from judgebench.results.folder import describe_environment
 from judgebench.results.results import Results
+from judgebench.types import Record, Row
 
 
 def write_run(job: Job, results: Results, readings: RunReadings) -> Results:
@@ -43,7 +42,7 @@ def write_run(job: Job, results: Results, readings: RunReadings) -> Results:
     return results
 
 
-def _environment(job: Job, readings: RunReadings) -> dict[str, Any]:
+def _environment(job: Job, readings: RunReadings) -> Record:
     return describe_environment(
         device=readings.device,
         model_fingerprints=readings.fingerprints,
@@ -54,7 +53,7 @@ def _environment(job: Job, readings: RunReadings) -> dict[str, Any]:
     )
 
 
-def _report(job: Job, results: Results) -> Mapping[str, Any]:
+def _report(job: Job, results: Results) -> Row:
     """Writes page and figures where they are asked for; the figures that are files, by name."""
     if not job.config.report:
         return {}

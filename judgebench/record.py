@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_outputs, user_path
 from judgebench.runtime.terminal import print_safely
+from judgebench.types import Record, Records, Row, Rows
 
 if TYPE_CHECKING:
     from judgebench.experiment import Experiment
@@ -103,7 +104,7 @@ def record(run: Path, out: Path) -> list[str]:
     return [*lines, str(out)]
 
 
-def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, list[str]]:
+def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
     """The run's experiment with the rubrics' plain text as prompts, and the names of the defenses
     and attacks that must compute something, which it lacks."""
     from judgebench.cards.card import NO_ASSISTANT
@@ -152,9 +153,7 @@ def _rebuilt(folder: RunFolder, config: Mapping[str, Any]) -> tuple[Experiment, 
         ) from error
 
 
-def _rows(
-    folder: RunFolder, experiment: Experiment, left_out: Sequence[str]
-) -> list[dict[str, Any]]:
+def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) -> Rows:
     from judgebench.decoding.scores import KEYS, key_columns
     from judgebench.readings.reading import AXES, SCHEMA, holds, prompt_digest
     from judgebench.types import LABELS, Reading
@@ -195,11 +194,11 @@ def _rows(
 
 def _about(
     folder: RunFolder,
-    config: Mapping[str, Any],
+    config: Row,
     experiment: Experiment,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Records,
     left_out: Sequence[str],
-) -> dict[str, Any]:
+) -> Record:
     """The file's metadata; nothing in it depends on this machine but what models and code were
     used."""
     from judgebench.readings.reading import AXES
@@ -240,11 +239,11 @@ def _about(
         "date": datetime.fromtimestamp(ended, UTC).date().isoformat(),
         "config": {name: public(config.get(name)) for name in groups},
     }
-    masked: dict[str, Any] = mask_secrets(about)
+    masked: Record = mask_secrets(about)
     return masked
 
 
-def _identity(model: Mapping[str, Any]) -> dict[str, Any]:
+def _identity(model: Row) -> Record:
     """Name and content of a model, without where it lay."""
     names = ("title", "sha256", "dtype", "kernels", "model")
     return {name: model[name] for name in names if model.get(name) is not None}

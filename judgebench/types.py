@@ -14,6 +14,17 @@ import numpy as np
 
 from judgebench.runtime.errors import UserError, shown
 
+Array = np.ndarray
+"""Shapes stand in docstrings, as in [N, K]."""
+
+Record = dict[str, Any]
+Row = Mapping[str, Any]
+"""A row of a table or of a file of the run folder: column -> value; a `Row` is only read."""
+
+Rows = list[Record]
+Records = Sequence[Row]
+"""Several of them."""
+
 PARSED = "parsed"
 FAILED = "failed"
 CLAMPED = "clamped"

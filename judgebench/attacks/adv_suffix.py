@@ -10,7 +10,7 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.runtime.parquet import read_table, write_table
-from judgebench.types import Condition, Example
+from judgebench.types import Condition, Example, Record, Row
 
 ROOM = 4 * 2**30
 """Bytes that the keys and values of what stands before the gaps may take, in each model; beyond
@@ -76,7 +76,7 @@ class Lesson:
     examples: Sequence[Example]
     conditions: Sequence[Condition]
     builder: PromptBuilder
-    record: Mapping[str, Any]
+    record: Row
 
 
 class Journal:
@@ -89,7 +89,7 @@ class Journal:
             `key` is its SHA-256.
     """
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any]):
+    def __init__(self, folder: Path, identity: Row):
         self.key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         self._folder = folder / self.key[:16]
         self._identity = identity
@@ -457,7 +457,7 @@ def exits_of(
 
 def identity_of(
     suffix: AdvSuffix, scorer: PhraseScorer, reader: Reader, words: Sequence[str]
-) -> dict[str, Any]:
+) -> Record:
     """All that a search's steps depend on, by which its journal is known."""
     texts = hashlib.sha256()
     for gap in scorer.gaps:
@@ -481,7 +481,7 @@ def identity_of(
     }
 
 
-def record_of(walk: Walk, objective: Objective, reader: Reader, lesson: Lesson) -> dict[str, Any]:
+def record_of(walk: Walk, objective: Objective, reader: Reader, lesson: Lesson) -> Record:
     """The record of a search in a phrase file."""
     trace = walk.trace
     suffix = walk.suffix

@@ -3,7 +3,7 @@ own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from judgebench import components
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file, user_path
 from judgebench.runtime.parsing import check_shape, read_json
-from judgebench.types import FIRST, PLACES, Condition, Example
+from judgebench.types import FIRST, PLACES, Condition, Example, Record, Row
 
 MADE_TWICE = 8
 """Texts that are made twice, which reveals an attack that draws without a seed of the text's
@@ -211,7 +211,7 @@ def select_attacks(entries: Sequence[Any]) -> list[Attack]:
     return selected if NONE in selected else [NONE, *selected]
 
 
-def read_phrase(file: Path, key: str) -> dict[str, Any]:
+def read_phrase(file: Path, key: str) -> Record:
     """The JSON object of a phrase file that a config key names; "phrase" in it is text without
     blanks at its ends."""
     check_run_file(file, key)
@@ -244,7 +244,7 @@ class LearnedPhrase:
     against: str
     contexts: frozenset[str]
     systems: frozenset[str]
-    learned: Mapping[str, Any] = field(default_factory=dict)
+    learned: Row = field(default_factory=dict)
     prefix: str = ADV_SUFFIX
 
     @property
@@ -257,7 +257,7 @@ class LearnedPhrase:
             PhraseAttack(f"{self.prefix}_{n}", phrase) for n, phrase in enumerate(self.by_length, 1)
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Record:
         """The content of a phrase file."""
         texts = {"phrase": self.phrase, "by_length": list(self.by_length), "against": self.against}
         source = {

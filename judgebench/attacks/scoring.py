@@ -17,7 +17,7 @@ from judgebench.judges.engine.layers import forget_gradients
 from judgebench.judges.engine.plain import Engine
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.runtime.errors import UserError
-from judgebench.types import ORDERS, Condition, ScoreRange, answered_place
+from judgebench.types import ORDERS, Array, Condition, ScoreRange, answered_place
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class EngineExit:
 
     engine: Engine
     exit: int = 0
-    nulls: Mapping[Condition, np.ndarray] | None = None
+    nulls: Mapping[Condition, Array] | None = None
 
 
 class PhraseScorer:
@@ -101,7 +101,7 @@ class PhraseScorer:
         return sum(engine.computed for engine in self._engines)
 
     @torch.no_grad()
-    def values(self, phrases: Sequence[Sequence[int]], at: Sequence[int]) -> np.ndarray:
+    def values(self, phrases: Sequence[Sequence[int]], at: Sequence[int]) -> Array:
         """[phrases, gaps] float64 the objective of each phrase (tokens) in the gaps numbered
         `at`."""
         values = np.empty((len(phrases), len(at)))
@@ -130,7 +130,7 @@ class PhraseScorer:
         anchors: int,
         at: Sequence[int],
         seed: Sequence[int],
-    ) -> np.ndarray:
+    ) -> Array:
         """[words] first-order estimates of the mean objective, over the gaps `at`, with each of
         `words` (tokens) between the tokens `before` and `after`.
 
@@ -167,10 +167,10 @@ class PhraseScorer:
         self,
         before: Sequence[int],
         after: Sequence[int],
-        words: np.ndarray,
-        anchors: np.ndarray,
+        words: Array,
+        anchors: Array,
         at: Sequence[int],
-    ) -> np.ndarray:
+    ) -> Array:
         """[words] estimates of `words` [words, tokens] around `anchors` [anchors, tokens]."""
         other = self._assistant
         # an exit of the main model is read in the same pass
@@ -230,7 +230,7 @@ class PhraseScorer:
         return (base + rise) / len(at)
 
     def _logprobs(
-        self, gap: Gap, prompts: Sequence[np.ndarray]
+        self, gap: Gap, prompts: Sequence[Array]
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """[prompts, candidates] of main model and assistant, float64."""
         trie = self.tries[gap.condition.range]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Ge, Gt, Le, NotBlank, check_fields
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
-from judgebench.types import Condition, Example
+from judgebench.types import Array, Condition, Example, Record
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -89,7 +89,7 @@ class Search:
     def _left(share: float, words: int, beam: int) -> int:
         return min(words, max(int(np.ceil(share * words)), FEWEST * beam))
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Record:
         """All that its result depends on, plain."""
         return {
             "shortlist": float(self.shortlist),
@@ -213,7 +213,7 @@ class AdvSuffix:
             raise UserError(f"attack.{name}: there is no {entry!r} in the data.")
         return wanted
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Record:
         """All that its words depend on, texts and judge aside, plain; not how many they are."""
         return {
             "vocabulary": self.vocabulary,
@@ -248,12 +248,12 @@ class Gap:
 
     example: Example
     condition: Condition
-    head: np.ndarray
-    tail: np.ndarray
+    head: Array
+    tail: Array
     before: str
     after: str
 
-    def filled(self, phrase: Sequence[int]) -> np.ndarray:
+    def filled(self, phrase: Sequence[int]) -> Array:
         """[tokens] int32: the prompt with the phrase's tokens in the gap."""
         return np.concatenate([self.head, np.asarray(phrase, np.int32), self.tail])
 

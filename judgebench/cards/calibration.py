@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,7 +43,7 @@ from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
 from judgebench.tuning.choose import deal
 from judgebench.tuning.tuners import METRICS, PER_RANGE
-from judgebench.types import FAILED, LABELS, RANGE, ScoreRange
+from judgebench.types import FAILED, LABELS, RANGE, Array, Record, Records, Row, Rows, ScoreRange
 
 KINDS = ("linear", "isotonic", "none")
 CELL = (*RANGE, LABELS, "defense", "judge", "decoding", "lambda", "temperature")
@@ -167,8 +167,8 @@ def _card(
     results: Results,
     settings: CalibrationSettings,
     data: JudgeDataModule,
-    about: Mapping[str, Any],
-    made_with: Mapping[str, Any],
+    about: Row,
+    made_with: Row,
     dimension: str,
 ) -> JudgeCard:
     # 1. the setting, and what its choice promises
@@ -236,7 +236,7 @@ def _card(
     )
 
 
-def _rated_rows(results: Results, selected: Mapping[str, Any]) -> pd.DataFrame:
+def _rated_rows(results: Results, selected: Row) -> pd.DataFrame:
     """The selected judge's scores of clean texts that humans rated; one without a score has no
     estimate either, neither here nor where the card is used."""
     rows = results.scores
@@ -249,13 +249,13 @@ def _rated_rows(results: Results, selected: Mapping[str, Any]) -> pd.DataFrame:
     return rows
 
 
-def _tried(record: Mapping[str, Any]) -> dict[str, Any]:
+def _tried(record: Row) -> Record:
     """A setting that calibration chose among, with its figures."""
     setting = {name: record[name] for name in CELL if record.get(name) is not None}
     return setting | {name: record[name] for name in _WORTH}
 
 
-def uselessness(selected: Mapping[str, Any], measured: Mapping[str, Any]) -> str | None:
+def uselessness(selected: Row, measured: Row) -> str | None:
     """Why the best of a dimension's judges is of no use, a clause; None where it is of some.
 
     Args:
@@ -308,9 +308,7 @@ def share_in_card(card: JudgeCard, data: JudgeDataModule) -> float:
 # --- what it is made of -------------------------------------------------------------------------
 
 
-def _parts(
-    config: DictConfig, selected: Mapping[str, Any], results: Results
-) -> tuple[dict[str, Any], dict[str, str]]:
+def _parts(config: DictConfig, selected: Row, results: Results) -> tuple[Record, dict[str, str]]:
     """`PARTS`, with nothing that the selected judge does not need; and SHA-256 of their files,
     which are named as they lie next to the card."""
     parts = {name: plain(config.get(name)) for name in PARTS}
@@ -384,8 +382,8 @@ def _parts(
 
 def fit(
     kind: str,
-    scores: np.ndarray,
-    humans: np.ndarray,
+    scores: Array,
+    humans: Array,
     score_range: ScoreRange,
     scale: tuple[float, float] | None,
 ) -> EstimateMap | None:
@@ -419,7 +417,7 @@ def fit(
     return EstimateMap(kind, tuple(map(float, knots)), tuple(map(float, values)))
 
 
-def agreement(record: Mapping[str, Any]) -> dict[str, Any]:
+def agreement(record: Row) -> Record:
     """The figures of one split in a card: number of texts, correlations with 95 % intervals, shares
     and flags."""
     correlations = [f"{name}{end}" for name in CORRELATIONS for end in ENDS]
@@ -428,7 +426,7 @@ def agreement(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: record[name] for name in names if name in record}
 
 
-def promised(selected: Mapping[str, Any]) -> dict[str, Any]:
+def promised(selected: Row) -> Record:
     """The promise of the choice: spearman, pearson and error, each with `_low` and `_high` of a 95
     % interval."""
     return {
@@ -442,15 +440,15 @@ class Labelled(NamedTuple):
     """Texts [n] of a judge and humans, in articles `groups`, from which an estimate of a kind is
     learned."""
 
-    scores: np.ndarray
-    humans: np.ndarray
-    groups: np.ndarray
+    scores: Array
+    humans: Array
+    groups: Array
     kind: str
     range: ScoreRange
     scale: tuple[float, float] | None
     seed: int
 
-    def without(self, out: np.ndarray) -> Labelled:
+    def without(self, out: Array) -> Labelled:
         """The other texts; all where there are none."""
         rows = out if out.all() else ~out
         return self._replace(
@@ -480,7 +478,7 @@ class Labelled(NamedTuple):
         least = usual / 2 if usual > 1e-9 else 1.0
         return estimate, Errors((offset, slope, least))
 
-    def cross_fitted(self, folds: int = 5) -> np.ndarray:
+    def cross_fitted(self, folds: int = 5) -> Array:
         """[2, n] estimates that other articles teach less the humans' scores, and the usual
         distances there."""
         articles = len(np.unique(self.groups))
@@ -545,7 +543,7 @@ def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str
     return clusters.record(means)
 
 
-def _intervals(rated: Labelled) -> np.ndarray:
+def _intervals(rated: Labelled) -> Array:
     """[2, n] low and high of each tenth of the articles, which the others teach."""
     assert rated.scale is not None
     fold = deal(rated.groups, 10, rated.seed)
@@ -557,9 +555,7 @@ def _intervals(rated: Labelled) -> np.ndarray:
     return ends
 
 
-def attacked(
-    records: Sequence[Mapping[str, Any]], selected: Mapping[str, Any], dimension: str
-) -> list[dict[str, Any]]:
+def attacked(records: Records, selected: Row, dimension: str) -> Rows:
     """The change of the selected judge's scores on the test split by each attack that was tried."""
     place = {name: selected.get(name) for name in CELL}
     place |= {"split": TEST, "level": "dataset", "dimension": dimension}
@@ -570,9 +566,7 @@ def attacked(
     return changes
 
 
-def of_place(
-    records: Sequence[Mapping[str, Any]], place: Mapping[str, Any]
-) -> list[Mapping[str, Any]]:
+def of_place(records: Records, place: Row) -> list[Row]:
     """The records that agree with a place, in which None is what a record lacks."""
     return [
         record
@@ -582,11 +576,11 @@ def of_place(
 
 
 def limits(
-    tried: Sequence[Mapping[str, Any]],
-    figures: Mapping[str, Mapping[str, Any]],
+    tried: Records,
+    figures: Mapping[str, Row],
     estimate: EstimateMap | None,
     wanted: str,
-    data: Mapping[str, Any],
+    data: Row,
 ) -> list[str]:
     """Sentences on where the judge must not be trusted, most important first; every number in them
     stands in the card too. `tried` are the records of the choice, `wanted` is the kind of the

@@ -33,7 +33,7 @@ from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import Input, atomic, user_path
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
 from judgebench.runtime.terminal import print_safely
-from judgebench.types import ScoreRange
+from judgebench.types import Array, Record, Records, Row, ScoreRange
 
 NAME = "judge_card.yaml"
 FORMAT = "judgebench judge card 1"
@@ -142,7 +142,7 @@ class EstimateMap:
                 "ascending and the humans never falling."
             )
 
-    def __call__(self, scores: np.ndarray) -> np.ndarray:
+    def __call__(self, scores: Array) -> Array:
         """[n] float64 estimates of the humans' scores.
 
         Example:
@@ -176,12 +176,12 @@ class Errors:
                 "finite."
             )
 
-    def usual(self, estimates: np.ndarray) -> np.ndarray:
+    def usual(self, estimates: Array) -> Array:
         return np.maximum(self.spread[0] + self.spread[1] * estimates, self.spread[2])
 
     def ends(
-        self, estimates: np.ndarray, level: float, scale: tuple[float, float]
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, estimates: Array, level: float, scale: tuple[float, float]
+    ) -> tuple[Array, Array]:
         """Low and high [n] around estimates [n] within the humans' scale: where nothing is learned,
         at least `level` of new articles' texts lie there. It is the whole scale with fewer than
         level / (1 - level) articles.
@@ -233,18 +233,18 @@ class JudgeCard:
     range: ScoreRange
     series: Mapping[str, str]
     rubric: Mapping[str, str]
-    parts: Mapping[str, Any]
+    parts: Row
     models: Mapping[str, Mapping[str, str]]
     estimate: EstimateMap | None
     scale: tuple[float, float] | None
-    figures: Mapping[str, Mapping[str, Any]]
-    attacks: Sequence[Mapping[str, Any]]
-    tried: Sequence[Mapping[str, Any]]
-    data: Mapping[str, Any]
+    figures: Mapping[str, Row]
+    attacks: Records
+    tried: Records
+    data: Row
     limits: Sequence[str]
-    made_with: Mapping[str, Any]
+    made_with: Row
     files: Mapping[str, str] = field(default_factory=dict)
-    uses: Sequence[Mapping[str, Any]] = ()
+    uses: Records = ()
     folder: Path | None = field(default=None, compare=False)
     intervals: Errors | None = None
 
@@ -313,7 +313,7 @@ class JudgeCard:
                 "`python -m judgebench.calibrate data=...`."
             )
 
-    def parts_here(self) -> dict[str, Any]:
+    def parts_here(self) -> Record:
         """`parts`, with the files next to the card by their paths on this machine; `UserError`
         where one is missing, is not that of the calibration, or is not among `files`: it could be
         any file of this machine."""
@@ -412,7 +412,7 @@ class JudgeCard:
                     raise UserError(
                         f"files: {file} lies outside the card's folder; do not use this card."
                     )
-            values: dict[str, Any] = {key: content.get(key) for key in _KEYS}
+            values: Record = {key: content.get(key) for key in _KEYS}
             values |= {
                 "range": ScoreRange.parse(content["range"]),
                 "series": {key: content["series"][key] for key in ("judge", "decoding")},
@@ -498,7 +498,7 @@ class JudgeCard:
             )
 
 
-def _made(maker: Any, content: Mapping[str, Any] | None) -> Any:
+def _made(maker: Any, content: Row | None) -> Any:
     """A dataclass from a mapping of its fields, lists as tuples; None for none."""
     if not content:
         return None
@@ -518,7 +518,7 @@ def _walk(node: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
         yield from _walk(value, (*where, str(key)))
 
 
-def check_arguments(parts: Mapping[str, Any]) -> None:
+def check_arguments(parts: Row) -> None:
     """Checks that the classes that parts name take the keys that they have, and values of their
     kinds; else `UserError`. Each value may be null, which the class checks itself."""
     makers = ("judge", "assistant", "defense", "tutor")
@@ -545,7 +545,7 @@ def check_arguments(parts: Mapping[str, Any]) -> None:
         check_shape(part, shape, "card", at=f"parts.{where}")
 
 
-def digest_of(content: Mapping[str, Any]) -> str:
+def digest_of(content: Row) -> str:
     """SHA-256 of a card's content but for the digest itself, in hexadecimal; white space, comments,
     the order of keys, and whether a whole number is written 5 or 5.0 do not matter."""
 

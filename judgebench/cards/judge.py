@@ -40,7 +40,7 @@ from judgebench.runtime.fields import IntervalSettings
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
-from judgebench.types import FAILED, Example
+from judgebench.types import FAILED, Array, Example, Row
 
 Overridden = Mapping[str, Mapping[str, Any] | None]
 """judge and assistant -> settings that differ here from the card, such as the folder of the
@@ -93,8 +93,8 @@ class Judge:
         card: JudgeCard,
         *,
         store: str | Path = "outputs/readings.sqlite",
-        judge: Mapping[str, Any] | None = None,
-        assistant: Mapping[str, Any] | None = None,
+        judge: Row | None = None,
+        assistant: Row | None = None,
         check_models: bool = True,
         send_to: str | Sequence[str] | None = None,
         level: float = 0.9,
@@ -231,7 +231,7 @@ def _split(examples: Sequence[Example]) -> dict[str, str]:
 
 def scoring_config(
     card: JudgeCard,
-    data: Mapping[str, Any],
+    data: Row,
     *,
     store: str | Path,
     overridden: Overridden | None = None,
@@ -304,7 +304,7 @@ def scoring_config(
     return config
 
 
-def run_config(content: Mapping[str, Any], *usual: str) -> DictConfig:
+def run_config(content: Row, *usual: str) -> DictConfig:
     """The configuration of a run with some content, which refers to nothing, over that of files of
     conf/."""
     base: Any = {}
@@ -344,7 +344,7 @@ scores.parquet: a failed score is null."""
 
 def scored(
     card: JudgeCard,
-    columns: Mapping[str, np.ndarray],
+    columns: Mapping[str, Array],
     examples: Sequence[Example],
     settings: IntervalSettings,
 ) -> pd.DataFrame:
@@ -427,9 +427,7 @@ ANOTHER = (
 """What else to do where a model is not the one that was calibrated."""
 
 
-def check_models(
-    card: JudgeCard, fingerprints: Mapping[str, Mapping[str, Any]], another: str = ANOTHER
-) -> None:
+def check_models(card: JudgeCard, fingerprints: Mapping[str, Row], another: str = ANOTHER) -> None:
     """Checks that the models are those that were calibrated, else `UserError`: by their content,
     or, where they are served, by their names and, once they have answered, by what their servers
     say they are.
@@ -466,7 +464,7 @@ def check_models(
         raise UserError(f"card: its {role} model {fault}; or {another}.")
 
 
-def _served_names(model: Mapping[str, Any]) -> set[str]:
+def _served_names(model: Row) -> set[str]:
     """The names that servers gave a model, without folders."""
     names = set()
     for served in model.get("served_as") or ():
@@ -476,9 +474,7 @@ def _served_names(model: Mapping[str, Any]) -> set[str]:
     return names
 
 
-def check_consent(
-    role: str, part: Mapping[str, Any], settings: Mapping[str, Any], agreed: Sequence[str]
-) -> None:
+def check_consent(role: str, part: Row, settings: Row, agreed: Sequence[str]) -> None:
     """Checks that the user agrees to what a card's judge or assistant (`part`) would be sent,
     before anything is; `UserError` names the host and the command that would.
 

@@ -4,7 +4,7 @@ pure functions."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from judgebench.runtime.fields import known_keys
 from judgebench.stats.clusters import CONFIDENCE, ENDS, SIGNIFICANCE, Clusters, Estimate
 from judgebench.stats.paired import holm
 from judgebench.stats.verdict import CARE, NO, RULES, UNMEASURED, YES
-from judgebench.types import FAILED
+from judgebench.types import FAILED, Records, Row
 
 AT_LEAST = ("spearman", "pairs", "systems")
 """Figures that `require` bounds from below; error and failed it bounds from above."""
@@ -93,8 +93,8 @@ def requirements_of(given: Any, card: JudgeCard) -> dict[str, str | float]:
 
 def figures_of(
     card: JudgeCard,
-    verdict: Sequence[Mapping[str, Any]],
-    metric: Mapping[str, Any],
+    verdict: Records,
+    metric: Row,
     rows: Any,
     **drawn: int,
 ) -> dict[str, float | None]:
@@ -122,7 +122,7 @@ def figures_of(
 
 def outcomes_of(
     required: Mapping[str, str | float],
-    verdict: Sequence[Mapping[str, Any]],
+    verdict: Records,
     figures: Mapping[str, float | None],
     reason: str | None = None,
 ) -> list[Outcome]:
@@ -156,7 +156,7 @@ def outcomes_of(
     return outcomes
 
 
-def changes_of(card: Mapping[str, Any], here: Mapping[str, Any]) -> list[Change]:
+def changes_of(card: Row, here: Row) -> list[Change]:
     """The changes of Spearman, of the estimates' error and of their bias, each known with the ends
     of its 95 % interval from two independent samples, in each of which articles are resampled; p is
     corrected by Holm over these.

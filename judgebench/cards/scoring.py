@@ -46,7 +46,7 @@ from judgebench.runtime.parsing import read_json
 from judgebench.runtime.progress import Progressing
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.runtime.terminal import print_safely
-from judgebench.types import FAILED
+from judgebench.types import FAILED, Record, Records, Row, Rows
 
 _ENDINGS = (".jsonl", ".csv", ".parquet")
 _MANIFEST = "_manifest.json"  # which readers of a folder of Parquet leave out
@@ -146,7 +146,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
 
 
 def _summary(
-    card: JudgeCard, texts: Texts, notes: Sequence[Mapping[str, Any]], settings: IntervalSettings
+    card: JudgeCard, texts: Texts, notes: Records, settings: IntervalSettings
 ) -> list[str]:
     """The counts and requests of all shards, and the purposes of the scores: means of many texts by
     the card's verdict, single texts by it and by the share of texts whose interval is too wide."""
@@ -197,12 +197,12 @@ class _Parts:
         made_with: card and settings, which all shards share; kept in the folder's manifest.
     """
 
-    def __init__(self, target: Path, texts: Texts, made_with: Mapping[str, Any]) -> None:
+    def __init__(self, target: Path, texts: Texts, made_with: Row) -> None:
         self._target = target
         self._texts = texts
         self._made_with = made_with
         self._folder = target.with_name(f".{target.name}.parts") if target.suffix else target
-        self._notes: dict[int, dict[str, Any]] = {}
+        self._notes: dict[int, Record] = {}
 
     def open(self, stack: ExitStack) -> list[int]:
         """The numbers of the shards that are missing or damaged; `stack` keeps other runs out of
@@ -252,7 +252,7 @@ class _Parts:
                 file.unlink()
         return [number for number in range(len(self._texts.sizes)) if number not in self._notes]
 
-    def write(self, number: int, frame: pd.DataFrame, served: Mapping[str, Any] | None) -> None:
+    def write(self, number: int, frame: pd.DataFrame, served: Row | None) -> None:
         """Writes a shard, whole or not at all."""
         note = {
             "texts": self._texts.digests[number],
@@ -273,7 +273,7 @@ class _Parts:
                 write_table(temporary, table)
         self._notes[number] = json.loads(json.dumps(note))
 
-    def join(self) -> list[dict[str, Any]]:
+    def join(self) -> Rows:
         """Puts the shards together where one file is asked for; gives what each of them says of
         itself."""
         parts = [self._part(number) for number in range(len(self._texts.sizes))]
@@ -325,7 +325,7 @@ class _Parts:
     def _part(self, number: int) -> Path:
         return self._folder / f"part-{number:06}.parquet"
 
-    def _note(self, number: int) -> dict[str, Any] | None:
+    def _note(self, number: int) -> Record | None:
         """The note of a shard; None of one that is missing or damaged."""
         try:
             schema = read_table(self._part(number)).schema
@@ -354,7 +354,7 @@ def join_scores(parts: Sequence[Path], path: Path, ending: str) -> None:
                 file.write(f"{json.dumps(row, ensure_ascii=False)}\n")
 
 
-def _deciding(config: DictConfig, card: JudgeCard) -> dict[str, Any]:
+def _deciding(config: DictConfig, card: JudgeCard) -> Record:
     """The settings on which scores may depend, without secrets."""
     settings = {name: config[name] for name in ("level", "wide", "shard", "check_models")}
     settings["card"] = sha256_of(path_of(config, "card"))

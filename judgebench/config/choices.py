@@ -1,4 +1,4 @@
-"""The folder conf/ and its groups, as files: names, and what --help says of them."""
+"""The folder conf/ and its groups, as files: what --help lists without Hydra."""
 
 from __future__ import annotations
 
@@ -51,3 +51,28 @@ def choice_list(group: str) -> str:
         wrapper.initial_indent = f"  {name:{width}}  "
         lines.append(wrapper.fill(sentence))
     return "\n".join(lines)
+
+
+def help_text() -> str:
+    """The text of --help: the template in conf/config.yaml, filled as Hydra would."""
+    # 1. the template, and the header that it names
+    text = (FOLDER / "config.yaml").read_text("utf-8")
+    lines = text.partition("    template: |")[2].splitlines()[1:]
+    template = ""
+    for line in lines:
+        if line.strip() and not line[:6].isspace():
+            break
+        template += f"{line[6:]}\n"
+    header = re.search(r"^    header: (.*)$", text, re.MULTILINE)
+    title = header[1] if header else ""
+    filled = template.removesuffix("\n").replace("${hydra.help.header}", title)
+    # 2. the choices of each group
+    filled = filled.replace("$$", "$")
+    filled = re.sub(r"\$\{choices_of:(\w+)\}", lambda match: choice_list(match[1]), filled)
+    listed = []
+    for group in groups():
+        folders = sorted({file.parent for file in (FOLDER / group).rglob("*.yaml")})
+        for folder in folders:
+            names = sorted(file.stem for file in folder.glob("*.yaml"))
+            listed.append(f"{folder.relative_to(FOLDER)}: {', '.join(names)}")
+    return filled.replace("$APP_CONFIG_GROUPS", "\n".join(listed))

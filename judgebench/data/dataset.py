@@ -19,7 +19,7 @@ import numpy as np
 from judgebench.data.rows import existing, local_path
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Count, Ge, Lt, Natural, OneOf, check_fields, plain
-from judgebench.types import Example, Scale
+from judgebench.types import Array, Example, Scale
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Dataset:
 
     examples: list[Example]
     scale: Mapping[str, Scale]
-    ratings: Mapping[str, np.ndarray] = field(default_factory=dict)
+    ratings: Mapping[str, Array] = field(default_factory=dict)
     places: Sequence[str] = ()
     rated: bool = True
     raters: Sequence[str] = ()
@@ -403,7 +403,7 @@ class JudgeDataModule(ABC):
     examples: list[Example]
     dimensions: tuple[str, ...]
     scale: Mapping[str, Scale]
-    ratings: Mapping[str, np.ndarray]
+    ratings: Mapping[str, Array]
     raters: tuple[str, ...]
     rated: bool
     split: dict[str, str]

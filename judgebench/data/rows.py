@@ -359,6 +359,11 @@ def _entry(value: Any, name: str, unit: str, number: int) -> FileRow:
     return FileRow(value, place, number)
 
 
+def json_object(path: Path) -> FileRow:
+    """A file that is one JSON object, as a row; else `UserError`."""
+    return FileRow(read_json(existing(path), path.name, shape={}, limits=LIMITS), path.name, 1)
+
+
 def json_rows(path: Path) -> Iterator[FileRow]:
     """The rows of either kind of JSON file: one list where the first character is "[", else one
     object a line."""

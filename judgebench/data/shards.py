@@ -22,7 +22,7 @@ from judgebench.data.dataset import DataSettings, completed, longest_of, validat
 from judgebench.data.fields import Rated, Scores, TextFields, dataset_of
 from judgebench.data.rows import FileRow, file_rows, named_files, names_within
 from judgebench.runtime.errors import UserError
-from judgebench.types import Example
+from judgebench.types import Array, Example
 
 _LONGEST = 4
 """Shards that a group may fill before it is cut."""
@@ -147,7 +147,7 @@ class Texts:
         self.digests.append(self._digest.hexdigest())
         self._begin()
 
-    def _texts(self, wanted: np.ndarray | None = None) -> Iterator[Rated]:
+    def _texts(self, wanted: Array | None = None) -> Iterator[Rated]:
         """All texts, or those whose place among them is `wanted` [texts]."""
         place = 0
         for file, within in zip(self._files, names_within(self._files), strict=True):

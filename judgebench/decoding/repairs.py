@@ -26,6 +26,7 @@ from judgebench.decoding.rules import (
 )
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Ge, Gt, OneOf, check_fields
+from judgebench.types import Array
 
 
 class _Repair(Decoding):
@@ -66,12 +67,10 @@ class _Repair(Decoding):
         of = getattr(self, "of", None)
         return of.needs_assistant if isinstance(of, Decoding) else of == "both"
 
-    def scores(
-        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
-    ) -> np.ndarray:
+    def scores(self, main: Array, assistant: Array | None, values: Array) -> Array:
         return self.scores_across([Ranged(main, assistant, values)])
 
-    def scores_across(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def scores_across(self, readings: Sequence[Ranged]) -> Array:
         if self.learns:
             raise ValueError(
                 f"decoding {self.kind} must be fitted to human scores before it decodes"
@@ -82,10 +81,10 @@ class _Repair(Decoding):
         scores[rows] = np.clip(self._scores(answered), values[0], values[-1])
         return scores
 
-    def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def _scores(self, readings: Sequence[Ranged]) -> Array:
         raise NotImplementedError
 
-    def distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
+    def distribution(self, readings: Sequence[Ranged]) -> Array | None:
         answered, rows = self._answered(readings)
         if (answering := self._distribution(answered)) is None:
             return None
@@ -93,7 +92,7 @@ class _Repair(Decoding):
         shares[rows] = answering
         return shares
 
-    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
+    def _distribution(self, readings: Sequence[Ranged]) -> Array | None:
         return None
 
     def _check_size(self, wanted: int) -> None:
@@ -107,8 +106,8 @@ class _Repair(Decoding):
             raise UserError(f"decoding.{self.kind}.{name}: {what}, or the card is damaged.")
 
     def _answered(
-        self, readings: Sequence[Ranged], human: np.ndarray | None = None
-    ) -> tuple[list[Ranged], np.ndarray]:
+        self, readings: Sequence[Ranged], human: Array | None = None
+    ) -> tuple[list[Ranged], Array]:
         """The ranges that it takes, checked, of texts with an answer in any (and with a human
         score); and [N] True for these. `UserError` where they are to teach and fewer than two."""
         checked = []
@@ -147,14 +146,14 @@ class Median(_Repair):
 
     kind = rule = "median"
 
-    def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def _scores(self, readings: Sequence[Ranged]) -> Array:
         main, _, values = readings[0]
         p = candidate_distribution(main)
         total = p.cumsum(axis=1)
         at = np.arange(len(main)), (total >= 0.5).argmax(axis=1)
         return np.interp(at[1] + 0.5 - (total[at] - 0.5) / p[at], np.arange(len(values)), values)
 
-    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def _distribution(self, readings: Sequence[Ranged]) -> Array:
         return candidate_distribution(readings[0].main)
 
 
@@ -178,10 +177,10 @@ class NullContext(_Repair):
     kind = "null_context_calibration"
     needs_assistant = True
 
-    def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def _scores(self, readings: Sequence[Ranged]) -> Array:
         return Contrastive(1.0, rule=self.rule).scores(*readings[0])
 
-    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
+    def _distribution(self, readings: Sequence[Ranged]) -> Array | None:
         return Contrastive(1.0, rule=self.rule).distribution(readings)
 
 
@@ -219,7 +218,7 @@ class Ordinal(_Repair):
     learned = ("thresholds", "slope")
     taught = True
 
-    def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Self:
+    def fitted(self, readings: Sequence[Ranged], human: Array) -> Self:
         from scipy.optimize import minimize
 
         [(main, _, values)], rows = self._answered(readings, human)
@@ -228,7 +227,7 @@ class Ordinal(_Repair):
         # [N, K - 1], the share of Y <= k
         below = np.clip((values[1:] - human[rows, None]) / steps, 0.0, 1.0)
 
-        def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+        def loss(x: Array) -> tuple[float, Array]:
             """The loss and its gradient at the slope and the thresholds."""
             slope = x[0]
             thresholds = x[1:]
@@ -247,29 +246,29 @@ class Ordinal(_Repair):
         slope, *thresholds = found.x.tolist()
         return replace(self, slope=slope, thresholds=tuple(thresholds))
 
-    def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def _scores(self, readings: Sequence[Ranged]) -> Array:
         values = readings[0].values
         # the expectation, summed by parts
         return values[-1] - (self._below(readings) * np.diff(values)).sum(axis=1)
 
-    def _below(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def _below(self, readings: Sequence[Ranged]) -> Array:
         self._check_size(len(readings[0].values) - 1)
         return scipy.special.expit(
             np.asarray(self.thresholds) + self.slope * _cumulative_logits(readings[0].main)
         )
 
-    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def _distribution(self, readings: Sequence[Ranged]) -> Array:
         return np.diff(self._below(readings), axis=1, prepend=0.0, append=1.0)
 
 
-def _normalized(logprobs: np.ndarray) -> np.ndarray:
+def _normalized(logprobs: Array) -> Array:
     """Log-probabilities [N, K] normalized over the candidates, zeros (-inf) read as in
     `floored`."""
     possible = floored(logprobs)
     return possible - np.logaddexp.reduce(possible, axis=1, keepdims=True)
 
 
-def _cumulative_logits(main: np.ndarray) -> np.ndarray:
+def _cumulative_logits(main: Array) -> Array:
     """logit P(Y <= k) [N, K - 1] under the judge's distribution, ascending in k."""
     logprobs = _normalized(main)
     above = np.logaddexp.accumulate(logprobs[:, ::-1], axis=1)[:, ::-1]
@@ -310,7 +309,7 @@ class Ridge(_Repair):
     learned = ("weights", "center", "intercept")
     taught = True
 
-    def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Self:
+    def fitted(self, readings: Sequence[Ranged], human: Array) -> Self:
         answered, rows = self._answered(readings, human)
         mean = float(np.mean(human[rows]))
         error = human[rows] - mean
@@ -340,13 +339,13 @@ class Ridge(_Repair):
             center=tuple(center.tolist()),
         )
 
-    def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def _scores(self, readings: Sequence[Ranged]) -> Array:
         features = self._features(readings)
         self._check_size(features.shape[1])
         centered = np.nan_to_num(features - np.asarray(self.center))
         return self.intercept + (centered * np.asarray(self.weights)).sum(axis=1)
 
-    def _features(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def _features(self, readings: Sequence[Ranged]) -> Array:
         """[N, features]; NaN where a model has no answer."""
         parts = [part for reading in readings for part in reading[:2] if part is not None]
         columns = []
@@ -384,7 +383,7 @@ class Calibrated(_Repair):
     def across(self) -> bool:  # type: ignore[override]
         return self.of.across
 
-    def fitted(self, readings: Sequence[Ranged], human: np.ndarray) -> Self:
+    def fitted(self, readings: Sequence[Ranged], human: Array) -> Self:
         answered, rows = self._answered(readings, human)
         human = np.asarray(human, dtype=np.float64)[rows]
         scores = self.of.scores_across(answered)
@@ -402,7 +401,7 @@ class Calibrated(_Repair):
             levels = line.y_thresholds_
         return replace(self, knots=tuple(knots.tolist()), levels=tuple(levels.tolist()))
 
-    def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def _scores(self, readings: Sequence[Ranged]) -> Array:
         scores = self.of.scores_across(readings)
         return np.interp(scores, np.asarray(self.knots), np.asarray(self.levels))
 
@@ -424,7 +423,7 @@ class RangeMean(_Repair):
     kind = rule = "range_mean"
     across = True
 
-    def _scores(self, readings: Sequence[Ranged]) -> np.ndarray:
+    def _scores(self, readings: Sequence[Ranged]) -> Array:
         ends = readings[0].values[[0, -1]]
         mapped = []
         for reading in readings:
@@ -433,7 +432,7 @@ class RangeMean(_Repair):
         answered = np.array([has_answer(main) for main, _, _ in readings])
         return np.average(mapped, axis=0, weights=answered)
 
-    def _distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
+    def _distribution(self, readings: Sequence[Ranged]) -> Array | None:
         values = readings[0].values
         units = np.eye(len(values))
         total = np.zeros((len(readings[0].main), len(values)))

@@ -20,8 +20,11 @@ from judgebench.types import (
     PLACES,
     RANGE,
     TIE,
+    Array,
     Generation,
     Reading,
+    Record,
+    Rows,
     ScoreRange,
     answered_place,
 )
@@ -73,7 +76,7 @@ def decode(
     readings: Sequence[Reading],
     decodings: Mapping[str, Decoding],
     tuned: Mapping[Cell, Mapping[str, Decoding | None]] | None = None,
-) -> dict[str, np.ndarray]:
+) -> dict[str, Array]:
     """Scores of all readings, as `COLUMNS`, each [scores]; lambda and temperature are NaN where a
     decoding has none. Where a range has labels, also `LABELS`.
     Where texts are compared, also `COMPARED` and `TIED`, and a score is an `answered_place`.
@@ -96,7 +99,7 @@ def decode(
             cells.setdefault((condition.dimension, condition.range), []).append(reading)
     answered = [reading for reading in readings if reading.text is not None]
     # 2. every decoding of every cell
-    parts: list[dict[str, Any]] = []
+    parts: Rows = []
     for cell, members in cells.items():
         dimension, _ = cell
         ranges = [cells[other] for other in cells if other[0] == dimension]
@@ -157,16 +160,14 @@ def ranged(readings: Sequence[Reading]) -> Ranged:
     )
 
 
-def _decoded(
-    ranges: Sequence[Sequence[Reading]], name: str, decoding: Decoding
-) -> list[dict[str, Any]]:
+def _decoded(ranges: Sequence[Sequence[Reading]], name: str, decoding: Decoding) -> Rows:
     """The `COLUMNS` of one decoding, a part for each judge; `ranges`: one, or all of a dimension,
     of the same texts."""
     readings = ranges[0]
     sides = [ranged(part) for part in ranges]
     groups = [reading.prompt.example.group_id for reading in readings]
 
-    def scores(sides: Sequence[Ranged]) -> np.ndarray:
+    def scores(sides: Sequence[Ranged]) -> Array:
         if isinstance(decoding, Folded):
             return decoding.scores_of(groups, sides)
         return decoding.scores_across(sides)
@@ -198,7 +199,7 @@ def _decoded(
     return parts
 
 
-def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
+def _parsed(readings: Sequence[Reading]) -> Record:
     """The `COLUMNS` of free answers."""
     warn_of_cut(reading.text or "" for reading in readings)
     generations = [reading.generation or Generation("", "") for reading in readings]
@@ -225,9 +226,9 @@ def _parsed(readings: Sequence[Reading]) -> dict[str, Any]:
 def _columns(
     readings: Sequence[Reading],
     generations: Sequence[Generation],
-    scores: Sequence[float] | np.ndarray,
-    statuses: Sequence[str] | np.ndarray,
-) -> dict[str, Any]:
+    scores: Sequence[float] | Array,
+    statuses: Sequence[str] | Array,
+) -> Record:
     """The `COLUMNS` of readings, each with who decoded it, and how."""
     prompts = [reading.prompt for reading in readings]
     columns = key_columns(readings) | _attributes(generations, ["judge", "decoding"])
@@ -248,7 +249,7 @@ UNDECIDED = 0.5
 _SAME = (*KEYS, "judge", "decoding", "lambda", "temperature")
 
 
-def win_probabilities(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def win_probabilities(columns: Mapping[str, Array]) -> dict[str, Array]:
     """The probability that a judge finds each text better than its rival, both orders averaged.
 
     The CAP paper's `p = 1/2 (P(first wins | A first) + P(second wins | A second))` (section 2.1,

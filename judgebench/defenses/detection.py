@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from judgebench.runtime.distributed import here
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file, user_path
 from judgebench.runtime.parsing import check_shape, read_json
-from judgebench.types import Example
+from judgebench.types import Array, Example, Record, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ _MAXIMUM_NATS = 700.0
 """Its exponential is still a number."""
 
 
-def perplexity(logprobs: np.ndarray) -> float:
+def perplexity(logprobs: Array) -> float:
     """exp of the mean surprise of a text's tokens, from their log-probabilities [tokens]; NaN where
     there is none.
 
@@ -116,12 +116,12 @@ class ThresholdCurve:
             the lowest.
     """
 
-    thresholds: np.ndarray
-    precision: np.ndarray
-    recall: np.ndarray
+    thresholds: Array
+    precision: Array
+    recall: Array
 
     @property
-    def f1(self) -> np.ndarray:
+    def f1(self) -> Array:
         return f1_of(self.precision, self.recall)
 
     @property
@@ -140,7 +140,7 @@ class ThresholdCurve:
         return ThresholdCurve(self.thresholds[cuts], self.precision[cuts], self.recall[cuts])
 
 
-def threshold_curve(values: np.ndarray, attacked: np.ndarray) -> ThresholdCurve:
+def threshold_curve(values: Array, attacked: Array) -> ThresholdCurve:
     """Precision and recall of every cut between two values [texts]; no cut claims an attack of a
     text without one (NaN).
 
@@ -172,14 +172,12 @@ def threshold_curve(values: np.ndarray, attacked: np.ndarray) -> ThresholdCurve:
     return ThresholdCurve(np.append(lowest, middles), hits / claimed, hits / total)
 
 
-def _from_each_on(weights: np.ndarray) -> np.ndarray:
+def _from_each_on(weights: Array) -> Array:
     """[n] the sum from each place to the end."""
     return np.cumsum(weights[::-1])[::-1]
 
 
-def metrics_at(
-    threshold: float, values: np.ndarray, attacked: np.ndarray
-) -> dict[str, float | None]:
+def metrics_at(threshold: float, values: Array, attacked: Array) -> dict[str, float | None]:
     """Metrics of a threshold; values and attacked as in `threshold_curve`, but either kind may
     lack. None where there is nothing to take a share of; `false_positive_rate` is the share of
     clean texts of which an attack is claimed."""
@@ -206,7 +204,7 @@ def metrics_at(
     }
 
 
-def f1_of(precision: np.ndarray, recall: np.ndarray) -> np.ndarray:
+def f1_of(precision: Array, recall: Array) -> Array:
     """Harmonic mean of precision and recall, 0 where both are."""
     both = np.asarray(precision + recall)
     return np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0)
@@ -219,7 +217,7 @@ class PlannedDetection(Planned):
     judged under the warning, each by itself where two are compared."""
 
     helper: Helper
-    record: Mapping[str, Any] | None = None
+    record: Row | None = None
     file: str | None = None
     name: str = PERPLEXITY
     stage: ClassVar[str] = TEXTS
@@ -286,7 +284,7 @@ class PlannedDetection(Planned):
             groups = sorted(set(texts.group_id[training]))
             attacks = [attack for attack in texts.attack[training].unique() if attack]
             learned["training"] = {"groups": groups, "attacks": attacks, **learned["training"]}
-            record: dict[str, Any] = {"defense": self.name, **helper, **learned}
+            record: Record = {"defense": self.name, **helper, **learned}
             once = (
                 time.perf_counter()
                 - began
@@ -309,7 +307,7 @@ class PlannedDetection(Planned):
         }
         return Rewritten(self.name, flagged, Findings(detectors=[record], costs={self.name: cost}))
 
-    def _fitted(self, values: np.ndarray, attacked: np.ndarray) -> dict[str, Any]:
+    def _fitted(self, values: Array, attacked: Array) -> Record:
         """The part of a new detector's record that it learns from training texts; see
         `Findings.detectors`."""
         whole = ~np.isnan(values)
@@ -337,7 +335,7 @@ def planned_detection(settings: DefenseSettings) -> PlannedDetection:
     return PlannedDetection(settings.helper, record, settings.detectors)
 
 
-def load_detector(path: str) -> dict[str, Any]:
+def load_detector(path: str) -> Record:
     """The record of the detector in a file of an earlier run; `UserError` where there is none, or
     it is damaged."""
     file = user_path(path)

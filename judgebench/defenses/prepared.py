@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.judges import PassRunner
 from judgebench.judges.spec import JudgeSettings
 from judgebench.prompts.builder import Defense, Judged, PromptBuilder
 from judgebench.runtime.errors import UserError
-from judgebench.types import Condition, Example
+from judgebench.types import Condition, Example, Record, Records, Row
 
 if TYPE_CHECKING:
     from judgebench.tutor.vectors import StandardVectors
@@ -41,7 +41,7 @@ class Resources(PassRunner):
     split: Mapping[str, str]
     judged: Judged
     dataset: str
-    prompt: Mapping[str, Any]
+    prompt: Row
 
     def training(self, defense: str, what: str) -> list[Example]:
         """The examples of the development split, on which alone a defense may choose anything
@@ -85,16 +85,16 @@ class Findings:
             `text`.
     """
 
-    standards: Sequence[Mapping[str, Any]] = ()
+    standards: Records = ()
     vectors: Mapping[str, StandardVectors] = field(default_factory=dict)
-    references: Sequence[Mapping[str, Any]] = ()
-    strengths: Sequence[Mapping[str, Any]] = ()
-    detectors: Sequence[Mapping[str, Any]] = ()
+    references: Records = ()
+    strengths: Records = ()
+    detectors: Records = ()
     costs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @classmethod
     def together(cls, parts: Iterable[Findings]) -> Findings:
-        whole: dict[str, Any] = {}
+        whole: Record = {}
         for part in parts:
             for name, value in vars(part).items():
                 if isinstance(value, Mapping):

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from judgebench.decoding.scores import decode
 from judgebench.judges.spec import LOCAL, RECORDED, REPLAYED, SERVED
 from judgebench.readings.reading import reading_columns
-from judgebench.types import Condition, Example, Prompt, Reading
+from judgebench.types import Array, Condition, Example, Prompt, Reading
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     from transformers import PreTrainedTokenizerBase
 
@@ -35,7 +34,7 @@ class Asked(NamedTuple):
     """Readings, and the columns of their scores; none where nothing was read."""
 
     readings: RunReadings
-    scores: Mapping[str, np.ndarray]
+    scores: Mapping[str, Array]
 
 
 class Questions(NamedTuple):
@@ -202,6 +201,6 @@ class ReadingJudge:
         # an earlier judge may have answered none of them
         return Asked(readings, self.scores(readings.readings) if readings.readings else {})
 
-    def scores(self, readings: Sequence[Reading]) -> dict[str, np.ndarray]:
+    def scores(self, readings: Sequence[Reading]) -> dict[str, Array]:
         """The scores of readings by every decoding, see `decode`."""
         return decode(readings, self.decodings)

@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from judgebench.decoding.rules import Decoding, Greedy
 from judgebench.judges import PassRunner
 from judgebench.judges.earlier.recorded import RecordedSpec, answer_row
@@ -23,7 +21,7 @@ from judgebench.prompts.tokens import encode_texts
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
-from judgebench.types import Condition, Generation, Prompt, Reading
+from judgebench.types import Array, Condition, Generation, Prompt, Reading
 
 IN_STORE = "none: every reading was in the store"
 """Name of the device where nothing was computed."""
@@ -168,8 +166,8 @@ class BaseReader:
         self,
         prompt: Prompt,
         split: str,
-        logprobs: np.ndarray,
-        assistant: np.ndarray | None,
+        logprobs: Array,
+        assistant: Array | None,
         seconds: float,
     ) -> Reading:
         """A reading of [candidates] log-probabilities from the store; `UserError` where they sum to

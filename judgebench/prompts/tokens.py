@@ -21,7 +21,7 @@ import numpy as np
 
 from judgebench.prompts.rubrics import Filled
 from judgebench.runtime.errors import UserError, reason
-from judgebench.types import Condition, Example, Prompt, ScoreRange
+from judgebench.types import Array, Condition, Example, Prompt, ScoreRange
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
@@ -190,7 +190,7 @@ class ControlTokens:
                 places.append(at)
         return places
 
-    def count(self, ids: Sequence[int] | np.ndarray) -> int:
+    def count(self, ids: Sequence[int] | Array) -> int:
         """Number of control tokens among some tokens."""
         numbers = np.asarray(ids, np.int32)  # of no tokens too
         return int(self._is_control[numbers[numbers < len(self._is_control)]].sum())
@@ -218,7 +218,7 @@ class ControlTokens:
         allowed: int,
         where: str,
         whole: Sequence[int] | None = None,
-    ) -> tuple[np.ndarray, int]:
+    ) -> tuple[Array, int]:
         """The tokens [tokens] int32 of a prompt in which nothing that the example says is a control
         token, and how many were broken for it; `UserError` where the tokenizer makes one out of
         plain text, wherever that is cut.
@@ -312,7 +312,7 @@ class SpelledNames(ControlTokens):
         allowed: int,
         where: str,
         whole: Sequence[int] | None = None,
-    ) -> tuple[np.ndarray, int]:
+    ) -> tuple[Array, int]:
         """The tokens of `text` as they are counted; no cut changes what is sent."""
         return np.array(self._plainly(text) if whole is None else whole, np.int32), 0
 

@@ -30,7 +30,7 @@ from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import atomic, check_run_file, user_path
 from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
-from judgebench.types import Prompt, Reading, ScoreRange
+from judgebench.types import Array, Prompt, Reading, ScoreRange
 
 _KEY_FORMAT = 1
 """Part of every key: readings of stores without checksums keep theirs."""
@@ -53,13 +53,13 @@ class ModelReading:
     """
 
     key: str
-    logprobs: np.ndarray | None
+    logprobs: Array | None
     text: str | None
     seconds: float
-    tokens: np.ndarray | None = None
+    tokens: Array | None = None
 
 
-def reading_key(identity: dict[str, Any], token_ids: np.ndarray) -> str:
+def reading_key(identity: dict[str, Any], token_ids: Array) -> str:
     """The address of a model reading, 64 hexadecimal digits.
 
     Args:

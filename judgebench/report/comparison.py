@@ -16,17 +16,7 @@ from judgebench.report.figures.charts import ranking_chart
 from judgebench.report.formats import say, short, signed_two, three, two
 from judgebench.report.html import render_page, rendered
 from judgebench.report.layout import Fold, PageSection
-from judgebench.report.table import (
-    Block,
-    Col,
-    Paragraph,
-    Row,
-    Rows,
-    View,
-    rows_by,
-    values,
-    with_records,
-)
+from judgebench.report.table import Block, Col, Paragraph, View, rows_by, values, with_records
 from judgebench.report.views.beside import judge_rows
 from judgebench.report.views.correlations import (
     advised_rows,
@@ -44,7 +34,7 @@ from judgebench.stats.humans import CALIBRATED
 from judgebench.stats.paired import BETTER, WORSE, compare
 from judgebench.stats.scores import CLEAN, Scores
 from judgebench.stats.verdict import RULES
-from judgebench.types import LABELS
+from judgebench.types import LABELS, Record, Records, Row, Rows
 
 _MOST = 26
 
@@ -80,7 +70,7 @@ class Compared:
     advise."""
 
     runs: Mapping[str, Results]
-    differences: Sequence[Mapping[str, Any]] = ()
+    differences: Records = ()
 
     @property
     def groups(self) -> str:
@@ -237,7 +227,7 @@ def _page(
     title: str,
     compared: Compared,
     sections: Sequence[PageSection],
-    charts: Mapping[str, Any],
+    charts: Row,
     links: Sequence[str],
 ) -> str:
     """The page with each run in a few words: data, what is judged, and the name of its
@@ -257,16 +247,14 @@ def _page(
     )
 
 
-def paired_differences(
-    runs: Mapping[str, Results], resamples: int = 1000, seed: int = 0
-) -> list[dict[str, Any]]:
+def paired_differences(runs: Mapping[str, Results], resamples: int = 1000, seed: int = 0) -> Rows:
     """Records of `judgebench.stats.paired.compare` between the settings that each two runs advise
     in a dimension, the later less the earlier, in Spearman, on the examples that both have judged.
     Each two runs are tested by themselves: Holm's correction is over one comparison a dimension, so
     that a further run changes no verdict."""
     # a rank correlation does not know ranges: all are one here, and settings of different ranges
     # can be compared
-    same: dict[str, Any] = {
+    same: Record = {
         "split": "test",
         "range_min": 0.0,
         "range_max": 1.0,

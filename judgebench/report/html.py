@@ -24,6 +24,7 @@ from judgebench.report.views.advice import advice_lines
 from judgebench.report.views.run import headline
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+from judgebench.types import Rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +54,7 @@ def rendered(
     figures: Mapping[str, Figure | Chart],
     browser: Browser | None,
     word: str,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """Name, title and body of the sections that have something to show, and of the legend of all
     tables' columns.
 

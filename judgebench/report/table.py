@@ -13,10 +13,7 @@ import pandas as pd
 from judgebench.report.formats import Format, interval, is_known, no_text, say, text
 from judgebench.results.results import labelled
 from judgebench.stats.clusters import FEWEST, Estimate
-
-Row = Mapping[str, Any]
-Rows = list[dict[str, Any]]
-"""Rows of a table, unknown values None."""
+from judgebench.types import Record, Row, Rows
 
 
 @dataclass(frozen=True)
@@ -376,7 +373,7 @@ def labelled_rows(given: Iterable[Row]) -> Rows:
     return records(labelled(rows)) if rows else []
 
 
-def rows_by(rows: Iterable[dict[str, Any]], keys: Sequence[str]) -> list[Rows]:
+def rows_by(rows: Iterable[Record], keys: Sequence[str]) -> list[Rows]:
     """Rows by their values of `keys`, in order of appearance."""
     groups: dict[tuple[Any, ...], Rows] = {}
     for row in rows:

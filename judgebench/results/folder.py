@@ -32,6 +32,7 @@ from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked
 from judgebench.runtime.parquet import read_table, write_table
 from judgebench.runtime.parsing import YAML_LIMITS, read_yaml
 from judgebench.runtime.secrets import mask_secrets
+from judgebench.types import Record, Row
 
 ARTIFACT = {artifact.name: artifact for artifact in ARTIFACTS}
 """Name -> artifact."""
@@ -252,7 +253,7 @@ class RunFolder:
             ) from error
 
 
-def masked(config: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
+def masked(config: DictConfig | Row) -> Record:
     """A configuration as it may leave this machine: resolved, plain, secrets masked.
 
     Example:
@@ -264,7 +265,7 @@ def masked(config: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
         if OmegaConf.is_config(config)
         else config
     )
-    hidden: dict[str, Any] = mask_secrets(plain)
+    hidden: Record = mask_secrets(plain)
     return hidden
 
 
@@ -317,12 +318,12 @@ PACKAGES = (
 def describe_environment(
     *,
     device: str,
-    model_fingerprints: Mapping[str, Any],
+    model_fingerprints: Row,
     seconds: Mapping[str, float],
     tokens: Mapping[str, int],
-    served: Mapping[str, Any] | None = None,
+    served: Row | None = None,
     command: str | None = None,
-) -> dict[str, Any]:
+) -> Record:
     """The content of environment.json: package versions (null: not installed), Python, platform,
     how products in float32 are computed (highest: in float32; null: without torch), the code's git
     commit (null: no checkout), the day, and the arguments."""

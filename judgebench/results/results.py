@@ -32,12 +32,10 @@ from judgebench.results.schema import (
 from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import shown_level
 from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.types import LABELS, RANGE, Example, Prompt, ScoreRange
-
-Records = Sequence[Mapping[str, Any]]
+from judgebench.types import LABELS, RANGE, Array, Example, Prompt, Records, Row, Rows, ScoreRange
 
 
-def frame_of(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pd.DataFrame:
+def frame_of(rows: Iterable[Row], schema: pa.Schema) -> pd.DataFrame:
     return plain_frame(pa.Table.from_pylist([dict(row) for row in rows], schema))
 
 
@@ -86,9 +84,9 @@ class Results:
         ('dev', 'dataset', [0.5])
     """
 
-    config: Mapping[str, Any] = field(default_factory=dict)
-    environment: Mapping[str, Any] = field(default_factory=dict)
-    about: Mapping[str, Any] = field(default_factory=dict)
+    config: Row = field(default_factory=dict)
+    environment: Row = field(default_factory=dict)
+    about: Row = field(default_factory=dict)
     readings: pd.DataFrame = field(default_factory=partial(frame_of, (), READINGS_SCHEMA))
     scores: pd.DataFrame = field(default_factory=partial(frame_of, (), SCORES_SCHEMA))
     metrics: Records = ()
@@ -117,8 +115,8 @@ class Results:
     verdict: Records = ()
     examples: pd.DataFrame | None = None
     texts: pd.DataFrame = field(default_factory=partial(frame_of, (), TEXTS_SCHEMA))
-    phrases: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    vectors: Mapping[str, Any] = field(default_factory=dict)
+    phrases: Mapping[str, Row] = field(default_factory=dict)
+    vectors: Row = field(default_factory=dict)
     path: Path | None = None
 
     # --- the run folder --------------------------------------------------------------------------
@@ -186,7 +184,7 @@ class Results:
     @cached_property
     def scale(self) -> dict[str, tuple[float, float] | None]:
         """Dimension -> ends of the humans' scale; None where humans prefer and do not score."""
-        scale: Mapping[str, Any] = self.about.get("scale") or {}
+        scale: Row = self.about.get("scale") or {}
         return {
             name: (float(ends[0]), float(ends[1])) if ends else None for name, ends in scale.items()
         }
@@ -272,7 +270,7 @@ def examples_frame(examples: Sequence[Example], split: Mapping[str, str]) -> pd.
 
 def ratings_frame(
     examples: Sequence[Example],
-    ratings: Mapping[str, np.ndarray],
+    ratings: Mapping[str, Array],
     raters: Sequence[str],
     split: Mapping[str, str],
 ) -> pd.DataFrame:
@@ -367,7 +365,7 @@ class SeriesIndex:
         ['pair, contrastive']
     """
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, rows: Iterable[Row]) -> None:
         rows = list(rows)
         tried: dict[tuple[Any, ...], set[str]] = defaultdict(set)
         for row in rows:
@@ -407,7 +405,7 @@ class SeriesIndex:
             )
         )
 
-    def of(self, row: Mapping[str, Any]) -> Series:
+    def of(self, row: Row) -> Series:
         judge = str(row["judge"])
         decoding = str(row["decoding"])
         return Series(judge, decoding, setting(row) if (judge, decoding) in self._several else "")
@@ -426,7 +424,7 @@ class SeriesIndex:
         }
 
 
-def setting(row: Mapping[str, Any]) -> str:
+def setting(row: Row) -> str:
     """Lambda and t as a reader sees them; empty for decodings that have neither."""
     lambda_ = number(row["lambda"])
     temperature = number(row["temperature"])
@@ -442,7 +440,7 @@ def number(value: Any) -> float | None:
     return None if value is None or pd.isna(value) else float(value)
 
 
-def range_of(row: Mapping[str, Any]) -> ScoreRange:
+def range_of(row: Row) -> ScoreRange:
     return ScoreRange.of(row)
 
 
@@ -459,7 +457,7 @@ def with_labels(columns: Sequence[str], frame: pd.DataFrame) -> list[str]:
     return [*columns, LABELS] if LABELS in frame else list(columns)
 
 
-def distinct(frame: pd.DataFrame, columns: list[str]) -> list[dict[str, Any]]:
+def distinct(frame: pd.DataFrame, columns: list[str]) -> Rows:
     """The distinct combinations of `columns`, in order of appearance."""
     rows = frame[columns].drop_duplicates().itertuples(index=False)
     return [dict(zip(columns, row, strict=True)) for row in rows]
@@ -477,12 +475,12 @@ def first_condition(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return rows, title
 
 
-def defenses_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def defenses_of(rows: Iterable[Row]) -> list[str]:
     names = dict.fromkeys(str(row["defense"]) for row in rows)
     return sorted(names, key=lambda name: name != NO_DEFENSE)
 
 
-def condition_text(row: Mapping[str, Any]) -> str:
+def condition_text(row: Row) -> str:
     """The dimension, and the attack and the defense where there are such, as in "coherence, attack
     dsi"."""
     axes = (f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none")
@@ -511,7 +509,7 @@ def kept(make: Callable[..., Shown]) -> Callable[..., Shown]:
     return known
 
 
-def labelled(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def labelled(records: Iterable[Row]) -> pd.DataFrame:
     """Records of cells and series as a frame that tables show: sorted by dimension, attack, defense
     (in order of appearance), range and series, with labels as further columns.
 

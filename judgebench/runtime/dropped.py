@@ -77,8 +77,6 @@ DROPPED = {
     "decoding=trimmed": "take decoding=[expectation], which agrees with people as well",
     "decoding=plausible": "take decoding=[expectation], which agrees with people as well",
     "decoding=unnormalized": "take decoding=[expectation], which agrees with people as well",
-    "judgebench.data.judge_bench.JudgeBench": "take data=judge_bench, which declares the fields of "
-    "WMT 23's file; of another set name them with data.layouts=[{rows: instances, fields: ...}]",
     "judgebench.decoding.Trimmed": "take judgebench.decoding.Expectation, which agrees with people "
     "as well",
     "judgebench.decoding.Plausible": "take judgebench.decoding.Expectation, which agrees with "

@@ -22,13 +22,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import FEWEST, Clusters, divided, jackknife, with_agreement_interval
 from judgebench.stats.correlation import krippendorff_alpha
+from judgebench.types import Array, Record
 
 MOST_CATEGORIES = 101
 """Numbers of a scale beyond which it is no list of categories: 0 to 100 still is."""
@@ -44,7 +45,7 @@ _SAME = 1e-9  # numbers no farther apart are one category
 _SINGULAR = 1e10  # condition of the equations beyond which their answer is rounding
 
 
-def categories_of(ratings: np.ndarray, scale: tuple[float, float]) -> np.ndarray | None:
+def categories_of(ratings: Array, scale: tuple[float, float]) -> Array | None:
     """The whole numbers from one end of the scale to the other; None where they are too many, or
     where a rating [N, R] is none of them.
 
@@ -60,7 +61,7 @@ def categories_of(ratings: np.ndarray, scale: tuple[float, float]) -> np.ndarray
     return np.arange(low, high + 1.0) if fits else None
 
 
-def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np.ndarray]:
+def variance_components(ratings: Array, clusters: Clusters) -> dict[str, Array]:
     """Parts of the variance of ratings [N, R], texts and raters both random, each [1 + B]; NaN
     where they cannot be separated, as where each text has raters of its own, or where all ratings
     are equal. A part may come out below 0.
@@ -143,7 +144,7 @@ def variance_components(ratings: np.ndarray, clusters: Clusters) -> dict[str, np
     }
 
 
-def agreement_record(ratings: np.ndarray, clusters: Clusters) -> dict[str, Any]:
+def agreement_record(ratings: Array, clusters: Clusters) -> Record:
     """The agreement of raters [N, R] among themselves: `FIGURES` with 95 % intervals (see
     `with_agreement_interval`), groups left out in turn; raters_per_text: harmonic mean, the k of
     ICC(2,k); agreement_reason: sentences that say why figures are None, else None."""
@@ -152,7 +153,7 @@ def agreement_record(ratings: np.ndarray, clusters: Clusters) -> dict[str, Any]:
     clusters = clusters.at(rated)
     values = ratings[~np.isnan(ratings)]
 
-    def of_texts(rows: np.ndarray) -> dict[str, float | None]:
+    def of_texts(rows: Array) -> dict[str, float | None]:
         part = ratings[rows]
         # of one text, what raters differ by is all that varies
         several = ((~np.isnan(part)).sum(axis=1) > 1).sum() > 1
@@ -165,9 +166,7 @@ def agreement_record(ratings: np.ndarray, clusters: Clusters) -> dict[str, Any]:
     blocks = clusters.number // max(1, math.ceil(clusters.count / MOST_BLOCKS))
     figures = jackknife(of_texts, blocks)
     figures |= variance_components(ratings, clusters.jackknifed)
-    record: dict[str, Any] = {
-        "raters_per_text": float(figures["raters"][0]) if len(ratings) else None
-    }
+    record: Record = {"raters_per_text": float(figures["raters"][0]) if len(ratings) else None}
     for name in FIGURES:
         record |= with_agreement_interval(name, figures[name])
     if not ((~np.isnan(ratings)).sum(axis=1) > 1).any():
@@ -214,7 +213,7 @@ Sides = tuple[np.ndarray, np.ndarray]
 """[N, R] wins of judge and rater, see `closer`."""
 
 
-def closer(scores: np.ndarray, ratings: np.ndarray) -> Sides:
+def closer(scores: Array, ratings: Array) -> Sides:
     """Wins of judge and rater, by which of them has the smaller root mean squared distance from the
     other raters.
 
@@ -252,7 +251,7 @@ def closer(scores: np.ndarray, ratings: np.ndarray) -> Sides:
     return judge, rater
 
 
-def clustered_p(differences: np.ndarray, group: np.ndarray, epsilon: float) -> float:
+def clustered_p(differences: Array, group: Array, epsilon: float) -> float:
     """The one-sided p of a mean difference (the rater's wins less the judge's) below epsilon,
     groups being independent, texts [n] within them not: Student's t with groups - 1 degrees of
     freedom; 1.0 with fewer than two groups. Where nothing varies, 0.0 for a mean below epsilon,
@@ -271,8 +270,8 @@ def clustered_p(differences: np.ndarray, group: np.ndarray, epsilon: float) -> f
 
 
 def alternative_record(
-    scores: np.ndarray, ratings: np.ndarray, clusters: Clusters, epsilon: float = EXPERTS
-) -> dict[str, Any]:
+    scores: Array, ratings: Array, clusters: Clusters, epsilon: float = EXPERTS
+) -> Record:
     """The alternative annotator test of a judge.
 
     Args:
@@ -308,7 +307,7 @@ def alternative_record(
     columns = list(tested)
     passes = None if rate is None else rate >= PASSED
     advantage = _advantage(sides[0], columns, clusters)
-    record: dict[str, Any] = {"tested": len(columns), "epsilon": epsilon, "scoring": "rmse"}
+    record: Record = {"tested": len(columns), "epsilon": epsilon, "scoring": "rmse"}
     record |= {"winning_rate": rate, "passes": passes}
     record["paper_winning_rate"] = _tested(sides, np.arange(len(ratings)), epsilon)[1]
     record |= clusters.record({"advantage": advantage}) | {"raters": []}
@@ -354,7 +353,7 @@ def alternative_record(
 
 
 def _tested(
-    sides: Sides, group: np.ndarray, epsilon: float
+    sides: Sides, group: Array, epsilon: float
 ) -> tuple[dict[int, tuple[float, float]], float | None]:
     """Columns of the raters that are tested -> p and corrected p; and the winning rate, None
     without any."""
@@ -376,7 +375,7 @@ def _tested(
     return dict(zip(columns, pairs, strict=True)), rate
 
 
-def _by_false_discovery(p_values: np.ndarray) -> np.ndarray:
+def _by_false_discovery(p_values: Array) -> Array:
     """P-values [m] corrected so that so large a share of those below a level is false at most,
     however they depend on each other: the least of p_(j) m / j * (1 + 1/2 + ... + 1/m) over the
     ranks j from its own on (Benjamini and Yekutieli, "The control of the false discovery rate in
@@ -394,7 +393,7 @@ def _by_false_discovery(p_values: np.ndarray) -> np.ndarray:
     return corrected
 
 
-def _advantage(judge: np.ndarray, columns: Sequence[int], clusters: Clusters) -> np.ndarray:
+def _advantage(judge: Array, columns: Sequence[int], clusters: Clusters) -> Array:
     """[1 + B] the share of texts that the judge wins, mean over tested raters; NaN without any."""
     if not columns:
         return np.full(len(clusters.weights), np.nan)
@@ -404,9 +403,7 @@ def _advantage(judge: np.ndarray, columns: Sequence[int], clusters: Clusters) ->
     return np.nanmean(shares, axis=1)
 
 
-def _blind(
-    scores: np.ndarray, ratings: np.ndarray, columns: Sequence[int]
-) -> tuple[float, dict[str, Sides]]:
+def _blind(scores: Array, ratings: Array, columns: Sequence[int]) -> tuple[float, dict[str, Sides]]:
     """The rating that wins most texts if it is given to all, the lowest of equals; and what
     `closer` says of it, and expects of the judge's scores in any order."""
 

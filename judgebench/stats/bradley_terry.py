@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy  # its parts come when they are first used
@@ -29,6 +28,7 @@ from judgebench.stats.clusters import (
     with_intervals,
 )
 from judgebench.stats.correlation import ratio
+from judgebench.types import Array, Record
 
 ELO = 400 / math.log(10)
 """Points on the Elo scale that a strength of 1 is: odds of 10 to 1 are 400 points."""
@@ -54,14 +54,14 @@ class Comparisons:
     """
 
     systems: int
-    first: np.ndarray
-    second: np.ndarray
-    place: np.ndarray
+    first: Array
+    second: Array
+    place: Array
     counts: scipy.sparse.csr_array
 
     @classmethod
     def of(
-        cls, systems: int, groups: int, met: np.ndarray, group: np.ndarray, outcomes: np.ndarray
+        cls, systems: int, groups: int, met: Array, group: Array, outcomes: Array
     ) -> Comparisons:
         """From single comparisons; those of a system with itself say nothing and are left out.
 
@@ -88,7 +88,7 @@ class Comparisons:
         first, second, place = entries
         return cls(systems, first, second, place, scipy.sparse.csr_array(counts))
 
-    def outcomes(self, weights: np.ndarray | None = None) -> np.ndarray:
+    def outcomes(self, weights: Array | None = None) -> Array:
         """[3, B, E] wins, ties and losses of `first` where each group counts as often as `weights`
         [B, G] say; over all groups without."""
         if weights is None:
@@ -97,7 +97,7 @@ class Comparisons:
         shape = 3, len(self.first), len(weights)
         return np.asarray(counts.reshape(shape).transpose(0, 2, 1))
 
-    def table(self) -> np.ndarray:
+    def table(self) -> Array:
         """[3, K, K] how often the row's system won against, tied with and lost to the column's,
         over all groups."""
         wins, ties, losses = self.outcomes()[:, 0]
@@ -151,7 +151,7 @@ class Comparisons:
         return wider if _rank(wider) > _rank(strengths) else strengths
 
 
-def _components(table: np.ndarray, connection: str) -> list[list[int]]:
+def _components(table: Array, connection: str) -> list[list[int]]:
     number, label = scipy.sparse.csgraph.connected_components(
         table > 0, directed=True, connection=connection
     )
@@ -166,8 +166,8 @@ def _rank(columns: scipy.sparse.csr_array) -> int:
 
 
 def fit_strengths(
-    comparisons: Comparisons, weights: np.ndarray, prior: float, place: bool = False
-) -> dict[str, np.ndarray]:
+    comparisons: Comparisons, weights: Array, prior: float, place: bool = False
+) -> dict[str, Array]:
     """The parameters that make the outcomes most likely, in each resample of group weights [B, G].
 
     Args:
@@ -208,9 +208,9 @@ def fit_strengths(
 def _likeliest(
     design: scipy.sparse.csr_array,
     products: scipy.sparse.csr_array,
-    wins: np.ndarray,
-    met: np.ndarray,
-) -> np.ndarray:
+    wins: Array,
+    met: Array,
+) -> Array:
     """[B, P] where the log-likelihood is highest, by Newton's method, all resamples at a time.
 
     A full step may lead down. One of log(1 + c) / c of it, where c is the largest change of
@@ -261,14 +261,12 @@ AGREEMENT_MEASURES = ("tau", "auc", "accuracy", "accuracy_calibrated")
 _EQUAL = 1e-9  # probabilities, or preferences, no farther apart differ by rounding alone
 
 
-def preferred(preference: np.ndarray, tie: float = 0.0) -> np.ndarray:
+def preferred(preference: Array, tie: float = 0.0) -> Array:
     """[n] 1, 0 or -1: the side that is preferred by more than a tie."""
     return np.where(np.abs(preference) <= tie + _EQUAL, 0.0, np.sign(preference))
 
 
-def comparative(
-    first: np.ndarray, second: np.ndarray, human: np.ndarray, clusters: Clusters
-) -> dict[str, Any]:
+def comparative(first: Array, second: Array, human: Array, clusters: Clusters) -> Record:
     """Measures of pairs that were read in both orders, with 95 % percentile intervals.
 
     Args:
@@ -297,7 +295,7 @@ def comparative(
         [0.25, 0.5, 0.5]
     """
     side = preferred(np.nan_to_num(human))
-    record: dict[str, Any] = {"pairs": len(first), "preferred": int((side != 0).sum())}
+    record: Record = {"pairs": len(first), "preferred": int((side != 0).sum())}
     if not len(first):
         return record | unknown((*MEASURES, "decided_consistency")) | {"tied_share": None}
     # the winner in each order, and in both together
@@ -329,22 +327,22 @@ class Preferences:
         tie: humans that prefer a text by no more than this prefer neither.
     """
 
-    judge: np.ndarray
-    human: np.ndarray
-    share: np.ndarray
+    judge: Array
+    human: Array
+    share: Array
     clusters: Clusters
     tie: float = 0.0
 
     @property
-    def sides(self) -> np.ndarray:
+    def sides(self) -> Array:
         """[n] 1 where the humans prefer the first text, -1 where the second, 0 where neither."""
         return preferred(self.human, self.tie)
 
-    def sums(self, values: np.ndarray) -> np.ndarray:
+    def sums(self, values: Array) -> Array:
         """[1 + B] sums of values over the pairs."""
         return self.clusters.sums(self.share * values)
 
-    def agreement(self, threshold: float | None) -> dict[str, Any]:
+    def agreement(self, threshold: float | None) -> Record:
         """Agreement of judge and humans; `threshold`: up to which the judge's preferences are ties
         in `accuracy_calibrated`, see `best_threshold`.
 
@@ -378,14 +376,14 @@ class Preferences:
             with_ties = preferred(self.judge, threshold)
             alike = self.sums(1.0 * (with_ties == sides))
             figures["accuracy_calibrated"] = divided(alike, total)
-        record: dict[str, Any] = {"rated": float(total[0])} | with_intervals(figures)
+        record: Record = {"rated": float(total[0])} | with_intervals(figures)
         record |= {"tie_threshold": threshold, "human_tie_share": None, "judge_tie_share": None}
         if total[0] > 0:
             record["human_tie_share"] = float(1 - of_humans[0] / total[0])
             record["judge_tie_share"] = float(1 - of_judge[0] / total[0])
         return record
 
-    def agreed(self, rows: np.ndarray) -> dict[str, Any]:
+    def agreed(self, rows: Array) -> Record:
         """Of some rows in which the humans prefer a text, the share in which the judge names it:
         preferred (how many), agreement with `_low` and `_high`."""
         sides = self.sides * rows
@@ -394,7 +392,7 @@ class Preferences:
         right = self.sums(alike * np.abs(sides))
         return {"preferred": float(total[0])} | with_intervals({"agreement": divided(right, total)})
 
-    def _auc(self) -> np.ndarray:
+    def _auc(self) -> Array:
         """[1 + B] areas under the curve, each pair seen from both its texts; NaN where the humans
         prefer nothing."""
         weights = self.clusters.weights

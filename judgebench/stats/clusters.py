@@ -18,11 +18,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import scipy  # its parts come when they are first used
+
+from judgebench.types import Array, Row
 
 ENDS = ("", "_low", "_high")
 """After a figure's name in a record: the number, and the ends of its 95 % interval."""
@@ -62,7 +64,7 @@ def chunks(rows: int, entries: int) -> list[slice]:
     return [slice(start, start + step) for start in range(0, rows, step)]
 
 
-def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> Array:
     """Bootstrap weights, how often each group is drawn: [resamples, groups] int32, each row summing
     to `groups`.
 
@@ -83,7 +85,7 @@ def affordable(groups: int, resamples: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def weights_of(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
+def weights_of(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> Array:
     """[1 + B, G] float64 how often each group counts: once in the data, which come first, then in
     each resample; no resamples where there are fewer than two groups.
 
@@ -118,7 +120,7 @@ def expanded(groups: int) -> tuple[float, float]:
 
 
 def percentile_interval(
-    resampled: np.ndarray, ends: tuple[float, float] = CONFIDENCE
+    resampled: Array, ends: tuple[float, float] = CONFIDENCE
 ) -> tuple[float, float] | None:
     """The percentile interval of a statistic's resampled values [B]; None without resamples."""
     if not resampled.size:
@@ -128,7 +130,7 @@ def percentile_interval(
 
 
 def with_intervals(
-    figures: Mapping[str, np.ndarray], ends: tuple[float, float] = CONFIDENCE
+    figures: Mapping[str, Array], ends: tuple[float, float] = CONFIDENCE
 ) -> dict[str, float | None]:
     """Of each figure [1 + B] the keys of `Estimate.resampled`: name, name_low and name_high; all
     three are None where it is unknown."""
@@ -143,7 +145,7 @@ def unknown(names: Iterable[str]) -> dict[str, float | None]:
     return dict.fromkeys(f"{name}{end}" for name in names for end in ENDS)
 
 
-def divided(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+def divided(above: Array, below: Array) -> Array:
     """above / below, of one shape; NaN where `below` is not above 0."""
     return np.divide(above, below, out=np.full(np.shape(below), np.nan), where=below > 0)
 
@@ -161,9 +163,7 @@ class Estimate(NamedTuple):
     high: float | None = None
 
     @classmethod
-    def resampled(
-        cls, values: np.ndarray, ends: tuple[float, float] = CONFIDENCE
-    ) -> Estimate | None:
+    def resampled(cls, values: Array, ends: tuple[float, float] = CONFIDENCE) -> Estimate | None:
         """The number of the data (the first of the values [1 + B]) and the interval of its
         resamples (the rest). Resamples in which it is unknown (NaN) are left out; None where it is
         itself.
@@ -184,7 +184,7 @@ class Estimate(NamedTuple):
         return cls(value, min(low, value), max(high, value))
 
     @classmethod
-    def of(cls, record: Mapping[str, Any], name: str) -> Estimate | None:
+    def of(cls, record: Row, name: str) -> Estimate | None:
         """A figure of a record, from the keys of `with_intervals`; None where it is unknown."""
         value = record.get(name)
         if value is None:
@@ -226,21 +226,21 @@ class Clusters:
         [3.0, 6.0, 3.0]
     """
 
-    number: np.ndarray
-    weights: np.ndarray
+    number: Array
+    weights: Array
     resamples: int = RESAMPLES
     seed: int = 0
 
     @classmethod
     def of(
-        cls, groups: Iterable[object] | np.ndarray, resamples: int = RESAMPLES, seed: int = 0
+        cls, groups: Iterable[object] | Array, resamples: int = RESAMPLES, seed: int = 0
     ) -> Clusters:
         """From each text's group, a label [N]; equal numbers of groups are resampled alike."""
         labels, number = np.unique(np.asarray(groups), return_inverse=True)
         resamples = affordable(len(labels), resamples)
         return cls(number, weights_of(len(labels), resamples, seed), resamples, seed)
 
-    def at(self, where: np.ndarray) -> Clusters:
+    def at(self, where: Array) -> Clusters:
         """Of some texts alone, such as those that humans rated: [N] True for each, or their
         numbers."""
         return Clusters.of(self.number[where], self.resamples, self.seed)
@@ -265,11 +265,11 @@ class Clusters:
         part = np.random.default_rng(self.seed).permutation(self.count) % parts
         return self._weighted(part != np.arange(parts)[:, None])
 
-    def _weighted(self, rows: np.ndarray) -> Clusters:
+    def _weighted(self, rows: Array) -> Clusters:
         """The same texts with the weights of the data and of these rows [P, G]."""
         return Clusters(self.number, np.vstack([np.ones((1, self.count)), rows]))
 
-    def totals(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
+    def totals(self, values: Array, where: Array | None = None) -> Array:
         """Sums of values over the texts `where` (all) of each cluster: [N] -> [G], or [N, K] -> [G,
         K]."""
         rows = slice(None) if where is None else where
@@ -277,23 +277,23 @@ class Clusters:
         np.add.at(sums, self.number[rows], values[rows])
         return sums
 
-    def sums(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
+    def sums(self, values: Array, where: Array | None = None) -> Array:
         """Sums of values over the texts `where` (all): [N] -> [1 + B], or [N, K] -> [1 + B, K]."""
         return np.asarray(self.weights @ self.totals(values, where))
 
-    def mean(self, values: np.ndarray, where: np.ndarray | None = None) -> np.ndarray:
+    def mean(self, values: Array, where: Array | None = None) -> Array:
         """[1 + B] the mean of values [N] over the texts `where` (all); NaN where a resample holds
         none of them."""
         return divided(self.sums(values, where), self.sums(np.ones(len(values)), where))
 
-    def record(self, figures: Mapping[str, np.ndarray]) -> dict[str, float | None]:
+    def record(self, figures: Mapping[str, Array]) -> dict[str, float | None]:
         """Figures [1 + B] as `name`, and `name_low` and `name_high` of their 95 % interval (see
         `expanded`); all three are None where the figure is undefined (NaN), and the ends without
         resamples."""
         return with_intervals(figures, expanded(self.count))
 
 
-def left_out(groups: int) -> np.ndarray:
+def left_out(groups: int) -> Array:
     """The jackknife's weights: [groups, groups] int32, each row without one group.
 
     Beyond `MOST_LEFT_OUT` groups, neighbors are left out together, as many at a time as give no
@@ -311,7 +311,7 @@ def with_jackknife(clusters: Clusters) -> Clusters:
     return replace(clusters, weights=np.vstack([clusters.weights, clusters.jackknifed.weights[1:]]))
 
 
-def resampled_and_left_out(values: np.ndarray, clusters: Clusters) -> tuple[np.ndarray, np.ndarray]:
+def resampled_and_left_out(values: Array, clusters: Clusters) -> tuple[Array, Array]:
     """Values [1 + B + J] of clusters `with_jackknife` as [1 + B] and [1 + J], the data first in
     both."""
     end = 1 + (clusters.resamples if clusters.count > 1 else 0)
@@ -319,8 +319,8 @@ def resampled_and_left_out(values: np.ndarray, clusters: Clusters) -> tuple[np.n
 
 
 def jackknife(
-    figures: Callable[[np.ndarray], Mapping[str, float | None]], groups: np.ndarray
-) -> dict[str, np.ndarray]:
+    figures: Callable[[Array], Mapping[str, float | None]], groups: Array
+) -> dict[str, Array]:
     """Figures of the data, then with each group left out in turn: name -> [1 + J]; NaN where one is
     undefined. Only of the data where there is one group.
 
@@ -340,7 +340,7 @@ def jackknife(
     return {str(name): columns[name].to_numpy() for name in columns}
 
 
-def with_agreement_interval(name: str, values: np.ndarray) -> dict[str, float | None]:
+def with_agreement_interval(name: str, values: Array) -> dict[str, float | None]:
     """The keys of `with_intervals` for a figure of agreement corrected for chance, such as kappa or
     an intraclass correlation: 1 for agreement, and skewed, so that percentiles are too short. The
     interval is Student's t of log(1 - figure), with the jackknife's standard error over groups

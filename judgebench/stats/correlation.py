@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ import scipy  # its parts come when they are first used
 
 from judgebench.runtime.fields import LEVELS
 from judgebench.stats.clusters import Clusters, chunks, divided, left_out
+from judgebench.types import Array, Record
 
 CORRELATIONS = ("pearson", "spearman", "kendall")
 """The correlations, in the order in which every array [3, ...] of them holds them."""
@@ -31,20 +32,20 @@ _LONG = 150  # entries of a row beyond which sorting it is faster than comparing
 _MANY = 2000
 
 
-def pearson(judge: np.ndarray, human: np.ndarray) -> float:
+def pearson(judge: Array, human: Array) -> float:
     """Pearson's r of two vectors [N]; 0.0 where either is constant."""
     judge, human = vectors(judge, human)
     return float(_pearson(judge[None], human[None])[0])
 
 
-def spearman(judge: np.ndarray, human: np.ndarray) -> float:
+def spearman(judge: Array, human: Array) -> float:
     """Spearman's rho of two vectors [N]: Pearson's r of their mid-ranks; 0.0 where either is
     constant."""
     judge, human = vectors(judge, human)
     return float(_pearson(mid_ranks(judge[None]), mid_ranks(human[None]))[0])
 
 
-def kendall(judge: np.ndarray, human: np.ndarray) -> float:
+def kendall(judge: Array, human: Array) -> float:
     """Kendall's tau-b of two vectors [N], corrected for ties on both sides; 0.0 where either is
     constant."""
     judge, human = vectors(judge, human)
@@ -55,7 +56,7 @@ def kendall(judge: np.ndarray, human: np.ndarray) -> float:
     return float(resampled_correlations(judge, human, one_group, np.ones((1, 1)))[2, 0])
 
 
-def tied_ranks(values: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarray]:
+def tied_ranks(values: Array, axis: int = -1) -> tuple[Array, Array]:
     """The lowest and the highest rank, from 1, that a value, [N] or along an axis of [B, N], shares
     with its equals: their mean is its mid-rank.
 
@@ -71,13 +72,13 @@ def tied_ranks(values: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarr
     return (low, high) if axis == 0 else (low.T, high.T)
 
 
-def mid_ranks(values: np.ndarray) -> np.ndarray:
+def mid_ranks(values: Array) -> Array:
     """The mid-ranks of each row, from 1: [B, N] -> [B, N]."""
     low, high = tied_ranks(values)
     return (low + high) / 2
 
 
-def vectors(judge: np.ndarray, human: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def vectors(judge: Array, human: Array) -> tuple[Array, Array]:
     """Both as float64 [N]; ValueError for other shapes, NaN or infinite values."""
     judge = np.asarray(judge, dtype=np.float64)
     human = np.asarray(human, dtype=np.float64)
@@ -90,7 +91,7 @@ def vectors(judge: np.ndarray, human: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return judge, human
 
 
-def is_constant(values: np.ndarray) -> bool:
+def is_constant(values: Array) -> bool:
     """True where all values [N] are equal, to the last bit; also where there are fewer than two.
 
     Equality is exact on purpose: a judge whose scores differ at all, were it in the ninth digit,
@@ -100,7 +101,7 @@ def is_constant(values: np.ndarray) -> bool:
     return len(values) < 2 or bool((values == values[0]).all())
 
 
-def correlate_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
+def correlate_rows(judge: Array, human: Array) -> Array:
     """All correlations of many pairs of vectors: [B, N] and [B, N] -> [3, B] in the order of
     `CORRELATIONS`; 0.0 where either side of a row is constant. Many short rows are compared all
     with all at a time, N * N each, for Kendall's tau; long ones take n log n each."""
@@ -120,26 +121,26 @@ def correlate_rows(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
     return np.stack([_pearson(judge, human), rho, tau])
 
 
-def _signs(values: np.ndarray) -> np.ndarray:
+def _signs(values: Array) -> Array:
     """-1, 0 or 1 of each pair of a row's entries: [B, N] -> [B, N, N]."""
     return np.sign(values[:, :, None] - values[:, None, :])
 
 
-def _pearson(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
+def _pearson(judge: Array, human: Array) -> Array:
     """Pearson's r of each row, [B, N] -> [B]."""
     x = _centered(judge)
     y = _centered(human)
     return ratio((x * y).sum(axis=1), (x * x).sum(axis=1), (y * y).sum(axis=1))
 
 
-def _centered(values: np.ndarray) -> np.ndarray:
+def _centered(values: Array) -> Array:
     """Each row less its mean, [B, N] -> [B, N]: exactly 0 in a constant row, which the rounding of
     its mean alone would not promise."""
     apart = values - values[:, :1]
     return apart - apart.sum(axis=1, keepdims=True) / max(1, values.shape[1])
 
 
-def ratio(product: np.ndarray, square_x: np.ndarray, square_y: np.ndarray) -> np.ndarray:
+def ratio(product: Array, square_x: Array, square_y: Array) -> Array:
     """product / sqrt(square_x * square_y), held within [-1, 1]; 0.0 where a square is 0. All
     [B]."""
     scale = np.sqrt(square_x) * np.sqrt(square_y)
@@ -151,9 +152,7 @@ def ratio(product: np.ndarray, square_x: np.ndarray, square_y: np.ndarray) -> np
 _PAIR_CHUNK = 1 << 18  # entries at work on at a time: they stay near the processor
 
 
-def resampled_correlations(
-    judge: np.ndarray, human: np.ndarray, groups: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
+def resampled_correlations(judge: Array, human: Array, groups: Array, weights: Array) -> Array:
     """The correlations [3, B] of each resample's texts, in the order of `CORRELATIONS`; 0.0 where a
     resample is constant.
 
@@ -175,9 +174,7 @@ class DistinctPairs:
     worst as many. Kept by hand: scipy's bootstrap of the same three takes a thousand times as long.
     """
 
-    def __init__(
-        self, judge: np.ndarray, human: np.ndarray, groups: np.ndarray, group_count: int
-    ) -> None:
+    def __init__(self, judge: Array, human: Array, groups: Array, group_count: int) -> None:
         self.x, x = np.unique(np.asarray(judge, dtype=np.float64), return_inverse=True)
         self.y, y = np.unique(np.asarray(human, dtype=np.float64), return_inverse=True)
         codes, pair = np.unique(x * len(self.y) + y, return_inverse=True)
@@ -186,22 +183,22 @@ class DistinctPairs:
             (np.ones(len(pair)), (np.asarray(groups), pair)), shape=(group_count, len(codes))
         )  # [G, J]; equal entries add up
 
-    def correlations(self, weights: np.ndarray) -> np.ndarray:
+    def correlations(self, weights: Array) -> Array:
         """[B, G] weights, whole numbers >= 0 -> [3, B]; 0.0 where a resample is constant."""
         spearman, untied_x, untied_y = self._moments(weights, ranked=True)
         agreeing = self._agreeing(weights.astype(np.float64))
         return np.stack([self.pearson(weights), spearman, ratio(agreeing, untied_x, untied_y)])
 
-    def spearman(self, weights: np.ndarray) -> np.ndarray:
+    def spearman(self, weights: Array) -> Array:
         """Spearman's rho alone, at a fraction of the time: [B, G] -> [B]; 0.0 where a resample is
         constant."""
         return self._moments(weights, ranked=True)[0]
 
-    def pearson(self, weights: np.ndarray) -> np.ndarray:
+    def pearson(self, weights: Array) -> Array:
         """Pearson's r alone: [B, G] -> [B]; 0.0 as above."""
         return self._moments(weights, ranked=False)[0]
 
-    def _moments(self, weights: np.ndarray, ranked: bool) -> np.ndarray:
+    def _moments(self, weights: Array, ranked: bool) -> Array:
         """Spearman's rho (`ranked`) or Pearson's r, and the ordered pairs of texts not tied in x,
         and in y: [B, G] -> [3, B].
 
@@ -233,7 +230,7 @@ class DistinctPairs:
             results[2, part] = untied_y
         return results
 
-    def _agreeing(self, weights: np.ndarray) -> np.ndarray:
+    def _agreeing(self, weights: Array) -> Array:
         """Ordered pairs of texts that agree less those that disagree, as a quadratic form: [B, G]
         -> [B].
 
@@ -260,7 +257,7 @@ class DistinctPairs:
         return sums if by_pair else ((weights @ form) * weights).sum(axis=1)
 
 
-def _twice_ranks(mass: np.ndarray) -> np.ndarray:
+def _twice_ranks(mass: Array) -> Array:
     """Twice the mid-ranks less their mean, of ascending values that count so often: [K, b] -> [K,
     b].
 
@@ -272,28 +269,26 @@ def _twice_ranks(mass: np.ndarray) -> np.ndarray:
     return 2 * upto - mass - upto[-1]
 
 
-def _apart(values: np.ndarray, mass: np.ndarray) -> np.ndarray:
+def _apart(values: Array, mass: Array) -> Array:
     """Distances of values [K] from their mean, as they count so often: [K, b] -> [K, b]."""
     apart = values - values[0]
     return apart[:, None] - apart @ mass / np.maximum(mass.sum(axis=0), 1.0)
 
 
-def _untied(mass: np.ndarray) -> np.ndarray:
+def _untied(mass: Array) -> Array:
     """Ordered pairs of texts with different values, of values that count so often: [K, b] ->
     [b]."""
     return mass.sum(axis=0) ** 2 - np.einsum("kb,kb->b", mass, mass)
 
 
-def _above(values: np.ndarray, part: slice) -> np.ndarray:
+def _above(values: Array, part: slice) -> Array:
     """1 where a value [J] is above another of a part [j], -1 where it lies below: [J, j] int8."""
     above = (values[:, None] > values[part]).view(np.int8)
     below = (values[:, None] < values[part]).view(np.int8)
     return above - below
 
 
-def influences(
-    scores: np.ndarray, human: np.ndarray, ranked: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def influences(scores: Array, human: Array, ranked: bool) -> tuple[Array, Array]:
     """Spearman's rho (`ranked`) or Pearson's r of each of S judges with the humans [S], and how
     fast it changes with the weight of each text [N, S]: 0 in sum, and all 0 where either side is
     constant.
@@ -335,7 +330,7 @@ def influences(
     values = ratio((a * b).sum(axis=0), square_x, square_y)
 
     # 3. their changes [N, S]
-    def part(change: np.ndarray, below: np.ndarray) -> np.ndarray:
+    def part(change: Array, below: Array) -> Array:
         return np.divide(change, below, out=np.zeros(scores.shape), where=scale > 0)
 
     squares = part(change_x, square_x) + part(change_y, square_y)
@@ -350,18 +345,18 @@ class _Ranks(NamedTuple):
         ranks: twice what the mid-rank is above the mean: the texts below less those above.
     """
 
-    order: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    ranks: np.ndarray
+    order: Array
+    low: Array
+    high: Array
+    ranks: Array
 
     @classmethod
-    def of(cls, values: np.ndarray) -> _Ranks:
+    def of(cls, values: Array) -> _Ranks:
         low, high = tied_ranks(values, axis=0)
         ranks = low + high - (len(values) + 1.0)
         return cls(np.argsort(values, axis=0), low, high, ranks)
 
-    def moved(self, values: np.ndarray) -> np.ndarray:
+    def moved(self, values: Array) -> Array:
         """The sum of values [N, S], themselves 0 in sum, of the texts above each less that of the
         texts below."""
         upto = np.take_along_axis(values, self.order, axis=0).cumsum(axis=0)
@@ -374,7 +369,7 @@ class _Ranks(NamedTuple):
 
 
 def krippendorff_alpha(
-    ratings: np.ndarray, metric: Literal["interval", "ordinal"] = "interval"
+    ratings: Array, metric: Literal["interval", "ordinal"] = "interval"
 ) -> float | None:
     """Krippendorff's alpha of ratings [N, R], NaN where a rater gave none: 1 - observed / expected
     disagreement; 1 is agreement, 0 is chance. None where it is undefined: no two ratings of one
@@ -392,7 +387,7 @@ def krippendorff_alpha(
     return float(krippendorff.alpha(reliability_data=shared.T, level_of_measurement=metric))
 
 
-def mean_pairwise_spearman(ratings: np.ndarray) -> float | None:
+def mean_pairwise_spearman(ratings: Array) -> float | None:
     """The mean over pairs of raters of Spearman's rho on the examples that both rated, from ratings
     [N, R] with NaN where a rater gave none; a constant rater counts 0.0. None if no two raters
     share two examples."""
@@ -449,16 +444,16 @@ class Correlated:
         missing: a sentence that says why there are no correlations, or no intervals; else None.
     """
 
-    values: np.ndarray
+    values: Array
     n: int
     groups: int
     constant: bool = False
     constant_humans: bool = False
     constant_groups: int | None = None
     human_constant_groups: int | None = None
-    varied: np.ndarray | None = None
-    over_systems: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
-    jackknife: np.ndarray = field(default_factory=lambda: np.zeros((3, 0)))
+    varied: Array | None = None
+    over_systems: Array = field(default_factory=lambda: np.zeros((3, 0)))
+    jackknife: Array = field(default_factory=lambda: np.zeros((3, 0)))
     missing: str | None = None
 
     @property
@@ -469,10 +464,10 @@ class Correlated:
 
 def correlate(
     level: str,
-    judge: np.ndarray,
-    human: np.ndarray,
+    judge: Array,
+    human: Array,
     clusters: Clusters,
-    systems: np.ndarray,
+    systems: Array,
     jackknife: bool = False,
 ) -> Correlated:
     """Judge [N] against humans [N] at one level, in the data and in each resample of the groups.
@@ -507,7 +502,7 @@ def correlate(
         weights = weights[:1]
     # 2. correlations of the data, of the resamples, and with each group left out
     rows = np.vstack([weights, left_out(count)]) if jackknife and len(weights) > 1 else weights
-    facts: dict[str, Any] = {"constant": is_constant(judge), "constant_humans": is_constant(human)}
+    facts: Record = {"constant": is_constant(judge), "constant_humans": is_constant(human)}
     if level == "dataset":
         values = resampled_correlations(judge, human, group, rows)
         data = resampled_correlations(judge, human, group, weights[:1])
@@ -534,7 +529,7 @@ def correlate(
     )
 
 
-def _no_correlation(level: str, group: np.ndarray, system: np.ndarray) -> str | None:
+def _no_correlation(level: str, group: Array, system: Array) -> str | None:
     """The reason why there is nothing to correlate, for any scores."""
     if not len(group):
         return "No correlation: nobody rated these texts."
@@ -549,14 +544,12 @@ def _no_correlation(level: str, group: np.ndarray, system: np.ndarray) -> str | 
     return None
 
 
-def _mean_over_groups(within: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _mean_over_groups(within: Array, weights: Array) -> Array:
     """[3, B] the means of the groups' own correlations [3, G] by weights [B, G]."""
     return within @ weights.T / np.maximum(weights.sum(axis=1), 1)
 
 
-def _within_groups(
-    judge: np.ndarray, human: np.ndarray, group: np.ndarray, count: int
-) -> np.ndarray:
+def _within_groups(judge: Array, human: Array, group: Array, count: int) -> Array:
     """[3, G] each group's own correlations, of as many groups of one size at a time as there are;
     0.0 of one text."""
     sizes = np.bincount(group, minlength=count)
@@ -571,9 +564,7 @@ def _within_groups(
     return within
 
 
-def _constant_groups(
-    judge: np.ndarray, human: np.ndarray, group: np.ndarray, within: np.ndarray
-) -> dict[str, Any]:
+def _constant_groups(judge: Array, human: Array, group: Array, within: Array) -> Record:
     """The attributes of `Correlated` that speak of groups in which judge or humans are constant."""
     sides = pd.DataFrame({"judge": judge, "human": human})
     varies = (sides.groupby(group).nunique() > 1).to_numpy()  # [G, 2]
@@ -590,7 +581,7 @@ def _constant_groups(
 Means = Callable[[np.ndarray], np.ndarray]
 
 
-def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray) -> Means:
+def _means(values: Array, group: Array, system: Array) -> Means:
     """[B, G] weights -> [B, S] the systems' means in each resample, shifted and scaled by what
     correlations do not see; NaN where a system was not drawn.
 
@@ -605,7 +596,7 @@ def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray) -> Means:
     sizes = scipy.sparse.csr_array((np.ones(len(values)), place))  # [S, G]
     sums = scipy.sparse.csr_array((scaled, place))
 
-    def at(weights: np.ndarray) -> np.ndarray:
+    def at(weights: Array) -> Array:
         drawn = weights.T.astype(np.float64)
         means = divided(sums @ drawn, sizes @ drawn)
         return np.ascontiguousarray(np.round(means, 12).T)
@@ -614,8 +605,8 @@ def _means(values: np.ndarray, group: np.ndarray, system: np.ndarray) -> Means:
 
 
 def _over_systems(
-    means: Sequence[Means], weights: np.ndarray, count: int, rng: np.random.Generator | None = None
-) -> np.ndarray:
+    means: Sequence[Means], weights: Array, count: int, rng: np.random.Generator | None = None
+) -> Array:
     """[3, B] the correlations over systems in each resample of the groups; with `rng`, of as many
     systems drawn from it, and NaN where these are not two."""
     of_judge, of_human = means

@@ -24,6 +24,7 @@ import scipy  # its parts come when they are first used
 from judgebench.stats.clusters import CONFIDENCE, FEWEST, Estimate, keys_of, unknown
 from judgebench.stats.paired import correct
 from judgebench.stats.scores import JudgeScores
+from judgebench.types import Array, Record, Rows
 
 MOST_SYSTEMS = 100
 """More systems get no slice each."""
@@ -92,7 +93,7 @@ _NEAR = 1e-9
 
 
 def clustered_regression(
-    factors: np.ndarray, outcome: np.ndarray, groups: np.ndarray
+    factors: Array, outcome: Array, groups: Array
 ) -> list[tuple[Estimate, float | None]]:
     """The ordinary least-squares regression of outcome [n] on factors [n, k] of full rank, with
     errors clustered by groups [n] (labels): CR1, Stata's, (X'X)^-1 (sum_g X_g'e_g e_g'X_g) (X'X)^-1
@@ -159,13 +160,13 @@ def _words(name: str) -> list[str]:
 # --- the study ----------------------------------------------------------------------------------
 
 
-def error_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def error_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/errors.json, one a judge, decoding and range: bias, the mean error, in
     points of the humans' scale; factors of the regression; slices (systems, thirds of lengths) with
     the humans' mean, the mean error, and apart, that less the mean of all other texts; left_out:
     factor or slice -> the reason; p_holm over all factors, and over all slices."""
     # for all samples that judged the same texts
-    of_texts: dict[Any, dict[str, np.ndarray | str]] = {}
+    of_texts: dict[Any, dict[str, Array | str]] = {}
     records = []
     for sample in samples:
         key = (tuple(sample.names.tolist()), sample.model)
@@ -175,10 +176,10 @@ def error_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     return records
 
 
-def text_factors(sample: JudgeScores) -> dict[str, np.ndarray | str]:
+def text_factors(sample: JudgeScores) -> dict[str, Array | str]:
     """length (log2 of the characters: one more is twice as long), format, family -> [N] of the
     texts, independent of what the judge said; or why it is unknown."""
-    factors: dict[str, np.ndarray | str] = {"length": _UNKNOWN, "format": _UNKNOWN}
+    factors: dict[str, Array | str] = {"length": _UNKNOWN, "format": _UNKNOWN}
     if len(sample.texts):
         lengths = [max(1, len(text.strip())) for text in sample.texts]
         factors["length"] = np.log2(lengths)
@@ -191,14 +192,14 @@ def text_factors(sample: JudgeScores) -> dict[str, np.ndarray | str]:
     return factors
 
 
-def _record(sample: JudgeScores, of_texts: Mapping[str, np.ndarray | str]) -> dict[str, Any]:
+def _record(sample: JudgeScores, of_texts: Mapping[str, Array | str]) -> Record:
     errors = sample.on_scale - sample.human
     used = np.isfinite(errors)
     errors = errors[used]
     groups = sample.groups[used]
     human = sample.human[used]
     systems = sample.systems[used]
-    record: dict[str, Any] = {"texts": len(errors), "groups": len(np.unique(groups))}
+    record: Record = {"texts": len(errors), "groups": len(np.unique(groups))}
     record |= unknown(["bias"]) | {
         "factors": [],
         "slices": [],
@@ -242,7 +243,7 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, np.ndarray | str]) -> di
     return record | {"left_out": left_out | without}
 
 
-def _slice_record(errors: np.ndarray, groups: np.ndarray, inside: np.ndarray) -> dict[str, Any]:
+def _slice_record(errors: Array, groups: Array, inside: Array) -> Record:
     """The mean error of the texts inside, and apart, that less the mean of all others."""
     ones = np.ones(len(errors))
     own_errors = errors[inside]
@@ -259,11 +260,11 @@ def _slice_record(errors: np.ndarray, groups: np.ndarray, inside: np.ndarray) ->
 
 
 def _columns(
-    factors: Mapping[str, np.ndarray | str], groups: np.ndarray
-) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    factors: Mapping[str, Array | str], groups: Array
+) -> tuple[dict[str, Array], dict[str, str]]:
     """Centered columns [n] of the factors that can be told from each other and from chance; reasons
     for the others."""
-    columns = dict[str, np.ndarray]()
+    columns = dict[str, Array]()
     left_out = {n: values for n, values in factors.items() if isinstance(values, str)}
     for name, values in factors.items():
         if isinstance(values, str):
@@ -288,17 +289,17 @@ def _columns(
     return columns, left_out
 
 
-def _span(name: str, values: np.ndarray) -> float:
+def _span(name: str, values: Array) -> float:
     low, high = np.quantile(values, [0.05, 0.95] if name == "length" else [0.0, 1.0])
     return float(high - low)
 
 
 def _slices(
-    systems: np.ndarray, lengths: np.ndarray | None
-) -> tuple[dict[tuple[str, str], np.ndarray], dict[str, str]]:
+    systems: Array, lengths: Array | None
+) -> tuple[dict[tuple[str, str], Array], dict[str, str]]:
     """(kind, slice) -> [n] which texts lie in it: systems, and thirds of lengths such as "up to 30
     characters"; and reasons for kinds that are left out."""
-    slices = dict[tuple[str, str], np.ndarray]()
+    slices = dict[tuple[str, str], Array]()
     left_out = dict[str, str]()
     names, counts = np.unique(systems, return_counts=True)
     if len(names) < 2:
@@ -321,7 +322,7 @@ def _slices(
     return slices, left_out
 
 
-def _thirds(lengths: np.ndarray) -> dict[str, np.ndarray]:
+def _thirds(lengths: Array) -> dict[str, Array]:
     """Name -> [n] the texts of each third of the lengths that holds any; none where lengths differ
     little."""
     logarithms = np.log2(np.maximum(lengths, 1))

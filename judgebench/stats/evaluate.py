@@ -62,7 +62,7 @@ from judgebench.stats.correlation import (
     mean_pairwise_spearman,
 )
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared, stand_ins
-from judgebench.types import CLAMPED, FAILED, ScoreRange
+from judgebench.types import CLAMPED, FAILED, Array, Record, Row, Rows, ScoreRange
 
 CHANGES = (
     "change",
@@ -93,12 +93,12 @@ _SPREAD = 1e-7
 
 
 def robustness(
-    clean: np.ndarray,
-    attacked: np.ndarray,
+    clean: Array,
+    attacked: Array,
     score_range: ScoreRange,
     clusters: Clusters,
-    texts: np.ndarray | None = None,
-) -> dict[str, Any]:
+    texts: Array | None = None,
+) -> Record:
     """The record of `changes`, with paired 95 % percentile intervals: with a text come both its
     scores.
 
@@ -114,12 +114,12 @@ def robustness(
 
 
 def changes(
-    clean: np.ndarray,
-    attacked: np.ndarray,
+    clean: Array,
+    attacked: Array,
     score_range: ScoreRange,
     clusters: Clusters,
-    texts: np.ndarray | None = None,
-) -> dict[str, np.ndarray]:
+    texts: Array | None = None,
+) -> dict[str, Array]:
     """Changes of scores by an attack, each of `MEANS` and `CHANGES` as [1 + B]; NaN where it is
     unknown.
 
@@ -189,9 +189,7 @@ def changes(
     }
 
 
-def _standing(
-    clean: np.ndarray, scores: np.ndarray, group: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _standing(clean: Array, scores: Array, group: Array) -> tuple[Array, Array]:
     """Standing of each text with its score [n] among the clean scores [n] of the others of its
     group: its rank, 1 is best and ties share theirs, and its share of the first place."""
     rank = np.ones(len(clean))
@@ -214,12 +212,12 @@ def _standing(
 
 def against_clean(
     cell: Cell,
-    parts: Mapping[Cell, Mapping[str, np.ndarray]],
+    parts: Mapping[Cell, Mapping[str, Array]],
     correlated: Mapping[tuple[Cell, str], Correlated],
     levels: Sequence[str],
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """Changes of one cell by its attack, an entry a level: `robustness`, paired_groups,
     clean_correlation (Spearman of attacked with clean scores), and Spearman under attack less
     Spearman of the clean texts; with 95 % intervals, and None where there is no clean cell.
@@ -260,7 +258,7 @@ def against_clean(
 
 def cost_records(
     columns: Mapping[str, Sequence[Any]], ready: Mapping[str, Mapping[str, float]], dataset: str
-) -> list[dict[str, Any]]:
+) -> Rows:
     """A record for each defense, in the order of the readings.
 
     Args:
@@ -278,7 +276,7 @@ def cost_records(
     records = []
     for defense, seconds in readings.groupby("defense", sort=False)["seconds"]:
         cost = ready.get(str(defense), {})
-        record: dict[str, Any] = {
+        record: Record = {
             "dataset": dataset,
             "defense": defense,
             "n": len(seconds),
@@ -297,12 +295,12 @@ ALL = "all"
 
 
 def suffix_records(
-    scores: Scores | Mapping[str, Any],
+    scores: Scores | Row,
     phrases: Sequence[Any],
     dataset: str,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """Changes by each phrase, by its length and by whether it was learned on the text's context and
     system.
 
@@ -356,8 +354,8 @@ def suffix_records(
 
 
 def _of_part(
-    part: Mapping[str, np.ndarray], learned: Any, contexts: str, systems: str
-) -> dict[str, np.ndarray]:
+    part: Mapping[str, Array], learned: Any, contexts: str, systems: str
+) -> dict[str, Array]:
     """The rows of one part, see `suffix_records`."""
     known = np.isin(part["group_id"].astype(str), list(learned.contexts))
     rows = known == (contexts == SEEN)
@@ -391,14 +389,14 @@ _NOISE = 0.95  # the quantile of what sampling alone brings about
 
 
 def evaluate(
-    scores: Scores | Mapping[str, Any],
+    scores: Scores | Row,
     dataset: str,
     levels: Sequence[str] = LEVELS,
     resamples: int = RESAMPLES,
     seed: int = 0,
     scale: Mapping[str, tuple[float, float] | None] | None = None,
     rules: Mapping[str, str] | None = None,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """Agreement of each judge under each condition with the humans: a record per cell, in the order
     in which these appear, and level; see above.
 
@@ -415,8 +413,8 @@ def evaluate(
     parts = {cell: table.part(cell) for cell in table.cells}
     answered = {cell: table.answered.part(cell) for cell in table.cells}
     correlated: dict[tuple[Cell, str], Correlated] = {}
-    described: dict[Cell, dict[str, Any]] = {}
-    failures: dict[tuple[Cell, str], dict[str, Any]] = {}
+    described: dict[Cell, Record] = {}
+    failures: dict[tuple[Cell, str], Record] = {}
     for cell, part in parts.items():
         score = part["score"]
         status = part["status"]
@@ -439,7 +437,7 @@ def evaluate(
             sides = (part["score_first"], part["score_second"])
             described[cell] |= comparative(*sides, part["human"], pairs)
     # 2. each judge over its ranges
-    records: dict[tuple[Cell, str], dict[str, Any]] = {}
+    records: dict[tuple[Cell, str], Record] = {}
     for ranges in series_of(table.cells).values():
         cells = list(ranges.values())
         by_range = [
@@ -469,7 +467,7 @@ def evaluate(
 
 def correlate_part(
     level: str,
-    part: Mapping[str, np.ndarray],
+    part: Mapping[str, Array],
     resamples: int,
     seed: int,
     jackknife: bool = False,
@@ -489,9 +487,9 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
     MetricSettings(levels, resamples, seed)
 
 
-def _of_level(measured: Correlated) -> dict[str, Any]:
+def _of_level(measured: Correlated) -> Record:
     """The part of a record that differs from level to level."""
-    record: dict[str, Any] = {"n": measured.n, "groups": measured.groups}
+    record: Record = {"n": measured.n, "groups": measured.groups}
     values = dict(zip(CORRELATIONS, measured.values, strict=True))
     record |= with_intervals(values)
     names = ("constant", "constant_groups", "human_constant_groups", "missing")
@@ -505,17 +503,13 @@ def _of_level(measured: Correlated) -> dict[str, Any]:
     return record
 
 
-def _with_failures(
-    level: str, table: Scores, cell: Cell, resamples: int, seed: int
-) -> dict[str, Any]:
+def _with_failures(level: str, table: Scores, cell: Cell, resamples: int, seed: int) -> Record:
     """The correlations of all rated texts of a cell where some answers could not be read: with
     other scores in their place, at worst and at best; and in `lowest` with the lowest score, as the
     papers count them."""
     part = table.rated(cell)
     values = correlate_part(level, part, resamples, seed).values
-    record: dict[str, Any] = {
-        "lowest": with_intervals(dict(zip(CORRELATIONS, values, strict=True)))
-    }
+    record: Record = {"lowest": with_intervals(dict(zip(CORRELATIONS, values, strict=True)))}
     answered = part["status"] != FAILED
     worst = best = part["score"]
     if answered.any():
@@ -542,9 +536,7 @@ def _flags(measured: Correlated, spearman_high: float | None, unstable: bool) ->
 # --- bias of a judge, stability over ranges, likeness to its assistant --------------------------
 
 
-def mapped(
-    human: np.ndarray, scale: tuple[float, float], score_range: ScoreRange
-) -> np.ndarray | None:
+def mapped(human: Array, scale: tuple[float, float], score_range: ScoreRange) -> Array | None:
     """Human scores [n], mapped linearly from the data's scale to the range; None where the scale
     has no length.
 
@@ -559,7 +551,7 @@ def mapped(
     return score_range.minimum + share * (score_range.maximum - score_range.minimum)
 
 
-def candidate_index(values: np.ndarray, score_range: ScoreRange) -> np.ndarray:
+def candidate_index(values: Array, score_range: ScoreRange) -> Array:
     """[n] int64 the position of the candidate nearest to each value; half up, never outside.
 
     Example:
@@ -571,13 +563,13 @@ def candidate_index(values: np.ndarray, score_range: ScoreRange) -> np.ndarray:
     return np.clip(nearest, 0, len(score_range.values) - 1)
 
 
-def histogram(values: np.ndarray, score_range: ScoreRange) -> np.ndarray:
+def histogram(values: Array, score_range: ScoreRange) -> Array:
     """[candidates] int64 how many of the values [n] lie nearest to each candidate."""
     return np.bincount(candidate_index(values, score_range), minlength=len(score_range.values))
 
 
 def bias(
-    judge: np.ndarray, human: np.ndarray, score_range: ScoreRange, scale: tuple[float, float] | None
+    judge: Array, human: Array, score_range: ScoreRange, scale: tuple[float, float] | None
 ) -> dict[str, float | None]:
     """Distance of the judge's scores [n] as a whole from the humans' [n] on a scale with these
     ends, mapped linearly to the range; None without a scale of some length, or without a rating.
@@ -609,7 +601,7 @@ def bias(
     }
 
 
-def favorite(judge: np.ndarray, score_range: ScoreRange) -> dict[str, float]:
+def favorite(judge: Array, score_range: ScoreRange) -> dict[str, float]:
     """modal_score: the candidate that most scores [n >= 1] lie nearest to, the lowest of equals;
     modal_share: their share."""
     counts = histogram(judge, score_range)
@@ -619,7 +611,7 @@ def favorite(judge: np.ndarray, score_range: ScoreRange) -> dict[str, float]:
     }
 
 
-def stability(correlations: Sequence[np.ndarray]) -> tuple[float | None, bool]:
+def stability(correlations: Sequence[Array]) -> tuple[float | None, bool]:
     """The standard deviation (n - 1 in the denominator) of a judge's Spearman over ranges, each [3,
     1 + B] as in `Correlated.values`, None for a single range; and whether Spearman depends on the
     range: it is above `UNSTABLE_ABOVE`, and beyond what noise explains.

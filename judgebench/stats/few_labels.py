@@ -30,7 +30,7 @@ than that of the labels alone: lambda is then 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +38,7 @@ import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import CONFIDENCE, divided
 from judgebench.stats.scores import JudgeScores
+from judgebench.types import Array, Record, Row, Rows
 
 FEWEST_LABELLED = 5
 """Labelled articles from which there are intervals."""
@@ -64,14 +65,14 @@ class Means(NamedTuple):
         variance: [S] of a single article; 0 with fewer than two.
     """
 
-    mean: np.ndarray
-    apart: np.ndarray
-    articles: np.ndarray
-    squares: np.ndarray
-    variance: np.ndarray
+    mean: Array
+    apart: Array
+    articles: Array
+    squares: Array
+    variance: Array
 
     @classmethod
-    def of(cls, sums: np.ndarray, sizes: np.ndarray) -> Means:
+    def of(cls, sums: Array, sizes: Array) -> Means:
         """Of sums and numbers of texts [S, G]."""
         texts = sizes.sum(axis=1)
         articles = (sizes > 0).sum(axis=1)
@@ -104,10 +105,10 @@ class FewLabels:
 
     def __init__(
         self,
-        human: np.ndarray,
-        judge: np.ndarray,
-        groups: np.ndarray,
-        systems: np.ndarray,
+        human: Array,
+        judge: Array,
+        groups: Array,
+        systems: Array,
         scale: Scale,
     ) -> None:
         self.human = human
@@ -120,7 +121,7 @@ class FewLabels:
         place = system * len(labels) + group
         shape = len(names), len(labels)
 
-        def table(values: np.ndarray, where: np.ndarray) -> np.ndarray:
+        def table(values: Array, where: Array) -> Array:
             sums = np.bincount(place[where], values[where], shape[0] * shape[1])
             return sums.reshape(shape)
 
@@ -138,7 +139,7 @@ class FewLabels:
         human = sample.human if sample.scale is None else np.clip(sample.human, *sample.scale)
         return cls(human, sample.on_scale, sample.groups, sample.systems, sample.scale)
 
-    def unlabelled(self) -> np.ndarray:
+    def unlabelled(self) -> Array:
         """[S] the finite population correction of means of these very articles: 1 less the share of
         a system's articles that have ratings, times the share of these articles' texts that do."""
         rated, every = self.sizes
@@ -154,10 +155,10 @@ class Estimates(NamedTuple):
     """[S] estimates, the ends of their 95 % intervals (NaN below `FEWEST_LABELLED`), and the
     judge's beta in them."""
 
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    beta: np.ndarray
+    value: Array
+    low: Array
+    high: Array
+    beta: Array
 
 
 def from_labels(data: FewLabels, these: bool = False) -> Estimates:
@@ -177,7 +178,7 @@ def with_judge(data: FewLabels, these: bool = False) -> Estimates:
     return Estimates(*columns)
 
 
-def estimates(data: FewLabels, beta: np.ndarray, these: bool) -> Estimates:
+def estimates(data: FewLabels, beta: Array, these: bool) -> Estimates:
     """The systems' means with the parts `beta` [S] of the judge; 0 are the labels alone."""
     human = data.ratings
     every = data.every
@@ -207,9 +208,7 @@ def estimates(data: FewLabels, beta: np.ndarray, these: bool) -> Estimates:
     return Estimates(value, low, high, beta)
 
 
-def dispersions(
-    squares: np.ndarray, degrees: np.ndarray, means: np.ndarray, scale: Scale
-) -> np.ndarray:
+def dispersions(squares: Array, degrees: Array, means: Array, scale: Scale) -> Array:
     """The share that each system's variance takes of the most that its mean allows, [S]; without a
     scale, the variance.
 
@@ -241,8 +240,8 @@ def dispersions(
 
 
 def means_not_refuted(
-    value: np.ndarray, relative: np.ndarray, fixed: np.ndarray, scale: Scale
-) -> tuple[np.ndarray, np.ndarray]:
+    value: Array, relative: Array, fixed: Array, scale: Scale
+) -> tuple[Array, Array]:
     """The lowest and the highest mean m [S] with (value - m)^2 <= relative * (m - a)(b - m) +
     fixed, at the most the ends a and b of the scale; without a scale, with (value - m)^2 <=
     relative + fixed. With relative = z^2 / n and fixed = 0 on a scale from 0 to 1 it is Wilson's
@@ -263,7 +262,7 @@ def means_not_refuted(
     return lowest, highest
 
 
-def student(degrees: np.ndarray | float) -> np.ndarray:
+def student(degrees: Array | float) -> Array:
     """The quantile of Student's t that ends a 95 % interval, of degrees of freedom [...]; infinite
     below one."""
     degrees = np.asarray(degrees, dtype=np.float64)
@@ -289,14 +288,14 @@ def common_correlation(data: FewLabels) -> float:
     return math.sqrt(max(adjusted, 0.0))
 
 
-def shares_of_judge(data: FewLabels) -> np.ndarray:
+def shares_of_judge(data: FewLabels) -> Array:
     """The betas [S], how far the humans' mean follows the judge's; 0 where one of them does not
     vary."""
     spread = np.nan_to_num(divided(data.ratings.variance, data.every.variance))
     return common_correlation(data) * np.sqrt(spread)
 
 
-def predicted_means(data: FewLabels) -> list[dict[str, Any]]:
+def predicted_means(data: FewLabels) -> Rows:
     """A record a system, by name: its mean on the humans' scale by labels alone, by the judge's own
     scores (on the judge's scale and with its bias: no estimate of what humans say) and by both
     (predicted), with 95 % intervals over articles like these; lambda: the weight of the judge in
@@ -305,7 +304,7 @@ def predicted_means(data: FewLabels) -> list[dict[str, Any]]:
     human = data.ratings
     every = data.every
     labelled_texts, texts = (sizes.sum(axis=1).astype(int) for sizes in data.sizes)
-    columns: dict[str, Any] = {
+    columns: Record = {
         "system": data.names,
         "texts": texts,
         "articles": every.articles,
@@ -329,11 +328,11 @@ def predicted_means(data: FewLabels) -> list[dict[str, Any]]:
     return _records(columns)
 
 
-def _interval(name: str, value: Any, low: Any, high: Any) -> dict[str, Any]:
+def _interval(name: str, value: Any, low: Any, high: Any) -> Record:
     return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
-def _records(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _records(columns: Row) -> Rows:
     """A record a row of columns; numbers that are not finite are None."""
     records = []
     for row in zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True):
@@ -355,7 +354,7 @@ def _too_few(articles: int) -> str | None:
 # --- the study ----------------------------------------------------------------------------------
 
 
-def few_labels_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def few_labels_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/few_labels.json, of texts of which humans rated a part: one a judge,
     decoding and range.
 
@@ -367,7 +366,7 @@ def few_labels_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
         rated = ~np.isnan(sample.human)
         if not 0 < rated.sum() < len(rated):
             continue
-        record: dict[str, Any] = sample.head | {
+        record: Record = sample.head | {
             "texts": len(rated),
             "articles": sample.clusters.count,
             "labelled_texts": int(rated.sum()),

@@ -24,7 +24,7 @@ resampled articles (`clusters.Clusters`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +38,7 @@ from judgebench.decoding.rules import (
 )
 from judgebench.stats.clusters import Clusters, divided, unknown
 from judgebench.stats.scores import JudgeScores, cross_fitted, on_scale, with_flag
-from judgebench.types import LABELS, RANGE
+from judgebench.types import LABELS, RANGE, Array, Record, Records, Row, Rows
 
 PAIR = "pair"
 """The judge of decodings that contrast main and assistant."""
@@ -73,11 +73,11 @@ _ROUNDING = 1e-9
 _MASS = ("mass", "mass_low", "mass_high", "answers")
 
 
-def forecast_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def forecast_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/forecasts.json, one a distribution, which several `decodings` may share:
     the head of the first, and the three records of this module; without probabilities texts, groups
     (0) and reason alone."""
-    shared: dict[tuple[Any, ...], tuple[list[JudgeScores], np.ndarray | None, str]] = {}
+    shared: dict[tuple[Any, ...], tuple[list[JudgeScores], Array | None, str]] = {}
     for sample in samples:
         cell = sample.cell
         logprobs, reason = distribution_of(sample)
@@ -90,7 +90,7 @@ def forecast_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     records = []
     for sharing, logprobs, reason in shared.values():
         first = sharing[0]
-        record: dict[str, Any] = dict(first.head)
+        record: Record = dict(first.head)
         record["decodings"] = [sample.cell.decoding for sample in sharing]
         if logprobs is None:
             record |= {"texts": 0, "groups": 0, "reason": reason}
@@ -100,7 +100,7 @@ def forecast_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     return records
 
 
-def distribution_of(sample: JudgeScores) -> tuple[np.ndarray | None, str]:
+def distribution_of(sample: JudgeScores) -> tuple[Array | None, str]:
     """The judge's adjusted log-probabilities [N, K], up to a constant of each row; or None and the
     reason, a sentence.
 
@@ -130,7 +130,7 @@ def distribution_of(sample: JudgeScores) -> tuple[np.ndarray | None, str]:
     return None, "No probabilities: the decoding's scores are not those of contrastive decoding."
 
 
-def _record(sample: JudgeScores, logprobs: np.ndarray) -> dict[str, Any]:
+def _record(sample: JudgeScores, logprobs: Array) -> Record:
     """All records of one distribution, from its log-probabilities [N, K], up to a constant of each
     row."""
     judge = sample.cell.judge
@@ -146,7 +146,7 @@ def _record(sample: JudgeScores, logprobs: np.ndarray) -> dict[str, Any]:
         "No forecast: the humans' ratings are no list of whole numbers, so their categories are "
         "unknown."
     )
-    record: dict[str, Any] = {
+    record: Record = {
         "texts": len(probabilities),
         "groups": clusters.count,
         "reason": reason,
@@ -174,12 +174,12 @@ def _record(sample: JudgeScores, logprobs: np.ndarray) -> dict[str, Any]:
 
 
 def forecast_record(
-    probabilities: np.ndarray,
-    ratings: np.ndarray,
+    probabilities: Array,
+    ratings: Array,
     clusters: Clusters,
-    values: np.ndarray,
-    categories: np.ndarray,
-) -> dict[str, Any]:
+    values: Array,
+    categories: Array,
+) -> Record:
     """A judge's distributions as forecasts of the raters' scores: `FIGURES` with intervals.
 
     Args:
@@ -226,11 +226,11 @@ def forecast_record(
         reason = "No baseline and no intervals: there is one group, and both take at least two."
         if not used.any():
             reason = "No forecast: no text has both probabilities and a rating."
-    record: dict[str, Any] = {"texts": len(forecast), "groups": clusters.count}
+    record: Record = {"texts": len(forecast), "groups": clusters.count}
     return record | clusters.record(figures) | {"reason": reason}
 
 
-def category_shares(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
+def category_shares(values: Array, categories: Array) -> Array:
     """[n, C] the shares of ascending categories in each value [n]: of the two next to it, so that
     the mean stays; a value outside goes to the end. Probabilities of candidates @ the shares of
     their values are those of categories.
@@ -252,7 +252,7 @@ def category_shares(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
     return shares
 
 
-def rater_shares(ratings: np.ndarray, categories: np.ndarray) -> np.ndarray:
+def rater_shares(ratings: Array, categories: Array) -> Array:
     """[N, C] the shares of a text's raters who gave each category; NaN without a rating. Ratings
     [N, R], NaN where there is none; one between two categories counts for both in part."""
     rated = ~np.isnan(ratings)
@@ -261,7 +261,7 @@ def rater_shares(ratings: np.ndarray, categories: np.ndarray) -> np.ndarray:
     return divided(shares, np.broadcast_to(rated.sum(axis=1, keepdims=True), shares.shape))
 
 
-def ranked_scores(forecast: np.ndarray, shares: np.ndarray, categories: np.ndarray) -> np.ndarray:
+def ranked_scores(forecast: Array, shares: Array, categories: Array) -> Array:
     """[N] the ranked probability score of each text, mean over its raters, as a share of the scale:
     0 for certainty of what all raters say, 1 for certainty of the far end. Epstein (1969), a mean
     over the borders of equally spaced categories; for all others the continuous ranked probability
@@ -278,13 +278,13 @@ def ranked_scores(forecast: np.ndarray, shares: np.ndarray, categories: np.ndarr
     return ((judge - human) ** 2 + human * (1 - human)) @ width
 
 
-def log_scores(forecast: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def log_scores(forecast: Array, shares: Array) -> Array:
     """[N] less the log-probability (nats) of a rater's score, mean over the text's raters;
     probabilities below `FLOOR` count as that."""
     return -(shares * np.log(np.maximum(forecast, FLOOR))).sum(axis=1)
 
 
-def others_scores(ratings: np.ndarray, categories: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def others_scores(ratings: Array, categories: Array) -> tuple[Array, Array]:
     """[N] the ranked score of the other raters' shares as the forecast of each rater, mean over
     raters; and [N] where there are two raters or more."""
     rated = ~np.isnan(ratings)
@@ -300,7 +300,7 @@ def others_scores(ratings: np.ndarray, categories: np.ndarray) -> tuple[np.ndarr
     return total / np.maximum(raters, 1), paired
 
 
-def calibration_error(forecast: np.ndarray, observed: np.ndarray, clusters: Clusters) -> np.ndarray:
+def calibration_error(forecast: Array, observed: Array, clusters: Clusters) -> Array:
     """The expected calibration error [1 + B]: the mean distance of forecast and outcome over ten
     equal bins of the forecast, by their shares; Naeini et al. (2015). Chance alone makes it larger
     than 0, and its interval with it.
@@ -313,7 +313,7 @@ def calibration_error(forecast: np.ndarray, observed: np.ndarray, clusters: Clus
     bins = np.clip(upper_ends - 1, 0, _BINS - 1)
     member = bins[..., None] == np.arange(_BINS)
 
-    def sums(values: np.ndarray) -> np.ndarray:
+    def sums(values: Array) -> Array:
         by_text = (member * values[..., None]).sum(axis=1)
         return clusters.sums(by_text)
 
@@ -330,20 +330,18 @@ def calibration_error(forecast: np.ndarray, observed: np.ndarray, clusters: Clus
 # --- 2. the mass on scores ----------------------------------------------------------------------
 
 
-def mass_record(logprobs: np.ndarray, clusters: Clusters) -> dict[str, Any]:
+def mass_record(logprobs: Array, clusters: Clusters) -> Record:
     """The probability that lies on candidate scores at all, from log-probabilities [N, K] over the
     full vocabulary: its mean over texts with interval, and if the mean reaches `ANSWERS` (the judge
     answers); None without texts."""
     mass = np.minimum(np.exp(scipy.special.logsumexp(logprobs, axis=1)), 1.0)
-    record: dict[str, Any] = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
+    record: Record = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
     if len(mass):
         record["answers"] = bool(mass.mean() >= ANSWERS)
     return record
 
 
-def with_silent(
-    metrics: Sequence[Mapping[str, Any]], forecasts: Sequence[Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
+def with_silent(metrics: Records, forecasts: Records) -> list[Row]:
     """Metrics with the flag `NOT_ANSWERING` where forecasts say so of the judge; those of attacked
     texts as they were."""
     silent = [record for record in forecasts if record.get("answers") is False]
@@ -355,8 +353,8 @@ def with_silent(
 
 
 def coverage_record(
-    scores: np.ndarray, human: np.ndarray, clusters: Clusters, scale: tuple[float, float]
-) -> dict[str, Any]:
+    scores: Array, human: Array, clusters: Clusters, scale: tuple[float, float]
+) -> Record:
     """The share of rated texts whose interval (`text_intervals`) holds the humans' mean, and the
     intervals' width."""
     low, high, _ = text_intervals(scores, human, clusters, scale)
@@ -380,8 +378,8 @@ def coverage_record(
 
 
 def text_intervals(
-    scores: np.ndarray, human: np.ndarray, clusters: Clusters, scale: tuple[float, float]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    scores: Array, human: Array, clusters: Clusters, scale: tuple[float, float]
+) -> tuple[Array, Array, Array]:
     """Conformal intervals of the humans' score of each text, split by group: a new text belongs to
     a new article, so articles, not texts, are exchangeable.
 
@@ -420,7 +418,7 @@ def text_intervals(
     return np.clip(scores - margin, *scale), np.clip(scores + margin, *scale), split
 
 
-def conformal_quantile(scores: np.ndarray, group: np.ndarray, level: float) -> float:
+def conformal_quantile(scores: Array, group: Array, level: float) -> float:
     """The number that the score of a text of a new group exceeds with a chance of at most 1 -
     level; infinite where there are too few groups, fewer than level / (1 - level).
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,6 +39,7 @@ from judgebench.stats.correlation import (
     mean_pairwise_spearman,
 )
 from judgebench.stats.scores import CLEAN, Cell, JudgeScores, Scores, cross_fitted, ratings_of
+from judgebench.types import Array, Record, Records, Rows
 
 FEWEST_TEXTS = 10
 """Texts shared with others with which a rater counts: the rho of fewer says next to nothing."""
@@ -72,7 +72,7 @@ _VARIES = _HALF * _HALF  # a variance that is more than rounding
 # --- one rater and the others -------------------------------------------------------------------
 
 
-def means_of_others(ratings: np.ndarray) -> np.ndarray:
+def means_of_others(ratings: Array) -> Array:
     """The mean of the other raters' scores, for each rater: [N, R] -> [N, R]; NaN where the rater
     gave none, and where the text has no other rating.
 
@@ -103,12 +103,12 @@ class Panel:
             `beside_raters` needs them.
     """
 
-    ratings: np.ndarray
+    ratings: Array
     of_texts: Clusters
     names: Sequence[str] = ()
 
     @cached_property
-    def others(self) -> np.ndarray:
+    def others(self) -> Array:
         """[N, R], see `means_of_others`."""
         return means_of_others(self.ratings)
 
@@ -138,20 +138,20 @@ class Panel:
         return Clusters(number, clusters.weights)
 
     @cached_property
-    def ceiling(self) -> np.ndarray:
+    def ceiling(self) -> Array:
         """[1 + B] the mean over raters of their rho with the others; NaN in all where `missing`. A
         constant rater counts 0.0."""
         return self._agreement(self.ratings)
 
-    def agreement(self, scores: np.ndarray) -> np.ndarray:
+    def agreement(self, scores: Array) -> Array:
         """[1 + B] of a judge's finite scores [N], as `ceiling`: for each rater the judge's rho with
         the mean of the others, on that rater's texts, with the same weights. Resamples are those of
         `ceiling`, so that differences are paired."""
         column = np.asarray(scores, dtype=np.float64)[:, None]
         return self._agreement(np.broadcast_to(column, self.ratings.shape))
 
-    def _agreement(self, sides: np.ndarray) -> np.ndarray:
-        def rho(column: int, rows: np.ndarray) -> np.ndarray:
+    def _agreement(self, sides: Array) -> Array:
+        def rho(column: int, rows: Array) -> Array:
             side = sides[rows, column]
             others = self.others[rows, column]
             clusters = self.clusters
@@ -162,7 +162,7 @@ class Panel:
 
         return self.over_raters(rho)
 
-    def over_raters(self, figure: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
+    def over_raters(self, figure: Callable[[int, Array], Array]) -> Array:
         """[..., 1 + B] the mean over counted raters of a figure [..., 1 + B], weighted by their
         texts, where it is known. The figure is of a rater's column, and of the texts [N] that they
         and others rated."""
@@ -213,7 +213,7 @@ def human_records(
     panels: Mapping[tuple[str, str], Panel],
     dataset: str,
     scale: Mapping[str, tuple[float, float] | None] | None = None,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """The records of humans.json: of the panel of each dimension and split what its raters agree
     on, over the texts with two ratings or more. Scale: dimension -> lowest and highest score that a
     rater may give; None where it is unknown."""
@@ -227,7 +227,7 @@ def human_records(
             reason = "No interval: there is one group, and resampling takes at least two."
         categories = None if ends is None else categories_of(panel.ratings, ends)
         agreement = agreement_record(panel.ratings, panel.of_texts)
-        record: dict[str, Any] = {
+        record: Record = {
             "dataset": dataset,
             "dimension": dimension,
             "split": split,
@@ -246,8 +246,8 @@ def human_records(
 
 
 def beside_raters(
-    records: Sequence[Mapping[str, Any]], scores: Scores, panels: Mapping[tuple[str, str], Panel]
-) -> list[dict[str, Any]]:
+    records: Records, scores: Scores, panels: Mapping[tuple[str, str], Panel]
+) -> Rows:
     """The records of metrics.json; in those of clean texts at dataset level, where a panel has a
     ceiling, also `spearman_others`, of the judge against the same means as each rater (see
     `Panel.agreement`), and `humans_difference`, that less the ceiling, paired resample by resample;
@@ -287,13 +287,13 @@ def _with_panel(scores: Scores, cell: Cell, panel: Panel) -> dict[str, float | N
 # `rater_points_record`.
 
 
-def nearest_category(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
+def nearest_category(values: Array, categories: Array) -> Array:
     """[...] the number of the nearest of the ascending categories [K], half up; -1 for NaN."""
     borders = (categories[1:] + categories[:-1]) / 2 - _HALF
     return np.where(np.isnan(values), -1, np.digitize(np.nan_to_num(values), borders))
 
 
-def rounded(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
+def rounded(values: Array, categories: Array) -> Array:
     """[...] the nearest of the ascending categories [K] itself, half up; NaN for NaN.
 
     Example:
@@ -304,8 +304,8 @@ def rounded(values: np.ndarray, categories: np.ndarray) -> np.ndarray:
 
 
 def pair_figures(
-    judge: np.ndarray, human: np.ndarray, clusters: Clusters, categories: np.ndarray | None
-) -> dict[str, np.ndarray]:
+    judge: Array, human: Array, clusters: Clusters, categories: Array | None
+) -> dict[str, Array]:
     """`POINTS_FIGURES`, each [1 + B, P], of P pairs of judge and human [N, P] on one scale; NaN in
     either leaves a text out of that pair. Categories [K] are all numbers that a rater may give,
     ascending.
@@ -375,8 +375,8 @@ def pair_figures(
 
 
 def single_figures(
-    judges: np.ndarray, ratings: np.ndarray, clusters: Clusters, categories: np.ndarray | None
-) -> dict[str, np.ndarray]:
+    judges: Array, ratings: Array, clusters: Clusters, categories: Array | None
+) -> dict[str, Array]:
     """`POINTS_FIGURES`, each [1 + B], with single raters: the mean over pairs of a judge [N, J] and
     a rater [N, R] of their figures, weighted by texts; a pair whose figure is NaN stays out. Where
     both are the same array, raters meet each other, never themselves, and in both directions: their
@@ -408,11 +408,11 @@ def single_figures(
 
 
 def points_record(
-    scores: np.ndarray,
-    ratings: np.ndarray,
+    scores: Array,
+    ratings: Array,
     clusters: Clusters,
-    categories: np.ndarray | None = None,
-) -> dict[str, Any]:
+    categories: Array | None = None,
+) -> Record:
     """The agreement in points of a judge with the humans: `POINTS_FIGURES` with their mean, and as
     single_* with single raters, with 95 % intervals; points_reason: why some are None, else None.
 
@@ -429,7 +429,7 @@ def points_record(
     with_mean = pair_figures(scores, human, clusters, categories)  # each [1 + B + J, 1]
     with_mean = {name: values[:, 0] for name, values in with_mean.items()}
     single = single_figures(scores, ratings, clusters, categories)
-    record: dict[str, Any] = {"texts": len(scores), "groups": clusters.count}
+    record: Record = {"texts": len(scores), "groups": clusters.count}
     record |= _intervals("", with_mean, clusters)
     record |= _intervals("single_", single, clusters)
     reasons = []
@@ -450,7 +450,7 @@ def points_record(
 
 
 def rater_points_record(
-    ratings: np.ndarray, clusters: Clusters, categories: np.ndarray | None = None
+    ratings: Array, clusters: Clusters, categories: Array | None = None
 ) -> dict[str, float | None]:
     """The agreement in points of single raters with each other, single_* as in `points_record`:
     what a judge can be measured by. Every pair counts in both directions, so that their bias is
@@ -462,7 +462,7 @@ def rater_points_record(
 
 
 def _intervals(
-    kind: str, figures: Mapping[str, np.ndarray], clusters: Clusters
+    kind: str, figures: Mapping[str, Array], clusters: Clusters
 ) -> dict[str, float | None]:
     """Figures [1 + B + J] by their names after `kind`: those corrected for chance by the jackknife,
     others by the resamples; without resamples no intervals."""
@@ -480,7 +480,7 @@ def _intervals(
 # --- each judge and the humans ------------------------------------------------------------------
 
 
-def beside_humans_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def beside_humans_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/beside_humans.json: two a judge, decoding and range, `RAW` and
     `CALIBRATED`; assistants, which serve a pair and are no judges, are left out."""
     records = []
@@ -495,9 +495,7 @@ def beside_humans_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]
     return records
 
 
-def _beside_humans(
-    sample: JudgeScores, kind: str, scores: np.ndarray, unseen: np.ndarray
-) -> dict[str, Any]:
+def _beside_humans(sample: JudgeScores, kind: str, scores: Array, unseen: Array) -> Record:
     """The record of one kind of scores [N] on the humans' scale; unseen: [N] those that texts of
     other systems teach, NaN where there are none."""
     missing = None
@@ -531,11 +529,11 @@ def _beside_humans(
     return record
 
 
-def _saved_record(sample: JudgeScores, kind: str, scores: np.ndarray) -> dict[str, Any]:
+def _saved_record(sample: JudgeScores, kind: str, scores: Array) -> Record:
     """The error that calibration saves, text by text, and which scores are better; and what
     scores [N] save of the error of the one best score for all texts."""
     rated = np.isfinite(scores) & np.isfinite(sample.human)
-    record: dict[str, Any] = unknown(["mae_saved"]) | {"mae_constant": None, "better_scores": None}
+    record: Record = unknown(["mae_saved"]) | {"mae_constant": None, "better_scores": None}
     record |= unknown(["constant_saved"]) | {"constant_mae": None}
     if sample.scale is None or not rated.any():
         return record
@@ -556,14 +554,14 @@ def _saved_record(sample: JudgeScores, kind: str, scores: np.ndarray) -> dict[st
     return record
 
 
-def _distance(scores: np.ndarray, ratings: np.ndarray, clusters: Clusters) -> np.ndarray:
+def _distance(scores: Array, ratings: Array, clusters: Clusters) -> Array:
     """[1 + B] the mean absolute distance of scores [N] from single ratings [N, R]."""
     apart = np.abs(scores[:, None] - ratings)
     sums = clusters.sums(np.nansum(apart, axis=1))
     return divided(sums, clusters.sums(1.0 * np.isfinite(apart).sum(axis=1)))
 
 
-def _raw_is_better(sample: JudgeScores, rated: np.ndarray) -> bool:
+def _raw_is_better(sample: JudgeScores, rated: Array) -> bool:
     """True where raw scores are nearer to single ratings than calibrated ones, with each fifth of
     the articles left out, too."""
     fifths = sample.clusters.at(rated).fifths
@@ -574,7 +572,7 @@ def _raw_is_better(sample: JudgeScores, rated: np.ndarray) -> bool:
 
 
 def explained_record(
-    sample: JudgeScores, scores: np.ndarray, left_out: np.ndarray, end: str = ""
+    sample: JudgeScores, scores: Array, left_out: Array, end: str = ""
 ) -> dict[str, float | None]:
     """The part of the humans' means that scores [N] explain, compared with always saying the mean
     rating, which is learned as calibrated scores are: from texts of other groups, or of other

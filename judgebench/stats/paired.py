@@ -31,7 +31,7 @@ from judgebench.stats.clusters import (
 from judgebench.stats.correlation import CORRELATIONS, LEVELS
 from judgebench.stats.evaluate import changes, check_metric_settings, correlate_part
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared
-from judgebench.types import RANGE
+from judgebench.types import RANGE, Array, Record, Records, Row, Rows
 
 Series = tuple[str, str]
 """(judge, decoding), as in the columns of scores.parquet."""
@@ -74,7 +74,7 @@ _ROUNDING = 1e-10  # statistics no farther apart differ by rounding alone
 
 
 @lru_cache(maxsize=8)
-def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple[np.ndarray, bool]:
+def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple[Array, bool]:
     """In which groups the two judges change places: [P, groups] of 0 and 1, and whether these are
     all there are.
 
@@ -94,9 +94,7 @@ def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple
     return flipped, exact
 
 
-def flipped_differences(
-    values: np.ndarray, jackknife: np.ndarray, flipped: np.ndarray
-) -> np.ndarray:
+def flipped_differences(values: Array, jackknife: Array, flipped: Array) -> Array:
     """The differences [S, P] of two judges' S correlations, `values` [S] and with each group left
     out `jackknife` [S, G], after the sign of some groups' shares in it is flipped, `flipped` [P,
     G].
@@ -118,7 +116,7 @@ def flipped_differences(
     return flipped_means(shares, flipped)
 
 
-def flipped_means(shares: np.ndarray, flipped: np.ndarray) -> np.ndarray:
+def flipped_means(shares: Array, flipped: Array) -> Array:
     """The means [S, P] of the groups' shares [S, G] after the signs of some are flipped, `flipped`
     [P, G]."""
     groups = shares.shape[1]
@@ -127,7 +125,7 @@ def flipped_means(shares: np.ndarray, flipped: np.ndarray) -> np.ndarray:
     return (shares.sum(axis=1, keepdims=True) - 2 * np.hstack(parts)) / groups
 
 
-def permutation_p_value(observed: float, permuted: np.ndarray, exact: bool) -> float:
+def permutation_p_value(observed: float, permuted: Array, exact: bool) -> float:
     """The two-sided p: the share of the permuted differences [P] at least as far from 0 as the
     observed one.
 
@@ -138,7 +136,7 @@ def permutation_p_value(observed: float, permuted: np.ndarray, exact: bool) -> f
     return as_far / len(permuted) if exact else (as_far + 1) / (len(permuted) + 1)
 
 
-def holm(p_values: np.ndarray) -> np.ndarray:
+def holm(p_values: Array) -> Array:
     """p-values [m], corrected so that the risk of any false finding among the m stays at the level;
     Holm (1979).
 
@@ -154,7 +152,7 @@ def holm(p_values: np.ndarray) -> np.ndarray:
     return np.minimum(corrected, 1.0)
 
 
-def correct(records: Sequence[dict[str, Any]]) -> int:
+def correct(records: Sequence[Record]) -> int:
     """Puts `p_holm`, Holm's correction over all of them, into the records that have a p; how many
     these are."""
     tested = [record for record in records if record["p"] is not None]
@@ -214,20 +212,20 @@ class SeriesGap:
     """
 
     sides: Sequence[tuple[Cell, Cell]]
-    values: np.ndarray
-    left: np.ndarray
+    values: Array
+    left: Array
     groups: Sequence[Any]
     n: int | None
 
     @property
-    def named(self) -> dict[str, Any]:
+    def named(self) -> Record:
         """The columns that name the comparison: split, dimension, the columns of the range (None in
         a mean over ranges), ranges (how many), attack, defense, and judge, decoding, lambda and
         temperature of `first_` and `second_`: lambda and temperature are None where there is none,
         and in a mean where they vary over the ranges; second_defense only where it is another."""
         first, second = self.sides[0]
         ranges = first.range.columns if len(self.sides) == 1 else dict.fromkeys(RANGE)
-        named: dict[str, Any] = {"split": first.split, "dimension": first.dimension}
+        named: Record = {"split": first.split, "dimension": first.dimension}
         named |= ranges
         named["ranges"] = len(self.sides)
         named["attack"] = first.attack
@@ -267,14 +265,14 @@ def with_mean(gaps: list[SeriesGap]) -> list[SeriesGap]:
 
 
 def compare(
-    scores: Scores | Mapping[str, Any],
+    scores: Scores | Row,
     pairs: Pairs,
     dataset: str,
     levels: Sequence[str] = LEVELS,
     resamples: int = RESAMPLES,
     seed: int = 0,
     chosen_on: Collection[str] = (),
-) -> list[dict[str, Any]]:
+) -> Rows:
     """The difference first - second of each pair of series, in every cell that holds both, on the
     examples of both.
 
@@ -309,11 +307,11 @@ def compare(
     check_metric_settings(levels, resamples, seed)
     table = Scores.of(scores).answered
     with_ends = isinstance(pairs, Plain)
-    records = list[dict[str, Any]]()
+    records = Rows()
     for (split, *_), matched in _tables(table, pairs):
         for level in levels:
             head = {"dataset": dataset, "split": split, "level": level}
-            rows: list[dict[str, Any]] = []
+            rows: Rows = []
             for ranges in matched:
                 gaps = []
                 for cells in ranges:
@@ -333,7 +331,7 @@ def compare(
 def _correlations(
     level: str,
     cells: tuple[Cell, Cell],
-    sides: Sequence[Mapping[str, np.ndarray]],
+    sides: Sequence[Mapping[str, Array]],
     resamples: int,
     seed: int,
 ) -> SeriesGap | None:
@@ -346,7 +344,7 @@ def _correlations(
     return SeriesGap([cells], values, left, np.unique(sides[0]["group_id"]).tolist(), both[0].n)
 
 
-def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> list[dict[str, Any]]:
+def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:
     """The records of one gap, before they are corrected together; `ends`: of both sides too."""
     # 1. differences of the statistics: [3, 1 + B], and [3, G] without each group
     difference = gap.values[0] - gap.values[1]
@@ -371,7 +369,7 @@ def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> list[di
     return records
 
 
-def _spread(difference: np.ndarray) -> dict[str, float | None]:
+def _spread(difference: Array) -> dict[str, float | None]:
     """A difference [1 + B] with its percentile interval and its standard error, which are None with
     fewer than two resamples in which it is known."""
     record: dict[str, float | None] = {"difference": float(difference[0])}
@@ -383,11 +381,11 @@ def _spread(difference: np.ndarray) -> dict[str, float | None]:
     return record
 
 
-def corrected_together(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def corrected_together(records: Records) -> Rows:
     """Records of `compare` that are read together, with `p_holm`, `comparisons` and `says` by
     Holm's correction over all of one level and statistic instead of over each table."""
-    corrected: list[dict[str, Any]] = [dict(record) for record in records]
-    families: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    corrected: Rows = [dict(record) for record in records]
+    families: dict[tuple[str, str], Rows] = {}
     for record in corrected:
         families.setdefault((record["level"], record["statistic"]), []).append(record)
     for family in families.values():
@@ -408,12 +406,12 @@ def corrected_together(records: Sequence[Mapping[str, Any]]) -> list[dict[str, A
 
 
 def attack_differences(
-    scores: Scores | Mapping[str, Any],
+    scores: Scores | Row,
     pairs: Pairs,
     dataset: str,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """Change by each attack of the first series of a pair less that of the second, on the texts
     that both have scored both clean and attacked; see `compare`. A cell that lacks the clean scores
     of one series gives no record.
@@ -438,7 +436,7 @@ def attack_differences(
         resamples.
     """
     table = Scores.of(scores)
-    records = list[dict[str, Any]]()
+    records = Rows()
     for (_, _, attack, _), matched in _tables(table, pairs):
         if attack == CLEAN:
             continue
@@ -482,9 +480,9 @@ def _changes(
     return SeriesGap([cells], values, left, np.unique(groups).tolist(), len(groups))
 
 
-def _change_difference(first: np.ndarray, second: np.ndarray, groups: int) -> dict[str, Any]:
+def _change_difference(first: Array, second: Array, groups: int) -> Record:
     """The numbers of a record of `attack_differences`, of [1 + B] of both sides."""
-    record: dict[str, Any] = dict.fromkeys(("first", "second", "difference"))
+    record: Record = dict.fromkeys(("first", "second", "difference"))
     record |= dict.fromkeys(("low", "high", "se", "groups_needed", "says"))
     if np.isnan(first[0] - second[0]):
         return record

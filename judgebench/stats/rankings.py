@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -46,6 +45,7 @@ from judgebench.stats.bradley_terry import (
 from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_intervals
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows, tied_ranks
 from judgebench.stats.scores import COMPARED, Scores
+from judgebench.types import Array, Record, Row, Rows
 
 DEV = "dev"
 
@@ -73,22 +73,22 @@ class TextPairs:
     """
 
     systems: list[str]
-    first: np.ndarray
-    second: np.ndarray
-    wins: np.ndarray
-    ties: np.ndarray
-    human: np.ndarray
-    share: np.ndarray
+    first: Array
+    second: Array
+    wins: Array
+    ties: Array
+    human: Array
+    share: Array
     clusters: Clusters
 
     @classmethod
-    def of(cls, part: Mapping[str, np.ndarray], resamples: int, seed: int) -> TextPairs:
+    def of(cls, part: Mapping[str, Array], resamples: int, seed: int) -> TextPairs:
         """From the columns of a cell."""
 
         def column(name: str) -> list[str]:
             return part[name].astype(str).tolist()
 
-        def in_both_places(name: str) -> np.ndarray:
+        def in_both_places(name: str) -> Array:
             places = part[f"{name}_first"], part[f"{name}_second"]
             return np.stack(places).astype(np.float64)
 
@@ -121,7 +121,7 @@ class TextPairs:
         judge = self.wins.mean(axis=0)[rows] - 0.5
         return Preferences(judge, self.human[rows], self.share[rows], clusters, ranking.human_tie)
 
-    def comparisons(self, outcomes: np.ndarray, places: np.ndarray) -> Comparisons:
+    def comparisons(self, outcomes: Array, places: Array) -> Comparisons:
         """From outcomes [3, m] of the pairs, once or twice over, with the place of the judged text
         in each."""
         times = len(places) // max(1, len(self.first))
@@ -142,7 +142,7 @@ class Strengths:
     """
 
     comparisons: Comparisons
-    fitted: Mapping[str, np.ndarray]
+    fitted: Mapping[str, Array]
     unranked: str | None
     resting: str | None = None
 
@@ -150,7 +150,7 @@ class Strengths:
     def of(
         cls,
         comparisons: Comparisons,
-        weights: np.ndarray,
+        weights: Array,
         prior: float,
         place: bool,
         systems: Sequence[str],
@@ -164,13 +164,13 @@ class Strengths:
 
 
 def pairwise_records(
-    scores: Scores | Mapping[str, Any],
+    scores: Scores | Row,
     dataset: str,
     ranking: Ranking | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
     rules: Mapping[str, str] | None = None,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """Strengths of systems after each judge and after the humans, and whether the two prefer alike:
     a record per cell, in the order in which these appear; see above. Of texts that were not
     compared there is none.
@@ -184,7 +184,7 @@ def pairwise_records(
         return []
     if missing := [name for name in COMPARED if name not in table.columns]:
         raise ValueError(f"scores: missing columns {', '.join(missing)}")
-    settings: dict[str, Any] = {name: getattr(ranking, name) for name in _SETTINGS}
+    settings: Record = {name: getattr(ranking, name) for name in _SETTINGS}
     settings |= {"resamples": resamples, "seed": seed}
     pairs_of = {cell: TextPairs.of(table.part(cell), resamples, seed) for cell in table.cells}
     records = []
@@ -197,7 +197,7 @@ def pairwise_records(
     return records
 
 
-def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> dict[str, Any]:
+def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> Record:
     # 1. strengths after judge and humans
     systems = pairs.systems
     judge, humans = _strengths(pairs, ranking)
@@ -208,7 +208,7 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> dict
         humans = Strengths(humans.comparisons, {}, humans.unranked or note)
     # 2. what was compared, what the place is worth, and what is missing
     distinct = float(pairs.share[pairs.first != pairs.second].sum())
-    record: dict[str, Any] = {
+    record: Record = {
         "pairs": round(distinct, 9),
         "groups": pairs.clusters.count,
         "systems": len(systems),
@@ -217,7 +217,7 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> dict
     record |= {"unranked": judge.unranked, "human_unranked": humans.unranked}
     record |= {"resting": judge.resting, "human_resting": humans.resting}
     # 3. judge and humans: strengths over systems, then pair by pair
-    correlated: list[np.ndarray | None] = [None] * len(CORRELATIONS)
+    correlated: list[Array | None] = [None] * len(CORRELATIONS)
     if judge.fitted and humans.fitted and len(systems) >= _FEWEST:
         by_judge = np.round(judge.fitted["strengths"], 9)
         by_humans = np.round(humans.fitted["strengths"], 9)
@@ -267,7 +267,7 @@ def _strengths(pairs: TextPairs, ranking: Ranking) -> tuple[Strengths, Strengths
 
 def _system_pairs(
     pairs: TextPairs, judge: Strengths, humans: Strengths, preferences: Preferences
-) -> list[dict[str, Any]]:
+) -> Rows:
     """A record a pair of systems that met, see above."""
     systems = pairs.systems
     rated = np.isfinite(pairs.human)
@@ -281,7 +281,7 @@ def _system_pairs(
     np.add.at(met, (low, high), pairs.share)
     rows = []
     for i, k in np.argwhere(np.triu(met, 1)).tolist():
-        row: dict[str, Any] = {
+        row: Record = {
             "first": systems[i],
             "second": systems[k],
             "pairs": float(met[i, k]),
@@ -343,16 +343,14 @@ def why_resting(
     return f"{never}: without pairwise.prior ({prior:g}) strengths would be infinite"
 
 
-def _bounded(name: str, values: np.ndarray | None) -> dict[str, float | None]:
+def _bounded(name: str, values: Array | None) -> dict[str, float | None]:
     """A number [1 + B] of the data with the interval of its resamples; None where there is none."""
     return unknown((name,)) if values is None else with_intervals({name: values})
 
 
-def _ranking(
-    pairs: TextPairs, judge: Strengths, humans: Strengths, reference: int | None
-) -> list[dict[str, Any]]:
+def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: int | None) -> Rows:
     """A record a system, the strongest first, see above."""
-    rows: list[dict[str, Any]] = [{"system": name} for name in pairs.systems]
+    rows: Rows = [{"system": name} for name in pairs.systems]
     for prefix, side in (("", judge), ("human_", humans)):
         won, tied, lost = side.comparisons.table().sum(axis=2)  # [K] each
         strengths = side.fitted.get("strengths")  # [1 + B, K]
@@ -377,7 +375,7 @@ def _ranking(
     return sorted(rows, key=lambda row: -(round(row[by], 9) if row[by] is not None else -np.inf))
 
 
-def _rank(ranks: np.ndarray) -> dict[str, int]:
+def _rank(ranks: Array) -> dict[str, int]:
     """A rank [1 + B] with the ranks between which it lies in 95 % of the resamples."""
     record = {"rank": int(ranks[0])}
     if len(ranks) > 1:

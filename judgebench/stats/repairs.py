@@ -36,7 +36,7 @@ from judgebench.stats.paired import (
 )
 from judgebench.stats.scores import CLEAN, Cell, Scores, cross_fitted, series_of, shared
 from judgebench.stats.variance import CrossedScores, share_of
-from judgebench.types import ScoreRange
+from judgebench.types import Array, Record, Row, Rows, ScoreRange
 
 AGREEMENT = "agreement"
 POINTS = "points"
@@ -59,12 +59,12 @@ COMPARED = (("expectation", "greedy"), *product(tuple(DECODINGS)[2:], tuple(DECO
 
 
 def repair_records(
-    scores: Scores | Mapping[str, Any],
+    scores: Scores | Row,
     dataset: str,
     scale: Mapping[str, tuple[float, float] | None],
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """The records of repairs.json: of each dimension of the reported split a record a planned
     comparison.
 
@@ -80,10 +80,10 @@ def repair_records(
     """
     table = Scores.of(scores).answered
     here = [cell.dimension for cell in table.cells if cell.split == table.split]
-    records = list[dict[str, Any]]()
+    records = Rows()
     for dimension in dict.fromkeys(here):
         series = _series(table, dimension)
-        family = list[dict[str, Any]]()
+        family = Rows()
         for head, sides in _plan(series, table.compares).items():
             kind, attack, defense, name, reference = head
             ranged = [series.get(side, {}) for side in sides]
@@ -160,7 +160,7 @@ def paired_figures(
     scale: tuple[float, float] | None,
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> Record:
     """The figures of one comparison, means over ranges.
 
     Args:
@@ -194,7 +194,7 @@ def paired_figures(
         shares = np.stack([calibrated, shares[:, 0]], axis=1)
     # 2. what cannot be compared
     clusters = Clusters.of(groups[used], resamples, seed)
-    record: dict[str, Any] = {
+    record: Record = {
         "n": int(used.sum()),
         "groups": clusters.count,
         "before": None,
@@ -217,7 +217,7 @@ def paired_figures(
     shares = shares[:, :, used]
     human = human[used]
 
-    def figure(side: int) -> np.ndarray:
+    def figure(side: int) -> Array:
         of_side = shares[:, side]  # [ranges, n]
         if kind == AGREEMENT:
             values = []

@@ -19,7 +19,7 @@ import scipy  # its parts come when they are first used
 
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided
-from judgebench.types import FAILED, LABELS, RANGE, ScoreRange
+from judgebench.types import FAILED, LABELS, RANGE, Array, Record, Row, ScoreRange
 
 CLEAN = "none"
 """The attack of texts that are not attacked, and the defense of judges without one."""
@@ -42,12 +42,12 @@ class Cell(NamedTuple):
     range_labels: str = ""
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Cell:
+    def of(cls, record: Row) -> Cell:
         """The cell that a record is about."""
         return cls._make([*(record[name] for name in CELL), record.get(LABELS) or ""])
 
     @property
-    def named(self) -> dict[str, Any]:
+    def named(self) -> Record:
         """By the names of the columns; `LABELS` only where the range has some."""
         columns = dict(zip(CELL, self, strict=False))
         if self.range_labels:
@@ -78,28 +78,26 @@ CELL = tuple(name.rstrip("_") for name in Cell._fields if name != LABELS)
 """The columns behind a cell, to which `LABELS` comes where a range has some."""
 
 
-def first_record(
-    records: Iterable[Mapping[str, Any]], keys: Mapping[str, Any]
-) -> Mapping[str, Any]:
+def first_record(records: Iterable[Row], keys: Row) -> Row:
     """The first record with these keys and values; empty where there is none."""
     return next((record for record in records if keys.items() <= record.items()), {})
 
 
-def cell_record(records: Iterable[Mapping[str, Any]], cell: Cell, **keys: Any) -> Mapping[str, Any]:
+def cell_record(records: Iterable[Row], cell: Cell, **keys: Any) -> Row:
     """The first record about a cell, with these keys and values; empty where there is none."""
     return first_record((record for record in records if Cell.of(record) == cell), keys)
 
 
 def with_flag(
     flag: str,
-    records: Iterable[Mapping[str, Any]],
-    named: Iterable[Mapping[str, Any]],
+    records: Iterable[Row],
+    named: Iterable[Row],
     names: Sequence[str],
-) -> list[Mapping[str, Any]]:
+) -> list[Row]:
     """Records with a flag more where one of those that are `named` has the same values of `names`;
     the others as they were."""
 
-    def place(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    def place(record: Row) -> tuple[Any, ...]:
         return tuple(record.get(name) for name in names)
 
     places = set(map(place, named))
@@ -140,11 +138,11 @@ class Scores:
         cells: cell -> its rows [n], in order of first appearance.
     """
 
-    columns: Mapping[str, np.ndarray]
-    cells: Mapping[Cell, np.ndarray]
+    columns: Mapping[str, Array]
+    cells: Mapping[Cell, Array]
 
     @classmethod
-    def of(cls, table: Scores | Mapping[str, Any] | pd.DataFrame) -> Scores:
+    def of(cls, table: Scores | Row | pd.DataFrame) -> Scores:
         """From columns, or a frame; checked ones are taken as they are. `ValueError` for a column
         missing or of another length, a score that is not finite, or an example twice in one
         cell."""
@@ -172,7 +170,7 @@ class Scores:
         earlier = frame.shift()
         alike = (frame == earlier) | (frame.isna() & earlier.isna())
         starts = np.flatnonzero(~alike.all(axis=1))
-        runs: dict[Cell, list[np.ndarray]] = {}
+        runs: dict[Cell, list[Array]] = {}
         parts = np.split(np.arange(count), starts[1:])
         for key, rows in zip(frame.iloc[starts].itertuples(index=False), parts, strict=False):
             # NaN differs from itself, so that it cannot be part of a key
@@ -184,12 +182,12 @@ class Scores:
                 raise ValueError(f"scores: an example appears twice under {cell.named}")
         return cls(columns, cells)
 
-    def part(self, cell: Cell, rows: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    def part(self, cell: Cell, rows: Array | None = None) -> dict[str, Array]:
         """The columns of a cell's rows, or of some rows."""
         rows = self.cells[cell] if rows is None else rows
         return {name: column[rows] for name, column in self.columns.items()}
 
-    def rated(self, cell: Cell) -> dict[str, np.ndarray]:
+    def rated(self, cell: Cell) -> dict[str, Array]:
         """The columns of a cell's rows that humans rated."""
         rows = self.cells[cell]
         return self.part(cell, rows[np.isfinite(self.columns["human"][rows])])
@@ -252,7 +250,7 @@ def _judge_key(cell: Cell) -> tuple[Any, ...]:
     return (*cell.table, cell.judge, cell.decoding)
 
 
-def shared(parts: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
+def shared(parts: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
     """The rows of parts of a table whose examples all parts have, in one order."""
     names = [part["example_id"].astype(str) for part in parts]
     common = reduce(np.intersect1d, names)
@@ -264,8 +262,8 @@ def shared(parts: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarr
 
 
 def stand_ins(
-    scores: np.ndarray, human: np.ndarray, answered: np.ndarray, score_range: ScoreRange
-) -> tuple[np.ndarray, np.ndarray]:
+    scores: Array, human: Array, answered: Array, score_range: ScoreRange
+) -> tuple[Array, Array]:
     """Scores [N] with others in the place of answers that could not be read, at worst and at best.
 
     At worst a text has the end of the range that lies opposite to its human rating, seen from their
@@ -320,7 +318,7 @@ def scale_of(
 
 def ratings_of(
     ratings: pd.DataFrame, dimension: str, names: Sequence[str]
-) -> tuple[np.ndarray, list[str]]:
+) -> tuple[Array, list[str]]:
     """Ratings [N, R] of the texts `names` [N] on a dimension, NaN where a rater gave none, and the
     raters' names.
 
@@ -335,7 +333,7 @@ def ratings_of(
     return table, list(raters)
 
 
-def on_scale(scores: np.ndarray, score_range: ScoreRange, scale: tuple[float, float]) -> np.ndarray:
+def on_scale(scores: Array, score_range: ScoreRange, scale: tuple[float, float]) -> Array:
     """Scores [...] of a range, mapped linearly to the humans' scale: end to end.
 
     Example:
@@ -349,13 +347,13 @@ def on_scale(scores: np.ndarray, score_range: ScoreRange, scale: tuple[float, fl
 
 
 def cross_fitted(
-    scores: np.ndarray,
-    human: np.ndarray,
-    groups: np.ndarray,
+    scores: Array,
+    human: Array,
+    groups: Array,
     kind: str = "isotonic",
     folds: int = 5,
     seed: int = 0,
-) -> np.ndarray:
+) -> Array:
     """[N] calibrated scores: the humans' expected score for each of the judge's, learned from texts
     of other groups. NaN where the judge gave no score, and everywhere with fewer than two groups of
     rated texts.
@@ -434,14 +432,14 @@ class JudgeScores:
 
     dataset: str
     cell: Cell
-    names: np.ndarray
-    groups: np.ndarray
-    systems: np.ndarray
-    scores: np.ndarray
-    ratings: np.ndarray
+    names: Array
+    groups: Array
+    systems: Array
+    scores: Array
+    ratings: Array
     raters: Sequence[str] = ()
     scale: tuple[float, float] | None = None
-    logprobs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    logprobs: Mapping[str, Array] = field(default_factory=dict)
     texts: Sequence[str] = ()
     model: str | None = None
     rule: str = ""
@@ -449,7 +447,7 @@ class JudgeScores:
     alpha: float = 0.0
     resamples: int = RESAMPLES
     seed: int = 0
-    unread: np.ndarray | None = None
+    unread: Array | None = None
     whole: JudgeScores | None = None
 
     @property
@@ -495,36 +493,36 @@ class JudgeScores:
         return Clusters.of(self.groups, self.resamples, self.seed)
 
     @cached_property
-    def human(self) -> np.ndarray:
+    def human(self) -> Array:
         """[N] means of the ratings; NaN where nobody rated."""
         return divided(np.nansum(self.ratings, axis=1), (~np.isnan(self.ratings)).sum(axis=1))
 
     @cached_property
-    def on_scale(self) -> np.ndarray:
+    def on_scale(self) -> Array:
         """[N] scores mapped linearly to the humans' scale; as they are where that is unknown."""
         if self.scale is None:
             return self.scores
         return on_scale(self.scores, self.cell.range, self.scale)
 
     @cached_property
-    def calibrated(self) -> np.ndarray:
+    def calibrated(self) -> Array:
         """[N] scores mapped to the humans' scale by what texts of other groups teach, see
         `cross_fitted`."""
         return cross_fitted(self.scores, self.human, self.groups, seed=self.seed)
 
     @cached_property
-    def calibrated_unseen(self) -> np.ndarray:
+    def calibrated_unseen(self) -> Array:
         """[N] the same by what texts of other systems teach."""
         return cross_fitted(self.scores, self.human, self.systems, seed=self.seed)
 
     @cached_property
-    def constant_unseen(self) -> np.ndarray:
+    def constant_unseen(self) -> Array:
         """[N] the mean rating of other systems, whichever the score; NaN where the judge gave
         none."""
         return cross_fitted(self.scores, self.human, self.systems, "constant", seed=self.seed)
 
     @cached_property
-    def categories(self) -> np.ndarray | None:
+    def categories(self) -> Array | None:
         """[C] all scores that a rater may give, ascending; None where there is no list."""
         return None if self.scale is None else categories_of(self.ratings, self.scale)
 
@@ -535,7 +533,7 @@ def samples_of(
     ratings: pd.DataFrame,
     scale: Mapping[str, tuple[float, float] | None],
     models: Mapping[str, str | None] | None = None,
-    decodings: Mapping[str, Any] | None = None,
+    decodings: Row | None = None,
     texts: Mapping[str, str] | None = None,
     **run: Any,
 ) -> list[JudgeScores]:
@@ -565,7 +563,7 @@ def samples_of(
         decoding = (decodings or {}).get(cell.decoding)
         names = part["example_id"].tolist()
         table, raters = ratings_of(ratings, cell.dimension, names)
-        logprobs: dict[str, np.ndarray] = {}
+        logprobs: dict[str, Array] = {}
         read = asked.get(tuple(cell.named.get(name) or "" for name in condition))
         for role in ("main", "assistant") if read is not None else ():
             rows = read.loc[names, f"{role}_logprobs"].tolist()  # type: ignore[union-attr]

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import Clusters, chunks, divided, unknown
 from judgebench.stats.paired import flips
+from judgebench.types import Array, Record
 
 FLIPS = 1000
 """Permutations behind the p-values of soft pairwise accuracy, as in the WMT's own."""
@@ -32,8 +32,8 @@ _SAME = 1e-9  # of the largest difference: those no farther apart are equal but 
 
 
 def mean_table(
-    values: np.ndarray, system: np.ndarray, group: np.ndarray, shape: tuple[int, int] | None = None
-) -> np.ndarray:
+    values: Array, system: Array, group: Array, shape: tuple[int, int] | None = None
+) -> Array:
     """[S, G] means of the texts [N] of each system and article, both numbered from 0, scaled to
     spread 1; NaN where there is none. `shape`: S and G, where some have no text."""
     values = np.asarray(values, dtype=np.float64)
@@ -59,10 +59,10 @@ class PairedSystems:
         table: [S, G] means of each system in each article, NaN where it has none.
     """
 
-    table: np.ndarray
+    table: Array
 
     @cached_property
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+    def pairs(self) -> tuple[Array, Array]:
         """The first and the second system of each pair that shares an article, [P] each."""
         first, second = np.triu_indices(len(self.table), 1)
         there = (~np.isnan(self.table)).astype(np.float64)
@@ -70,12 +70,12 @@ class PairedSystems:
         return first[share], second[share]
 
     @cached_property
-    def differences(self) -> np.ndarray:
+    def differences(self) -> Array:
         """[P, G] of each pair, first less second; 0 where one of the two has no text."""
         first, second = self.pairs
         return np.nan_to_num(self.table[first] - self.table[second])
 
-    def better(self, flipped: np.ndarray) -> np.ndarray:
+    def better(self, flipped: Array) -> Array:
         """[P] p-values of the first being better than the second: the share of flips in which the
         difference is larger, and half of those in which it is the same, so that the order of the
         systems does not matter.
@@ -97,7 +97,7 @@ class PairedSystems:
             at_least += np.count_nonzero(reached, axis=0)
         return (above + at_least) / (2 * len(flipped))
 
-    def z_values(self, weights: np.ndarray) -> np.ndarray:
+    def z_values(self, weights: Array) -> Array:
         """[B, P] how far each difference lies from 0 in each row of weights [B, G] of articles, by
         the normal law that the flips' sums follow: mean 0, and the squares' sum as variance."""
         sums = weights @ self.differences.T
@@ -106,9 +106,7 @@ class PairedSystems:
         return np.where(np.abs(z) < _SAME, 0.0, z)
 
 
-def system_record(
-    judge: np.ndarray, human: np.ndarray, systems: np.ndarray, clusters: Clusters
-) -> dict[str, Any]:
+def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters) -> Record:
     """Agreement of judge and humans [N] about systems: `ACCURACIES`, each with `_low` and `_high`,
     articles resampled; reason: why there is none, or no interval, else None.
 
@@ -117,7 +115,7 @@ def system_record(
     show.
     """
     names, system = np.unique(systems, return_inverse=True)
-    record: dict[str, Any] = {"systems": len(names), "articles": clusters.count}
+    record: Record = {"systems": len(names), "articles": clusters.count}
     record |= unknown(ACCURACIES) | {"reason": None}
     if len(names) < 2:
         return record | {"reason": "No pairwise accuracy: all texts are of one system."}
@@ -141,7 +139,7 @@ def system_record(
     return record
 
 
-def soft_accuracies(judge: PairedSystems, human: PairedSystems, clusters: Clusters) -> np.ndarray:
+def soft_accuracies(judge: PairedSystems, human: PairedSystems, clusters: Clusters) -> Array:
     """[1 + B] soft pairwise accuracy: in the data by flips, in the resamples by the normal law,
     moved by how far the two are apart in the data."""
     accuracies = np.empty(len(clusters.weights))
@@ -157,7 +155,7 @@ def soft_accuracies(judge: PairedSystems, human: PairedSystems, clusters: Cluste
     return np.clip(accuracies + apart, 0.0, 1.0)
 
 
-def soft_pairwise_accuracy(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
+def soft_pairwise_accuracy(judge: Array, human: Array) -> Array:
     """1 less the mean distance of the p-values [..., P] that judge and humans give to the same
     pairs of systems.
 
@@ -168,7 +166,7 @@ def soft_pairwise_accuracy(judge: np.ndarray, human: np.ndarray) -> np.ndarray:
     return np.asarray(1 - np.abs(judge - human).mean(axis=-1))
 
 
-def ordered_alike(judge: PairedSystems, human: PairedSystems, clusters: Clusters) -> np.ndarray:
+def ordered_alike(judge: PairedSystems, human: PairedSystems, clusters: Clusters) -> Array:
     """[1 + B] the share of pairs of systems that two sides order alike, of those that the second
     orders; a pair that the first ties counts half. Both tables have the same empty cells."""
     shares = np.empty(len(clusters.weights))

@@ -10,7 +10,6 @@ little easier: with three raters of independent noise its variance is 1 / 3 in p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from judgebench.stats.system_pairs import (
     ordered_alike,
     system_record,
 )
+from judgebench.types import Array, Record, Rows
 
 ORDER = ("pairwise_others", "pairwise_ceiling", "pairwise_difference")
 """Share of pairs of systems that the judge, and one rater, order as the other raters do; the former
@@ -44,17 +44,17 @@ the mean rating of other systems."""
 _DIGITS = 12  # of means, to which they are rounded: those equal in truth must tie
 
 
-def system_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def system_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/systems.json: of every judge, decoding and range its agreement with the
     humans about systems, over the texts that humans rated."""
     return [_record(sample) for sample in samples]
 
 
-def _record(sample: JudgeScores) -> dict[str, Any]:
+def _record(sample: JudgeScores) -> Record:
     rated = ~np.isnan(sample.human)
     clusters = sample.clusters.at(rated)
     systems = sample.systems[rated]
-    record: dict[str, Any] = sample.head | {"texts": int(rated.sum())}
+    record: Record = sample.head | {"texts": int(rated.sum())}
     record |= system_record(sample.on_scale[rated], sample.human[rated], systems, clusters)
     record |= {"means_held": None, "systems_held": None, "ranking": []}
     # 1. pairs of systems, compared with one rater's
@@ -105,7 +105,7 @@ def _too_few_or_many(systems: int) -> str:
     return f"there are more than {MOST_SYSTEMS} systems" if systems > MOST_SYSTEMS else ""
 
 
-def _ranking(sample: JudgeScores, rated: np.ndarray, clusters: Clusters) -> list[dict[str, Any]]:
+def _ranking(sample: JudgeScores, rated: Array, clusters: Clusters) -> Rows:
     """A record a system, the best by the judge first: its rated texts; the means of judge and
     humans with intervals by its articles; held: whether the judge's interval has the humans'
     mean."""
@@ -116,7 +116,7 @@ def _ranking(sample: JudgeScores, rated: np.ndarray, clusters: Clusters) -> list
         of_systems = system_means(values, system, len(names), clusters)
         means.append(_by_system("mean", of_systems, system, clusters))
     judge, human = means
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     for place, name in enumerate(names.tolist()):
         row = {"system": str(name), "texts": texts[place], **judge[place]}
         row |= {f"human_{key}": value for key, value in human[place].items()}
@@ -128,9 +128,7 @@ def _ranking(sample: JudgeScores, rated: np.ndarray, clusters: Clusters) -> list
     return sorted(rows, key=lambda row: (-round(row["mean"], _DIGITS), row["system"]))
 
 
-def system_means(
-    values: np.ndarray, system: np.ndarray, systems: int, clusters: Clusters
-) -> np.ndarray:
+def system_means(values: Array, system: Array, systems: int, clusters: Clusters) -> Array:
     """[1 + B, S] the mean of values [N], such as judge less human, of each system's texts; NaN
     without any."""
     of_system = np.isfinite(values)[:, None] & (system[:, None] == np.arange(systems))
@@ -140,7 +138,7 @@ def system_means(
 
 
 def _by_system(
-    name: str, values: np.ndarray, system: np.ndarray, clusters: Clusters
+    name: str, values: Array, system: Array, clusters: Clusters
 ) -> list[dict[str, float | None]]:
     """A record a system of values [1 + B, S], with the interval for its number of articles; none
     for one article."""
@@ -154,13 +152,13 @@ def _by_system(
 # --- errors, and one rater in the judge's place -------------------------------------------------
 
 
-def _order(sample: JudgeScores, panel: Panel) -> dict[str, Any]:
+def _order(sample: JudgeScores, panel: Panel) -> Record:
     """`ORDER`: means over raters, weighted by their texts."""
     names, system = np.unique(sample.systems, return_inverse=True)
     clusters = panel.clusters
 
-    def shares(column: int, rows: np.ndarray) -> np.ndarray:
-        def pairs(values: np.ndarray) -> PairedSystems:
+    def shares(column: int, rows: Array) -> Array:
+        def pairs(values: Array) -> PairedSystems:
             shape = len(names), clusters.count
             return PairedSystems(
                 mean_table(values[rows], system[rows], clusters.number[rows], shape)
@@ -181,18 +179,18 @@ def _order(sample: JudgeScores, panel: Panel) -> dict[str, Any]:
 
 
 def _errors(
-    sample: JudgeScores, clusters: Clusters, rated: np.ndarray
-) -> tuple[dict[str, Any], dict[str, dict[str, float | None]]]:
+    sample: JudgeScores, clusters: Clusters, rated: Array
+) -> tuple[Record, dict[str, dict[str, float | None]]]:
     """`ERRORS` of the judge, `SAVED`, error_system, the system with the largest of raw scores, and
     better_scores: raw where their largest error is below that of scores calibrated by other
     systems, with each fifth of the articles left out, too; else calibrated. And each system's
     error."""
     names, system = np.unique(sample.systems, return_inverse=True)
     system = system[rated]
-    record = dict[str, Any]()
+    record = Record()
     by_system = dict[str, dict[str, float | None]]()
-    largest = dict[str, np.ndarray]()
-    in_parts = dict[str, np.ndarray]()
+    largest = dict[str, Array]()
+    in_parts = dict[str, Array]()
     # of a system with one article no resample shows the noise
     single = any(len(np.unique(clusters.number[system == s])) < 2 for s in range(len(names)))
     kinds = {
@@ -227,7 +225,7 @@ def _rater_errors(sample: JudgeScores, panel: Panel) -> dict[str, float | None]:
     names, system = np.unique(sample.systems, return_inverse=True)
     clusters = panel.clusters
 
-    def distances(column: int, _: np.ndarray) -> np.ndarray:
+    def distances(column: int, _: Array) -> Array:
         apart = panel.ratings[:, column] - panel.others[:, column]
         return np.stack(_distances(system_means(apart, system, len(names), clusters)))
 
@@ -235,11 +233,11 @@ def _rater_errors(sample: JudgeScores, panel: Panel) -> dict[str, float | None]:
     return distances_record("rater_error", sizes, noise, clusters)
 
 
-def _distances(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _distances(errors: Array) -> tuple[Array, Array]:
     """Distances of errors [1 + B, S] from 0, mean and largest [2, 1 + B], NaN where none is known;
     and those of errors that differ from 0 by noise alone: the resamples' from the data's."""
 
-    def apart(values: np.ndarray) -> np.ndarray:
+    def apart(values: Array) -> Array:
         measured = ~np.isnan(values).all(axis=1)
         distances = np.full((2, len(values)), np.nan)
         sizes = np.abs(values[measured])
@@ -249,7 +247,7 @@ def _distances(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return apart(errors), apart(errors - errors[:1])
 
 
-def without_excess(values: np.ndarray) -> np.ndarray:
+def without_excess(values: Array) -> Array:
     """Distances [1 + B], the data's first, whose resamples are corrected for their mean excess, see
     `distances_record`."""
     if not np.isfinite(values[1:]).any():
@@ -259,7 +257,7 @@ def without_excess(values: np.ndarray) -> np.ndarray:
 
 
 def distances_record(
-    name: str, distances: np.ndarray, noise: np.ndarray, clusters: Clusters
+    name: str, distances: Array, noise: Array, clusters: Clusters
 ) -> dict[str, float | None]:
     """The record of a mean and a largest distance [2, 1 + B], name and name_largest, neither below
     0.

@@ -12,13 +12,12 @@ it accepts 12, and 4 that know the system alone; these pairs accept 23 and none.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from judgebench.stats.clusters import divided, unknown
 from judgebench.stats.humans import Panel
 from judgebench.stats.scores import JudgeScores
+from judgebench.types import Array, Record
 
 PAIRS = ("pairs", "rater", "within", "within_rater")
 """Shares of pairs of texts that the judge, and one rater, order as the other raters do: pairs of
@@ -33,12 +32,12 @@ _DIGITS = 9
 
 
 def pair_shares(
-    judge: np.ndarray,
-    others: np.ndarray,
-    number: np.ndarray,
-    weights: np.ndarray,
-    blocks: np.ndarray | None = None,
-) -> np.ndarray:
+    judge: Array,
+    others: Array,
+    number: Array,
+    weights: Array,
+    blocks: Array | None = None,
+) -> Array:
     """[1 + B] the share of pairs of texts that judge [N] and others [N] order alike, of those that
     the others order; a pair that the judge ties counts half, as a coin would.
 
@@ -73,7 +72,7 @@ def pair_shares(
         all_pairs += np.bincount(place, minlength=len(right))
 
     # 2. sums over the articles that are drawn; a pair of two counts as often as both are
-    def drawn(pairs: np.ndarray) -> np.ndarray:
+    def drawn(pairs: Array) -> Array:
         if not across:
             return weights @ pairs
         table = pairs.reshape(groups, groups)
@@ -82,7 +81,7 @@ def pair_shares(
     return divided(drawn(right), drawn(all_pairs))
 
 
-def beyond_articles(values: np.ndarray, article: np.ndarray, system: np.ndarray) -> np.ndarray:
+def beyond_articles(values: Array, article: Array, system: Array) -> Array:
     """Residuals of values [N] after the additive effects of their articles and systems [N], numbers
     from 0, as part of the values' spread.
 
@@ -104,7 +103,7 @@ def beyond_articles(values: np.ndarray, article: np.ndarray, system: np.ndarray)
     return np.round(left / spread, _DIGITS) + 0.0
 
 
-def text_pair_record(sample: JudgeScores) -> dict[str, Any]:
+def text_pair_record(sample: JudgeScores) -> Record:
     """`PAIRS`, each with `_low` and `_high`, articles resampled. Where most articles have one rated
     text, pairs are of all texts. The raters' are None where no text has two ratings; those of one
     system with fewer than two systems, or where no system has two texts."""
@@ -122,7 +121,7 @@ def text_pair_record(sample: JudgeScores) -> dict[str, Any]:
     few = rated & _some_articles(sample.clusters.number, sample.seed)
 
     # 2. shares of judge and rater, of pairs of one article or of one system
-    def shares(side: np.ndarray, others: np.ndarray, rows: np.ndarray, within: bool) -> np.ndarray:
+    def shares(side: Array, others: Array, rows: Array, within: bool) -> Array:
         rows = rows & (few if within or alone else rated)
         place = number[rows]
         side = side[rows]
@@ -136,7 +135,7 @@ def text_pair_record(sample: JudgeScores) -> dict[str, Any]:
         return pair_shares(side, others, place, clusters.weights, blocks)
 
     # 3. their figures, by each rater and the others where there are raters
-    record: dict[str, Any] = unknown(PAIRS)
+    record: Record = unknown(PAIRS)
     for within, names in ((False, PAIRS[:2]), (True, PAIRS[2:])):
         if within and not system.any():
             continue
@@ -145,7 +144,7 @@ def text_pair_record(sample: JudgeScores) -> dict[str, Any]:
             record |= clusters.record({names[0]: share})
             continue
 
-        def figure(column: int, rows: np.ndarray, within: bool = within) -> np.ndarray:
+        def figure(column: int, rows: Array, within: bool = within) -> Array:
             others = panel.others[:, column]
             judge = shares(sample.scores, others, rows, within)
             rater = shares(panel.ratings[:, column], others, rows, within)
@@ -155,7 +154,7 @@ def text_pair_record(sample: JudgeScores) -> dict[str, Any]:
     return record
 
 
-def _some_articles(number: np.ndarray, seed: int) -> np.ndarray:
+def _some_articles(number: Array, seed: int) -> Array:
     """[N] True for the texts of some whole articles, drawn at random: as many as have `_MOST_TEXTS`
     texts, one at least."""
     sizes = np.bincount(number)

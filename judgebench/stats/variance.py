@@ -43,7 +43,7 @@ from judgebench.stats.clusters import (
     with_jackknife,
 )
 from judgebench.stats.scores import Cell, JudgeScores, series_of
-from judgebench.types import LABELS, RANGE
+from judgebench.types import LABELS, RANGE, Array, Record, Rows
 
 Effect = frozenset[str]
 """The facets of a component."""
@@ -86,7 +86,7 @@ class CrossedScores:
             single score.
     """
 
-    def __init__(self, values: np.ndarray, facets: tuple[str, ...], clusters: Clusters) -> None:
+    def __init__(self, values: Array, facets: tuple[str, ...], clusters: Clusters) -> None:
         others = tuple(range(1, values.ndim))
         rated = ~np.isnan(values).all(axis=others)
         self.values = values[rated]
@@ -107,7 +107,7 @@ class CrossedScores:
         scored = ~np.isnan(self.values)
         mean = self.values[scored].mean() if scored.any() else 0.0
         filled = np.where(scored, self.values - mean, 0.0)
-        at_least: dict[Effect, np.ndarray] = {}
+        at_least: dict[Effect, Array] = {}
         for effect in effects:
             summed = [axis for axis, facet in enumerate(facets) if axis and facet not in effect]
             tables = []
@@ -146,7 +146,7 @@ class CrossedScores:
         return components
 
 
-def _agreeing(tables: Sequence[np.ndarray], clusters: Clusters, nested: bool) -> np.ndarray:
+def _agreeing(tables: Sequence[Array], clusters: Clusters, nested: bool) -> Array:
     """[2, rows of weights] the ordered pairs of scores in one cell of a table, a score with itself
     among them, and the sums over them of half their squared differences. Pairs within a group count
     as often as it was drawn, pairs between two groups the product of both.
@@ -168,14 +168,14 @@ def _agreeing(tables: Sequence[np.ndarray], clusters: Clusters, nested: bool) ->
     return _pairs(*drawn) - np.stack([again @ part for part in _pairs(*grouped)])
 
 
-def _pairs(counts: np.ndarray, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
+def _pairs(counts: Array, sums: Array, squares: Array) -> Array:
     """[2, rows] pairs of the scores in each cell [rows, L], and half of their squared
     differences."""
     apart = counts * squares - sums**2
     return np.stack([(counts**2).sum(axis=1), apart.sum(axis=1)])
 
 
-def share_of(components: Components, effects: Sequence[Effect]) -> np.ndarray:
+def share_of(components: Components, effects: Sequence[Effect]) -> Array:
     """The share of some effects' components in the sum of all; NaN where nothing varies, or a
     component is unknown."""
     positive = {effect: np.maximum(part, 0.0) for effect, part in components.items()}
@@ -184,7 +184,7 @@ def share_of(components: Components, effects: Sequence[Effect]) -> np.ndarray:
     return divided(np.sum(parts, axis=0), total)
 
 
-def _bounded(name: str, values: np.ndarray, clusters: Clusters) -> dict[str, float | None]:
+def _bounded(name: str, values: Array, clusters: Clusters) -> dict[str, float | None]:
     """The record of a number between 0 and 1 made of components, by `with_agreement_interval`: of
     the number itself, or of the rest to 1 where that is the smaller, so that shares and their rest
     have the same interval. At 0 and 1, where a group more or less decides whether a component is
@@ -211,7 +211,7 @@ def _bounded(name: str, values: np.ndarray, clusters: Clusters) -> dict[str, flo
     return record | {f"{name}_low": low, f"{name}_high": high}
 
 
-def component_records(scores: CrossedScores) -> list[dict[str, Any]]:
+def component_records(scores: CrossedScores) -> Rows:
     """A record an effect, such as "text x range", the smallest sets of facets first: its variance,
     its share in the sum of all (negative ones as 0), and a note on a negative estimate, or why
     there is none."""
@@ -223,7 +223,7 @@ def component_records(scores: CrossedScores) -> list[dict[str, Any]]:
             note = "No component: too few scores agree in other facets alone."
         elif values[0] < 0:
             note = "A negative estimate: it counts as 0 in the shares."
-        record: dict[str, Any] = {
+        record: Record = {
             "effect": " x ".join(facet for facet in scores.facets if facet in effect),
             "facets": len(effect),
         }
@@ -249,7 +249,7 @@ def facet_share(scores: CrossedScores, facet: str) -> dict[str, float | None]:
 # --- the study ----------------------------------------------------------------------------------
 
 
-def variance_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
+def variance_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/variance.json: of each series over two ranges or more (`RANGES`, as
     given and calibrated), of main and assistant (`JUDGES`), and of the raters of each dimension
     (`HUMANS`).
@@ -258,11 +258,11 @@ def variance_records(samples: Sequence[JudgeScores]) -> list[dict[str, Any]]:
     where each range's scores were mapped to the humans' scale first, by what texts of other groups
     teach (`scores.cross_fitted`); and what `_study` says.
     """
-    records: list[dict[str, Any]] = []
+    records: Rows = []
     tables: dict[tuple[str, ...], dict[Cell, JudgeScores]] = {}
     for sample in samples:
         tables.setdefault(sample.cell.table, {})[sample.cell] = sample
-    humans: dict[tuple[str, str], dict[str, Any]] = {}
+    humans: dict[tuple[str, str], Record] = {}
     for table in tables.values():
         # 1. each series over its ranges
         by_judge: dict[tuple[Any, ...], dict[str, dict[Any, JudgeScores]]] = {}
@@ -297,7 +297,7 @@ def _of_both(
     return asked
 
 
-def _of_judges(asked: Sequence[JudgeScores]) -> dict[str, Any]:
+def _of_judges(asked: Sequence[JudgeScores]) -> Record:
     """The record of main and assistant, see `_of_both`."""
     facets: tuple[str, ...] = ("text", "judge")
     values, rows = _shared(asked)  # [texts, 2 x ranges]
@@ -309,7 +309,7 @@ def _of_judges(asked: Sequence[JudgeScores]) -> dict[str, Any]:
     return record | _study(scores)
 
 
-def _of_raters(sample: JudgeScores) -> dict[str, Any]:
+def _of_raters(sample: JudgeScores) -> Record:
     """The record of the raters of a judge's texts."""
     record = _head([sample])
     record |= dict.fromkeys((*RANGE, "decoding", "lambda", "temperature"))
@@ -326,7 +326,7 @@ def _of_raters(sample: JudgeScores) -> dict[str, Any]:
     return record
 
 
-def _of_ranges(samples: Sequence[JudgeScores], calibrated: bool) -> dict[str, Any]:
+def _of_ranges(samples: Sequence[JudgeScores], calibrated: bool) -> Record:
     first = samples[0]
     values, rows = _shared(samples, calibrated)
     record = _head(samples) | {"study": RANGES, "calibrated": calibrated}
@@ -337,7 +337,7 @@ def _of_ranges(samples: Sequence[JudgeScores], calibrated: bool) -> dict[str, An
     return record
 
 
-def _head(samples: Sequence[JudgeScores]) -> dict[str, Any]:
+def _head(samples: Sequence[JudgeScores]) -> Record:
     """The keys of `JudgeScores.head`, None where these differ in them."""
     heads = [sample.head for sample in samples]
     same = dict(heads[0])
@@ -350,9 +350,7 @@ def _head(samples: Sequence[JudgeScores]) -> dict[str, Any]:
     return same
 
 
-def _shared(
-    samples: Sequence[JudgeScores], calibrated: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
+def _shared(samples: Sequence[JudgeScores], calibrated: bool = False) -> tuple[Array, Array]:
     """[n, samples] scores of the texts that all have, by name, as part of the way from the lowest
     to the highest of their range, or calibrated and as part of the humans' scale where it is known;
     and [n] rows of the first sample."""
@@ -370,7 +368,7 @@ def _shared(
     return table.to_numpy(), pd.Index(samples[0].names).get_indexer(table.index)
 
 
-def _study(scores: CrossedScores, has_unit: bool = True) -> dict[str, Any]:
+def _study(scores: CrossedScores, has_unit: bool = True) -> Record:
     """The keys of a record from texts on: how many texts, groups and levels of facets (None of
     another); spread: the standard deviation of a score, as part of its range, or of the humans'
     scale; the texts' share and the facets' (see `facet_share`); components; reason: why there is
@@ -378,7 +376,7 @@ def _study(scores: CrossedScores, has_unit: bool = True) -> dict[str, Any]:
     """
     facets = scores.facets[1:]
     levels = dict(zip(facets, scores.values.shape[1:], strict=True))
-    record: dict[str, Any] = {"texts": len(scores.values), "groups": scores.clusters.count}
+    record: Record = {"texts": len(scores.values), "groups": scores.clusters.count}
     record |= {f"{facet}s": levels.get(facet) for facet in _FACETS}
     record |= {"spread": None} | unknown(["texts_share"])
     for facet in _FACETS:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.scores import CLEAN, Cell, JudgeScores, cell_record, first_record
 from judgebench.stats.systems import system_records
 from judgebench.stats.text_pairs import PAIRS, text_pair_record
+from judgebench.types import Record, Records, Row, Rows
 
 YES = "yes"
 CARE = "with care"
@@ -95,7 +96,7 @@ RULES: Mapping[str, Rule] = {
 """Use -> its rule, in the order in which they are shown; margins by their names, see `rules_of`."""
 
 
-def rules_of(config: Mapping[str, Any]) -> dict[str, Rule]:
+def rules_of(config: Row) -> dict[str, Rule]:
     """Use -> its rule, with the margins of a run's configuration; of one without, the default
     ones."""
     margins = vars(settings_of(Margins, config.get("verdict") or {}, "verdict"))
@@ -119,9 +120,9 @@ class Verdict(NamedTuple):
     scores: str | None = None
 
     @property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """Its keys of verdict.json."""
-        record: dict[str, Any] = {"verdict": self.verdict, "clause": self.clause}
+        record: Record = {"verdict": self.verdict, "clause": self.clause}
         record |= keys_of("value", self.value)
         record |= keys_of("rater", self.rater)
         return record | {"needed": self.needed, "scores": self.scores}
@@ -129,10 +130,10 @@ class Verdict(NamedTuple):
 
 def verdict_records(
     samples: Sequence[JudgeScores],
-    choice: Sequence[Mapping[str, Any]],
-    studies: Mapping[str, Any],
+    choice: Records,
+    studies: Row,
     margins: Margins,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """The records of verdict.json: for each dimension a record a use, of `RULES`.
 
     Args:
@@ -172,7 +173,7 @@ class _Facts:
         answers: False where a forecast found most of the probability not on scores.
     """
 
-    def __init__(self, sample: JudgeScores, studies: Mapping[str, Any], margins: Margins) -> None:
+    def __init__(self, sample: JudgeScores, studies: Row, margins: Margins) -> None:
         cell = sample.cell
         metrics = studies["metrics"]
         compared = studies["beside_humans"]
@@ -506,7 +507,7 @@ class _Facts:
                 effects.setdefault(other.defense, []).extend(self._effects(row))
         return effects
 
-    def _effects(self, row: Mapping[str, Any]) -> Iterator[_Effect]:
+    def _effects(self, row: Row) -> Iterator[_Effect]:
         """The effects of an attack, from its record of metrics.json: on the mean score; on the
         share of texts that rise; and on the order, as the humans see it where enough of them rated,
         else as clean scores have it."""
@@ -611,7 +612,7 @@ class _Effect(NamedTuple):
         return (YES, FEW, NO).index(self.verdict), -self.kind, abs(self.size.value)
 
 
-def _rank(test: Mapping[str, Any]) -> tuple[bool, bool, float]:
+def _rank(test: Row) -> tuple[bool, bool, float]:
     """The best alternative annotator test first: passed, not by a constant, with a small error."""
     return not test["passes"], test["by_favorite"], test["single_mae"] or math.inf
 

@@ -29,6 +29,7 @@ from judgebench.runtime.fields import plain
 from judgebench.runtime.files import LOCK, UNTIL_THE_END, as_csv, atomic
 from judgebench.runtime.secrets import hide_in_file, masked_argument
 from judgebench.runtime.terminal import print_safely
+from judgebench.types import Record, Records, Rows
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results
@@ -155,7 +156,7 @@ def kept_so_far(config: DictConfig, hydra_config: Any) -> str:
     return f"{kept}, and the sweep's trials in {shown_storage(str(sweeper.storage))}."
 
 
-def outcome(finished: Results, objective: Sequence[SweepObjective] | None) -> dict[str, Any]:
+def outcome(finished: Results, objective: Sequence[SweepObjective] | None) -> Record:
     """The result of a finished job: `values`, one an entry of the objective (empty where none is
     named and the data has no dev split), and `attributes`: `run_dir` and `cells` (see
     `objective_cells`). `UserError` as in `objective_values`."""
@@ -189,7 +190,7 @@ class SweepSummary(Callback):
     """
 
     def __init__(self) -> None:
-        self._jobs: list[dict[str, Any]] = []
+        self._jobs: Rows = []
         self._home: tuple[str, int] | None = None  # the multirun's machine and process
         self._swept: set[str] = set()  # keys of which the jobs have different values
 
@@ -256,7 +257,7 @@ class SweepSummary(Callback):
             return
         complete = job_return.status == JobStatus.COMPLETED
         result = job_return._return_value
-        job: dict[str, Any] = {
+        job: Record = {
             "number": int(config.hydra.job.num),
             "state": "complete" if complete else "failed",
         }
@@ -284,12 +285,12 @@ class SweepSummary(Callback):
         shutil.rmtree(elsewhere, ignore_errors=True)
         self._finish(config, folder, sorted(self._jobs, key=lambda job: job["number"]))
 
-    def _finish(self, config: DictConfig, folder: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
+    def _finish(self, config: DictConfig, folder: Path, jobs: Records) -> None:
         # takes seconds to import, and most starts are no multirun
         from judgebench.study.storage import STUDY
         from judgebench.study.summary import finish_sweep, jobs_as_trials
 
-        study: dict[str, Any] = {"trials": []}
+        study: Record = {"trials": []}
         if not _is_study(config.hydra):
             study["trials"] = jobs_as_trials(jobs)
         elif (folder / STUDY).is_file():
@@ -312,7 +313,7 @@ class TaskSummary(SweepSummary):
         count = len(tasks_in(config.get("tasks")).split(","))
         print_safely(f"\nTask {job + 1} of {count}: {config.hydra.runtime.choices.get('data')}")
 
-    def _finish(self, config: DictConfig, folder: Path, jobs: Sequence[Mapping[str, Any]]) -> None:
+    def _finish(self, config: DictConfig, folder: Path, jobs: Records) -> None:
         # all of this takes seconds to import, and most starts are no sweep
         from judgebench.report.comparison import named_runs, render_tasks
         from judgebench.report.render import WIDTH, Terminal, to_terminal

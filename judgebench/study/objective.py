@@ -11,15 +11,13 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import LEVELS, Annotated, NotBlank, OneOf, settings_of
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.scores import CLEAN
-from judgebench.types import ScoreRange
+from judgebench.types import Record, Rows, ScoreRange
 
 CHANGE_METRICS = ("change", "delta", "rate_of_means", "mean_of_rates")
 """Metrics of attacked texts against the clean ones of the same cell, see
 `stats.evaluate.robustness`."""
 
 _SERIES = ("judge", "decoding")
-
-Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -156,9 +154,7 @@ def objective_values(records: Sequence[Record], objective: Sequence[SweepObjecti
     return means
 
 
-def objective_cells(
-    records: Sequence[Record], objective: Sequence[SweepObjective]
-) -> list[dict[str, Any]]:
+def objective_cells(records: Sequence[Record], objective: Sequence[SweepObjective]) -> Rows:
     """The metric in every cell that an entry names, on both splits.
 
     Returns:
@@ -170,10 +166,10 @@ def objective_cells(
     """
     rows = []
     for position, entry in enumerate(objective):
-        head: dict[str, Any] = {"objective": position}
+        head: Record = {"objective": position}
         head |= {name: getattr(entry, name) for name in ("metric", "split", "level", *_SERIES)}
         head |= {"defense": entry.defense, "attack": ", ".join(entry.attacks)}
-        cells: dict[tuple[str, ScoreRange], dict[str, Any]] = {}
+        cells: dict[tuple[str, ScoreRange], Record] = {}
         for split in ("dev", "test"):
             for key, matching in _by_cell(entry.matching(records, split)).items():
                 cell = cells.setdefault(key, {"dev": None, "test": None, "constant": False})

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
@@ -19,6 +18,7 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from judgebench.study.space import Space, Value
+from judgebench.types import Record
 
 TASK = "point"
 """User attribute of a trial: the point of the grid that it runs, or the number of its sample."""
@@ -96,7 +96,7 @@ class Queue:
         for task, point in self.tasks.items():
             if task in standing:
                 continue
-            attributes: dict[str, Any] = {TASK: task}
+            attributes: Record = {TASK: task}
             params = dict(point)
             if task in latest:
                 attributes[RETRY_OF] = latest[task].number

@@ -39,6 +39,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Ge, Le, NotBlank, check_fields
+from judgebench.types import Record, Row
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Settings:
     """The settings under `hydra.sweeper`; conf/hydra/sweeper/optuna.yaml says what each means.
     `UserError` of values that cannot be."""
 
-    sampler: Mapping[str, Any]
+    sampler: Row
     directions: str | Sequence[str] = ("maximize",)
     storage: Annotated[str, NotBlank()] | None = None
     study_name: str | None = None
@@ -78,7 +79,7 @@ class Settings:
             )
 
 
-def sampler_name(sampler: Mapping[str, Any]) -> str:
+def sampler_name(sampler: Row) -> str:
     """The sampler's class, without its module; `UserError` where none is named."""
     target = sampler.get("_target_") if hasattr(sampler, "get") else None
     if not isinstance(target, str) or not target:
@@ -89,13 +90,13 @@ def sampler_name(sampler: Mapping[str, Any]) -> str:
 _EXAMPLE = "give for example {_target_: optuna.samplers.TPESampler}"
 
 
-def is_grid(sampler: Mapping[str, Any]) -> bool:
+def is_grid(sampler: Row) -> bool:
     """True where every point is run once: the queue does that, Optuna's samplers would give two
     workers one."""
     return sampler_name(sampler) in ("GridSampler", "BruteForceSampler")
 
 
-def sampler_for(sampler: Mapping[str, Any], seed: int | None) -> BaseSampler:
+def sampler_for(sampler: Row, seed: int | None) -> BaseSampler:
     """The sampler of a study; `UserError` of a class or arguments that do not exist.
 
     With a seed, the numbers of a trial depend on seed and trial alone, see `SeededSampler`.
@@ -160,7 +161,7 @@ class SeededSampler(BaseSampler):
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
+    ) -> Record:
         return self._of(trial).sample_relative(study, trial, search_space)
 
     def sample_independent(
@@ -214,7 +215,7 @@ class Space:
     @classmethod
     def parse(
         cls,
-        params: Mapping[str, Any],
+        params: Row,
         arguments: Sequence[str] = (),
         config_loader: ConfigLoader | None = None,
     ) -> Space:
@@ -301,7 +302,7 @@ class Space:
                 texts[key] = f"{float(text):.5g}" if "." in text else text
         return " ".join(f"{key}={text}" for key, text in texts.items())
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Record:
         """Key -> its distribution, as JSON; equal for equal spaces."""
         return {
             key: json.loads(distribution_to_json(param.distribution))

@@ -32,6 +32,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, user_path
 from judgebench.study.queue import ENDED, REASON, RETRY_OF, TASK
 from judgebench.study.space import Settings, Space
+from judgebench.types import Record
 
 STUDY = "study.json"
 _JOURNAL = "journal:"
@@ -143,7 +144,7 @@ def _connected(address: str) -> RDBStorage:
     """Connects to a database, up to five times: workers that start together make the tables
     together, and all but one fail at some step."""
     url = make_url(address)
-    settings: dict[str, Any] = {"pool_pre_ping": True}
+    settings: Record = {"pool_pre_ping": True}
     if url.drivername in ("postgres", "postgresql"):
         url = url.set(drivername="postgresql+psycopg")
     if url.drivername == "postgresql+psycopg":
@@ -199,7 +200,7 @@ def open_study(
         raise UserError(
             "hydra.sweeper.direction: it is empty; give maximize or minimize, or a list of them."
         )
-    wanted: dict[str, Any] = {_SPACE: space.described(), _FIXED: sorted(fixed)}
+    wanted: Record = {_SPACE: space.described(), _FIXED: sorted(fixed)}
     name = settings.study_name
     try:
         study = optuna.create_study(storage=storage, study_name=name, directions=directions)  # type: ignore[arg-type]
@@ -261,7 +262,7 @@ def write_study(
     begun, with number, state, params, values, seconds, attributes (of the job), and ended, reason,
     retry_of where there are such."""
     # 1. a record a trial
-    records: dict[int, dict[str, Any]] = {}
+    records: dict[int, Record] = {}
     shown = (ENDED, REASON, RETRY_OF)
     hidden = (*shown, TASK, _WORKER)
     for trial in trials:

@@ -38,7 +38,7 @@ from judgebench.runtime.terminal import print_safely
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.study.storage import write_json
 from judgebench.tracking.loggers import check_loggers, log_sweep
-from judgebench.types import ScoreRange
+from judgebench.types import Record, Records, Row, ScoreRange
 
 SUMMARY = "sweep.json"
 
@@ -46,8 +46,6 @@ Trial = Mapping[str, Any]
 """number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see
 `study.jobs.outcome`)."""
 
-Row = dict[str, Any]
-"""A trial's record of a cell, see `cell_rows`."""
 
 Points = dict[tuple[float, float], float]
 """(value of the first key, value of the second) -> the metric; NaN where all texts got the same
@@ -94,12 +92,12 @@ def cell_rows(trials: Sequence[Trial], directions: Sequence[str] = ()) -> list[R
     return rows
 
 
-def treated(row: Mapping[str, Any]) -> list[str]:
+def treated(row: Row) -> list[str]:
     """The attack and the defense of a cell's texts, as in "attack dsi"."""
     return [f"{axis} {row[axis]}" for axis in ("attack", "defense") if row[axis] != "none"]
 
 
-def params_text(params: Mapping[str, Any]) -> str:
+def params_text(params: Row) -> str:
     """Swept keys with their values, as a reader knows them."""
     texts = []
     for key, value in params.items():
@@ -229,15 +227,15 @@ def front_figure(
             ends.append(_mean([row for row in of_trial if row["objective"] == objective], TEST))
         if None not in ends and all(row["split"] == DEV for row in of_trial):
             tested[number] = ends
-    joined: dict[str, Any] = {"color": _BEST, "linewidth": 1.2, "marker": "o", "markersize": 6}
-    hollow: dict[str, Any] = {
+    joined: Record = {"color": _BEST, "linewidth": 1.2, "marker": "o", "markersize": 6}
+    hollow: Record = {
         "color": _BEST,
         "marker": "o",
         "linestyle": "none",
         "markerfacecolor": "none",
     }
-    dotted: dict[str, Any] = {"color": style.MUTED, "linestyle": (0, (1, 2)), "linewidth": 0.9}
-    apart: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
+    dotted: Record = {"color": style.MUTED, "linestyle": (0, (1, 2)), "linewidth": 0.9}
+    apart: Record = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
 
     def draw(axis: Axes, _: None) -> None:
         style.label(axis, x=labels[0], y=labels[1], grid="")
@@ -271,7 +269,7 @@ def front_figure(
 # --- the best settings --------------------------------------------------------------------------
 
 
-def summarize(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Any]:
+def summarize(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Record:
     """The content of sweep.json: counts of trials and failed ones, the swept keys (`params`), and
 
     cells: each with its objective (position), metric, dimension, range, split (on which is chosen),
@@ -288,7 +286,7 @@ def summarize(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[s
     # 1. of each cell its best trial
     cells = []
     for (objective, metric, dimension, score_range), of_cell in rows_of.items():
-        record: dict[str, Any] = {"objective": objective, "metric": metric, "dimension": dimension}
+        record: Record = {"objective": objective, "metric": metric, "dimension": dimension}
         record |= score_range.columns
         record |= {name: of_cell[0][name] for name in ("split", "direction")} | {"best": None}
         record |= {axis: of_cell[0][axis] for axis in ("attack", "defense")}
@@ -340,7 +338,7 @@ def _best(trials: Sequence[Sequence[Row]]) -> Sequence[Row]:
     return min(known, key=rank, default=())
 
 
-def _mean(rows: Sequence[Mapping[str, Any]], split: str) -> float | None:
+def _mean(rows: Records, split: str) -> float | None:
     """The mean of some rows on a split; None where one has no value."""
     values = [row[split] for row in rows]
     return None if None in values else sum(values) / len(values)
@@ -349,7 +347,7 @@ def _mean(rows: Sequence[Mapping[str, Any]], split: str) -> float | None:
 # --- the summary as people read it --------------------------------------------------------------
 
 
-def summary_blocks(summary: Mapping[str, Any]) -> list[Block]:
+def summary_blocks(summary: Row) -> list[Block]:
     """Lines on what was tried, found and is to do; a table an objective, and how many trials
     failed."""
     count = summary["failed"]
@@ -378,7 +376,7 @@ _MEANS = {
 }
 
 
-def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
+def _frame(summary: Row) -> pd.DataFrame:
     """A row a cell, and below them the means over an objective's cells."""
     several = len({cell["dimension"] for cell in summary["cells"]}) > 1
     rows = []
@@ -386,7 +384,7 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
         cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"]]
         table = {"objective": mean["objective"], "title": _title(cells[0], summary["trials"])}
         for cell in cells:
-            row: dict[str, Any] = {"part": "cells", "range": str(ScoreRange.of(cell))}
+            row: Record = {"part": "cells", "range": str(ScoreRange.of(cell))}
             row["dimension"] = cell["dimension"] if several else None
             best = cell["best"] or {"dev": None, "test": None, "trial": UNKNOWN}
             row |= {name: best[name] for name in _SPLITS} | {"trial": str(best["trial"])}
@@ -405,7 +403,7 @@ def _frame(summary: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _title(cell: Mapping[str, Any], trials: int) -> str:
+def _title(cell: Row, trials: int) -> str:
     which = "smallest" if cell["direction"] == "minimize" else "best"
     metric = cell["metric"].capitalize().replace("_", " ")
     where = f" ({'; '.join(treated(cell))})" if treated(cell) else ""
@@ -436,7 +434,7 @@ _SWEEP = View(
 # --- the end of a sweep -------------------------------------------------------------------------
 
 
-def finish_sweep(config: DictConfig, folder: Path, study: Mapping[str, Any], group: str) -> None:
+def finish_sweep(config: DictConfig, folder: Path, study: Row, group: str) -> None:
     """Writes, prints and logs the summary of a study's trials, and prints the folder last; nothing
     where no trial has results (a dry run). The summary's run on W&B joins the jobs' `group`.
 
@@ -475,7 +473,7 @@ def finish_sweep(config: DictConfig, folder: Path, study: Mapping[str, Any], gro
     print_safely(folder)
 
 
-def jobs_as_trials(jobs: Sequence[Mapping[str, Any]]) -> list[Trial]:
+def jobs_as_trials(jobs: Records) -> list[Trial]:
     """Jobs of a plain multirun as trials: their params are the overrides in which they differ.
 
     Example:

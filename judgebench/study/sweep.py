@@ -32,6 +32,7 @@ from judgebench.study.queue import (
     task_of,
 )
 from judgebench.study.space import Settings, Space, is_grid, sampler_for, sampler_name
+from judgebench.types import Row
 
 Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
 """Jobs' overrides and the first one's number -> what they returned, as Hydra's launchers do it."""
@@ -200,16 +201,14 @@ class _Loop:
         _say(*line)
 
 
-def _outcome(
-    result: JobReturn | Exception, objectives: int
-) -> tuple[list[float], Mapping[str, Any]] | str:
+def _outcome(result: JobReturn | Exception, objectives: int) -> tuple[list[float], Row] | str:
     """The outcome of a job: its values and attributes, or the reason why it has none; `UserError`
     where they cannot be compared, as those of all others then will."""
     # the property raises what failed
     returned = result if isinstance(result, Exception) else result._return_value
     if isinstance(returned, BaseException):
         return _line(returned)
-    attributes: Mapping[str, Any] = {}
+    attributes: Row = {}
     if isinstance(returned, Mapping):
         attributes = returned.get("attributes") or {}
         returned = returned.get("values")

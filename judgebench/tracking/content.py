@@ -14,7 +14,7 @@ from judgebench.report.views.run import served_scalars
 from judgebench.results.results import Results, range_of
 from judgebench.stats.correlation import shown_level
 from judgebench.stats.scores import shown_split
-from judgebench.types import ScoreRange
+from judgebench.types import Records, Row, Rows, ScoreRange
 
 _SCALARS = (
     "pearson",
@@ -63,7 +63,6 @@ _PAIRWISE = (
 
 _DIFFERENCES = ("difference", "low", "high", "p", "p_holm")
 
-Records = Sequence[Mapping[str, Any]]
 Named = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 """A name, the record whose lambda and t tell equal names apart, and the numbers by key."""
 
@@ -147,7 +146,7 @@ def rankings(records: Records) -> dict[str, float]:
     return _named(named)
 
 
-def best_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+def best_rows(summary: Row) -> Rows:
     """The best setting of each cell of a sweep, see `judgebench.study.summary.summarize`: what it is
     best at, its settings, dev, test and trial."""
     rows = []
@@ -161,7 +160,7 @@ def best_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def best_scalars(summary: Mapping[str, Any]) -> dict[str, float]:
+def best_scalars(summary: Row) -> dict[str, float]:
     """The figures of `best_rows`, as `best/test/coherence/1-5/spearman`; without nulls."""
     numbers = {}
     for row in best_rows(summary):
@@ -184,24 +183,24 @@ def _named(numbers: Sequence[Named]) -> dict[str, float]:
     return named
 
 
-def _name(record: Mapping[str, Any], *more: str) -> str:
+def _name(record: Row, *more: str) -> str:
     changes = [f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
     texts = [record["split"], record["dimension"]]
     return "/".join([*texts, *changes, *more, record["judge"], record["decoding"]])
 
 
-def _within(record: Mapping[str, Any]) -> str:
+def _within(record: Row) -> str:
     """The name of a record of one level and range."""
     level = [] if record["level"] == "dataset" else [f"level={record['level']}"]
     return _name(record, *level, range_name(record))
 
 
-def range_name(row: Mapping[str, Any]) -> str:
+def range_name(row: Row) -> str:
     """The range of a row; "mean" where it is about several."""
     return "mean" if row["range_min"] is None else str(ScoreRange.of(row))
 
 
-def setting_name(row: Mapping[str, Any]) -> str:
+def setting_name(row: Row) -> str:
     """Lambda and t, as ` lambda=1 t=0.5`, or the one of them that the row has."""
     name = ""
     for symbol, key in (("lambda", "lambda"), ("t", "temperature")):

@@ -25,6 +25,7 @@ from judgebench.runtime.fields import plain
 from judgebench.runtime.secrets import environment_secrets, hider
 from judgebench.tracking.content import best_scalars, headlines, tracked_files, verdicts
 from judgebench.tracking.wandb import QuietWandbLogger
+from judgebench.types import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +54,7 @@ def check_loggers(settings: Any) -> list[MakeLogger]:
     return [_maker(name, entry) for name, entry in named.items()]
 
 
-def _maker(name: str, entry: Mapping[str, Any]) -> MakeLogger:
+def _maker(name: str, entry: Row) -> MakeLogger:
     # 1. packages: Lightning loads TensorBoard and MLflow when its logger is made
     needed = []
     if str(entry[_TARGET]).startswith("lightning."):
@@ -102,8 +103,8 @@ def log_run(
 
 def log_sweep(
     loggers: Sequence[MakeLogger],
-    config: Mapping[str, Any],
-    summary: Mapping[str, Any],
+    config: Row,
+    summary: Row,
     figures: Mapping[str, Figure],
 ) -> None:
     """Logs a finished sweep: the best setting of every cell as numbers, on W&B also as a table; the

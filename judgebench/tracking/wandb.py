@@ -29,13 +29,13 @@ from judgebench.tracking.content import (
     tracked_files,
     verdicts,
 )
-from judgebench.types import LABELS, RANGE
+from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows
 
 if TYPE_CHECKING:
     import wandb
     from matplotlib.figure import Figure
 
-_SETTINGS: Mapping[str, Any] = {
+_SETTINGS: Row = {
     "silent": True,
     "show_info": False,
     "console": "off",
@@ -77,7 +77,7 @@ class QuietWandbLogger:
         }
         # W&B's service outlives a run, and reads a relative path from where it was started
         self.save_dir = Path(save_dir).absolute()
-        self._init: dict[str, Any] = {
+        self._init: Record = {
             "dir": self.save_dir,
             "mode": mode,
             "settings": settings,
@@ -106,10 +106,10 @@ class QuietWandbLogger:
             os.environ[_STAGE] = str(Path(run.dir).parent.resolve())
         return run
 
-    def log_hyperparams(self, params: Mapping[str, Any]) -> None:
+    def log_hyperparams(self, params: Row) -> None:
         self.experiment.config.update(dict(params), allow_val_change=True)
 
-    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+    def log_metrics(self, metrics: Row, step: int | None = None) -> None:
         """Puts numbers into the run's summary."""
         self.experiment.summary.update(dict(metrics))
 
@@ -136,7 +136,7 @@ class QuietWandbLogger:
         """
         import wandb
 
-        content: dict[str, Any] = {
+        content: Record = {
             "metrics": _table(results.metrics),
             "comparisons": _table(results.comparisons),
             "examples": _table(example_rows(results.scores, results.readings, examples)),
@@ -154,7 +154,7 @@ class QuietWandbLogger:
         self.experiment.log(content | _images(figures))
         self.log_metrics(verdicts(results))
 
-    def log_best(self, summary: Mapping[str, Any], figures: Mapping[str, Figure]) -> None:
+    def log_best(self, summary: Row, figures: Mapping[str, Figure]) -> None:
         """Logs the best settings of a sweep as a table, and its figures."""
         self.experiment.log({"best": _table(best_rows(summary)), **_images(figures)})
 
@@ -167,9 +167,7 @@ _KEY = ["example_id", "dimension", *RANGE, LABELS, "attack", "defense"]
 _PAIR_KEY = [name for name in _KEY if not name.startswith("range_")]
 
 
-def example_rows(
-    scores: pd.DataFrame, readings: pd.DataFrame, maximum: int
-) -> list[dict[str, Any]]:
+def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> Rows:
     """A row for each selected example and condition: ids, range, human score, a column per
     decoding, answer and prompt. The `maximum` examples are spread evenly over the test split (over
     all if there is none)."""
@@ -181,7 +179,7 @@ def example_rows(
     selected = ids[np.unique(spread.round().astype(int))]
     keys = _PAIR_KEY if "rival_id" in scores else _KEY
     # 2. their scores, a column each
-    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    rows: dict[tuple[Any, ...], Record] = {}
     scores = scores[scores["example_id"].isin(selected)]
     for score in records(scores):
         key = tuple(score.get(name) for name in keys)
@@ -217,7 +215,7 @@ def _value(value: Any) -> Any:
     return value if is_known(value) and not infinite else None
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> wandb.Table:
+def _table(rows: Records) -> wandb.Table:
     """A table of W&B's, with all keys that any row has."""
     import wandb
 
@@ -227,7 +225,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> wandb.Table:
     return wandb.Table(columns=columns, data=data, allow_mixed_types=True)
 
 
-def _images(figures: Mapping[str, Figure]) -> dict[str, Any]:
+def _images(figures: Mapping[str, Figure]) -> Record:
     """Figures at the resolution of print; W&B's own conversion stops at that of screens."""
     import wandb
     from PIL import Image

@@ -50,7 +50,7 @@ from judgebench.stats.correlation import DistinctPairs, influences, ratio, tied_
 from judgebench.stats.paired import flipped_means, flips
 from judgebench.stats.scores import CLEAN, Cell, Scores, shared
 from judgebench.tuning.tuners import EQUAL, CrossFit, Setting, best_point
-from judgebench.types import ScoreRange
+from judgebench.types import Array, Record, Rows, ScoreRange
 
 if TYPE_CHECKING:
     from judgebench.tuning.tune import Tuned
@@ -59,7 +59,7 @@ FLIPS = 4095
 """Of the signs of the articles' shares, behind each choice; all there are of up to 11 articles."""
 
 
-def deal(groups: np.ndarray, folds: int, seed: int) -> np.ndarray:
+def deal(groups: Array, folds: int, seed: int) -> Array:
     """The fold of each text [N], all texts of an article in one: as even as can be, in an order
     drawn with the seed.
 
@@ -94,8 +94,8 @@ class Learner:
         self,
         decoding: Decoding,
         readings: Sequence[Ranged],
-        human: np.ndarray,
-        groups: np.ndarray,
+        human: Array,
+        groups: Array,
         grid: Sequence[Setting],
         shown: Sequence[Ranged] | None = None,
     ) -> None:
@@ -108,7 +108,7 @@ class Learner:
         self._learned: dict[bytes, Decoding] = {}
 
     @cached_property
-    def _tried(self) -> tuple[list[Contrastive], np.ndarray]:
+    def _tried(self) -> tuple[list[Contrastive], Array]:
         """The grid's decodings, of each kappa once, and their scores [N, P]."""
         assert isinstance(self.decoding, Contrastive)
         by_kappa = {setting.same: setting for setting in reversed(self.grid)}
@@ -118,7 +118,7 @@ class Learner:
         columns = [decoding.scores_across(self.readings) for decoding in decodings]
         return decodings, np.stack(columns, axis=1)
 
-    def learn(self, rows: np.ndarray) -> Decoding:
+    def learn(self, rows: Array) -> Decoding:
         """The decoding that the texts `rows` [N] (True for each) teach."""
         key = rows.tobytes()
         if key in self._learned:
@@ -131,11 +131,11 @@ class Learner:
         self._learned[key] = decoding
         return decoding
 
-    def _best_of_grid(self, rows: np.ndarray) -> Decoding:
+    def _best_of_grid(self, rows: Array) -> Decoding:
         """The decoding of the grid whose scores of the texts `rows` [N] agree best, by Spearman."""
         decodings, scores = self._tried
 
-        def centered_ranks(values: np.ndarray) -> np.ndarray:
+        def centered_ranks(values: Array) -> Array:
             lowest, highest = tied_ranks(values[rows], axis=0)
             return (lowest + highest - (rows.sum() + 1)) / 2
 
@@ -162,7 +162,7 @@ class Learner:
             [part.at(rows) for part in self.shown],
         )
 
-    def scarce(self, folds: int) -> np.ndarray:
+    def scarce(self, folds: int) -> Array:
         """[N] True for the texts that teach at worst, when a choice is tested: without the articles
         with most answers, as many as a fold of `folds` and one of twice as many hold together."""
         labels = np.unique(self.groups)
@@ -173,7 +173,7 @@ class Learner:
         teaching = by_answers[min(gone, count - 1) :]
         return np.asarray(np.isin(self.groups, teaching))
 
-    def scores(self, rows: np.ndarray) -> np.ndarray:
+    def scores(self, rows: Array) -> Array:
         """Scores [N] of all texts by what the texts `rows` teach."""
         return self.learn(rows).scores_across(self.shown)
 
@@ -194,7 +194,7 @@ texts."""
 # --- the worth of settings ----------------------------------------------------------------------
 
 
-def worth_of(metric: str, scores: np.ndarray, human: np.ndarray, groups: np.ndarray) -> np.ndarray:
+def worth_of(metric: str, scores: Array, human: Array, groups: Array) -> Array:
     """The articles' shares [G, S] in the worth of each setting, which is their mean; larger is
     better, errors count below 0.
 
@@ -218,7 +218,7 @@ def worth_of(metric: str, scores: np.ndarray, human: np.ndarray, groups: np.ndar
     return np.asarray(values + clusters.count * clusters.totals(change))
 
 
-def straightened(scores: np.ndarray, human: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def straightened(scores: Array, human: Array, rows: Array) -> Array:
     """[N, S] scores of each setting on the humans' scale by least squares over the texts `rows`: a
     + b score, b at least 0."""
     mean = scores[rows].mean(axis=0)
@@ -236,14 +236,12 @@ class Choice(NamedTuple):
 
     taken: int
     best: int
-    gain: np.ndarray
-    error: np.ndarray
-    better: np.ndarray
+    gain: Array
+    error: Array
+    better: Array
 
 
-def choose(
-    shares: np.ndarray, kind: Sequence[int] | None = None, varied: np.ndarray | None = None
-) -> Choice:
+def choose(shares: Array, kind: Sequence[int] | None = None, varied: Array | None = None) -> Choice:
     """The setting to take, see the module.
 
     Args:
@@ -270,11 +268,11 @@ def choose(
     kinds = np.arange(number) if kind is None else np.asarray(kind)
     values = np.where(varied, shares.mean(axis=0), -np.inf)  # [S]
 
-    def first_best(among: np.ndarray) -> int:
+    def first_best(among: Array) -> int:
         largest = values[among].max()
         return int(np.argmax(among & (values >= largest - EQUAL)))
 
-    def simplest(among: np.ndarray) -> np.ndarray:
+    def simplest(among: Array) -> Array:
         return among & (kinds == kinds[among].min())
 
     # 1. gains over the plain setting, the best of the simplest kind
@@ -328,14 +326,14 @@ class Candidates:
         kind: [S] see `choose`.
     """
 
-    scores: np.ndarray
+    scores: Array
     learners: Mapping[int, Learner]
-    human: np.ndarray
-    groups: np.ndarray
+    human: Array
+    groups: Array
     metric: str = "spearman"
     kind: Sequence[int] | None = None
 
-    def taught(self, rows: np.ndarray, folds: int, seed: int) -> np.ndarray:
+    def taught(self, rows: Array, folds: int, seed: int) -> Array:
         """[N, S] scores, those that learn held out within the texts `rows`, and by all of these for
         other texts."""
         fold = deal(self.groups, folds, seed)
@@ -350,14 +348,14 @@ class Candidates:
                 scores[out, number] = learner.scores(teaching)[out]
         return scores
 
-    def choose(self, rows: np.ndarray, scores: np.ndarray) -> Choice:
+    def choose(self, rows: Array, scores: Array) -> Choice:
         """The choice by the texts `rows`, of what is `taught`."""
         known = scores[rows]
         shares = worth_of(self.metric, known, self.human[rows], self.groups[rows])
         varied = (known != known[0]).any(axis=0)
         return choose(shares, self.kind, varied)
 
-    def promise(self, folds: int, repeats: int, resamples: int, seed: int) -> dict[str, Any]:
+    def promise(self, folds: int, repeats: int, resamples: int, seed: int) -> Record:
         """The worth of the rule's choice on articles that did not choose: `taken`, the share of
         folds that took each setting, [S]; and spearman, pearson and error, with 95 % intervals,
         means over `repeats` dealings of the folds.
@@ -372,7 +370,7 @@ class Candidates:
         clusters = Clusters.of(self.groups, resamples, seed)
         parts = min(2 * folds, clusters.count)
         times_taken = np.zeros(self.scores.shape[1])  # [S]
-        figures: dict[str, list[np.ndarray]] = defaultdict(list)
+        figures: dict[str, list[Array]] = defaultdict(list)
         for repeat in range(repeats):
             # 1. each fold's choice by the other folds, and the scores that it gives
             fold = deal(self.groups, parts, seed + repeat)
@@ -420,7 +418,7 @@ def choice_records(
     scale: Mapping[str, tuple[float, float] | None],
     resamples: int,
     reads: bool = True,
-) -> list[dict[str, Any]]:
+) -> Rows:
     """The worth of each setting of judge, decoding, range and defense, and the one taken: a record
     a setting, from the simplest of a dimension to the least simple, the plain one first.
 
@@ -442,7 +440,7 @@ def choice_records(
         left_out: sentences on what could not learn or be chosen for the metric, where there are
             some.
     """
-    records: list[dict[str, Any]] = []
+    records: Rows = []
     cells = [cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split]
     crossfit = tuner if isinstance(tuner, CrossFit) else CrossFit()
     for dimension in dict.fromkeys(cell.dimension for cell in cells):
@@ -549,7 +547,7 @@ def _candidates(
     return settings, Candidates(values, learned, human, groups, tuner.metric, kind)
 
 
-def rated_part(scores: Scores, cell: Cell) -> dict[str, np.ndarray]:
+def rated_part(scores: Scores, cell: Cell) -> dict[str, Array]:
     """The columns of a cell's rows that humans rated."""
     rows = scores.cells[cell]
     return scores.part(cell, rows[np.isfinite(scores.columns["human"][rows])])

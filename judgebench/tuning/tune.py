@@ -34,7 +34,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,13 +52,11 @@ from judgebench.tuning.tuners import (
     Shared,
     Tuner,
 )
-from judgebench.types import LABELS, RANGE, Reading, ScoreRange
+from judgebench.types import LABELS, RANGE, Reading, Record, Records, Row, ScoreRange
 
 if TYPE_CHECKING:
     from judgebench.tuning.choose import Learner, Learners
 
-Record = Mapping[str, Any]
-"""One record of tuning.json."""
 
 _SPLITS = (DEV, TEST)
 
@@ -78,7 +76,7 @@ class Tuned:
     learners: Learners = field(default_factory=dict)
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def flagged(self, records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def flagged(self, records: Records) -> list[Row]:
         """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at
         an edge."""
         # by its setting too: an answer in words is written under the configured one
@@ -241,7 +239,7 @@ def cross_fit(
 def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contrastive]:
     """The decodings that are tuned, those that learn with `CrossFit`; `UserError` where none can
     be."""
-    contrasting: dict[str, Any] = {
+    contrasting: Record = {
         name: rule for name, rule in decodings.items() if isinstance(rule, Contrastive)
     }
     learning = {name: rule for name, rule in decodings.items() if rule.learns}
@@ -271,10 +269,10 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return math.fsum(known) / len(known) if known and len(known) == len(values) else None
 
 
-def _record(measured: MeasuredCell, setting: Setting) -> dict[str, Any]:
+def _record(measured: MeasuredCell, setting: Setting) -> Record:
     """The part of a record of tuning.json that is about one cell under one decoding."""
     dimension, score_range = measured.cell
-    record: dict[str, Any] = {
+    record: Record = {
         "rule": measured.decoding.rule,
         "alpha": measured.decoding.alpha,
         "dimension": dimension,

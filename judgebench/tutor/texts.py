@@ -36,7 +36,7 @@ from judgebench.tutor.writing import (
     Written,
     written_example,
 )
-from judgebench.types import FAILED, Condition, Example, Prompt
+from judgebench.types import FAILED, Array, Condition, Example, Prompt, Record
 
 TextScorer = Callable[[Sequence[Example]], np.ndarray]
 """[examples] the judge's score of each, NaN where it gave none (see `JudgeScorer`)."""
@@ -72,7 +72,7 @@ class JudgeScorer:
     def __post_init__(self) -> None:
         self._decodings = {"score": Greedy() if self.judge.mode == "generate" else Expectation()}
 
-    def __call__(self, examples: Sequence[Example]) -> np.ndarray:
+    def __call__(self, examples: Sequence[Example]) -> Array:
         """[examples] float64, in order; NaN where the judge's answer holds no score. Their ids
         differ."""
         unrated = [
@@ -117,7 +117,7 @@ class StatesPass(LocalPass):
         return [[states] for states in final_states(engine, engine.model, batch.token_ids).numpy()]
 
 
-def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> np.ndarray:
+def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> Array:
     """Hidden states of the tutor at the last token of each text that it wrote: [candidates, layers,
     hidden] float32, the output of every layer; the last layer's before the final norm."""
     prompts = []
@@ -133,7 +133,7 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> np.ndarray:
     module.configure_model()
     module.to(tutor.runner.device).on_predict_start()
     # 2. its states, batch by batch
-    states: dict[str, Any] = {}
+    states: Record = {}
     with torch.inference_mode():
         for batch in plan(prompts, tutor.spec.token_budget):
             readings = module.predict_step(batch, 0)
@@ -339,7 +339,7 @@ def measure_strengths(
     return strengths
 
 
-def _strength(side: str, alpha: float, scores: np.ndarray, empty: int, target: float) -> Strength:
+def _strength(side: str, alpha: float, scores: Array, empty: int, target: float) -> Strength:
     """The statistics of scores [contexts], NaN where there is none."""
     numbers = scores[~np.isnan(scores)]
     n = len(numbers)

@@ -23,7 +23,7 @@ from judgebench.tutor.spec import Sizes
 from judgebench.tutor.steering import Standard
 from judgebench.tutor.texts import TextScorer, candidate_states, write_candidates
 from judgebench.tutor.writing import Tutor
-from judgebench.types import Example
+from judgebench.types import Array, Example
 
 MINIMUM_TEXTS = 4
 """Texts that a mean vector needs at least: the mean of fewer is hardly more than one text's own
@@ -35,13 +35,11 @@ class Retained(NamedTuple):
 
     low_threshold: float
     high_threshold: float
-    low: np.ndarray
-    high: np.ndarray
+    low: Array
+    high: Array
 
 
-def retain(
-    scores: np.ndarray, low_percentile: float = 20.0, high_percentile: float = 80.0
-) -> Retained:
+def retain(scores: Array, low_percentile: float = 20.0, high_percentile: float = 80.0) -> Retained:
     """The high and low sets of candidates by the judge's scores [candidates], NaN without one (CAP,
     section 4.2 and figure 4).
 
@@ -80,7 +78,7 @@ def retain(
     return Retained(low_at, high_at, low, high)
 
 
-def separability(high: np.ndarray, low: np.ndarray, components: int | None = None) -> np.ndarray:
+def separability(high: Array, low: Array, components: int | None = None) -> Array:
     """Equation 3, layer by layer [layers]: |hv - lv| / (mean |h_i - hv| + mean |l_i - lv|), all L2,
     of states [texts, layers, hidden] of the high and the low set; infinite where two sets of equal
     states lie apart, 0 where they do not.
@@ -105,18 +103,18 @@ def separability(high: np.ndarray, low: np.ndarray, components: int | None = Non
     return ratios
 
 
-def _spread(states: np.ndarray) -> float:
+def _spread(states: Array) -> float:
     """Mean distance of states [texts, hidden] from their mean."""
     return float(np.linalg.norm(states - states.mean(axis=0), axis=1).mean())
 
 
 def chance_separability(
-    high: np.ndarray,
-    low: np.ndarray,
+    high: Array,
+    low: Array,
     components: int | None = None,
     seed: int = 0,
     shuffles: int = 100,
-) -> np.ndarray:
+) -> Array:
     """Separability by chance: 95 % of random assignments of the states to the two sets stay below
     it, [layers] float64.
 
@@ -133,14 +131,12 @@ def chance_separability(
     return np.quantile(np.stack(reached), 0.95, axis=0)
 
 
-def best_layer(separabilities: np.ndarray) -> int:
+def best_layer(separabilities: Array) -> int:
     """The layer that separates best, counted from 1; the first of several."""
     return int(np.argmax(separabilities)) + 1
 
 
-def project(
-    high: np.ndarray, low: np.ndarray, components: int = 2
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def project(high: Array, low: Array, components: int = 2) -> tuple[Array, Array, Array]:
     """Principal components of the states [texts, hidden] of both sets together (figure 5); states
     that span fewer have 0 in the rest.
 
@@ -221,18 +217,18 @@ class StandardVectors:
         shares: [2] float64 share of the variance along its axes.
     """
 
-    high: np.ndarray
-    low: np.ndarray
+    high: Array
+    low: Array
     layer: int
-    separability: np.ndarray
-    chance: np.ndarray
-    norms: np.ndarray
-    scores: np.ndarray
+    separability: Array
+    chance: Array
+    norms: Array
+    scores: Array
     low_threshold: float
     high_threshold: float
-    low_points: np.ndarray
-    high_points: np.ndarray
-    shares: np.ndarray
+    low_points: Array
+    high_points: Array
+    shares: Array
     origin: Origin
 
     def standard(self, layer: int | None = None) -> Standard:

@@ -26,7 +26,7 @@ from judgebench.readings.reading import reading_key
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard, Steer, steering
-from judgebench.types import Condition, Example, Prompt, Rubric, ScoreRange
+from judgebench.types import Array, Condition, Example, Prompt, Record, Rubric, ScoreRange
 
 REFERENCE, GOOD, POOR, SCORED = KINDS = ("reference", "good", "poor", "scored")
 """A text, for CAP's candidates and steered references; a good and a bad one, for W-CAP; one of a
@@ -48,7 +48,7 @@ class Sampling:
     top_p: float = 1.0
 
 
-def stream(seed: int, index: int, prompt: np.ndarray) -> np.random.Generator:
+def stream(seed: int, index: int, prompt: Array) -> np.random.Generator:
     """The random numbers of one text, the index-th of its prompt [tokens].
 
     They depend on the arguments alone: not on the batch, not on how strongly the text is steered,
@@ -125,7 +125,7 @@ class Written:
     the wall time of its batch."""
 
     asked: Text
-    tokens: np.ndarray
+    tokens: Array
     text: str
     cut: bool
     seconds: float = 0.0
@@ -201,7 +201,7 @@ class WritePass(GenerationPass):
         return [[tokens] for tokens in answers]
 
     def _written(
-        self, prompts: Sequence[Prompt], ids: Groups, root: np.ndarray | None
+        self, prompts: Sequence[Prompt], ids: Groups, root: Array | None
     ) -> list[list[int]]:
         texts = [self._text_of[id(prompt)] for prompt in prompts]
         engine = self.engines[0]
@@ -303,7 +303,7 @@ class Tutor:
         self.reference_sampling = self.sampling if spec.sample_references else None
         self._templates = load_templates(spec.prompts)
         self._scale = scale
-        self._options: dict[str, Any] = {"max_tokens": room, **options}
+        self._options: Record = {"max_tokens": room, **options}
 
     @cached_property
     def view(self) -> ModelView:

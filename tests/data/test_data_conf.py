@@ -14,13 +14,14 @@ from judgebench.config.parts import check_config
 from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
 from judgebench.data.dataset import JudgeDataModule
 from judgebench.data.jsonl import JsonLines
+from judgebench.data.judge_bench import JudgeBench
 from judgebench.data.pairs import JsonPairs
 from judgebench.prompts.builder import Defense
 from judgebench.runtime.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-BY_FIELDS = ("jsonl", "conala", "conala_sample", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens", "judge_bench")
-CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "mini": Mini}
+BY_FIELDS = ("jsonl", "conala", "conala_sample", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens")
+CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "mini": Mini, "judge_bench": JudgeBench}
 CLASSES |= dict.fromkeys(BY_FIELDS, JsonLines)
 CLASSES |= dict.fromkeys(("jsonl_pairs", "pandalm", "llmbar", "judgebench_pairs"), JsonPairs)
 KINDS = {  # rubrics and groups, where they are not those of summaries of articles

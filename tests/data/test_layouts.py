@@ -148,15 +148,6 @@ EXCERPTS = {
          "data-natural.json": {"annotations": [], "instances": [BENCH]}},
         [("first", "Apple.", [1]), ("first", "Apple.", [1]), ("first", "Apple.", [-1])], (), None, None,
     ),
-    "a list of instances in an object, each with what it is about": (
-        "judge_bench",
-        {"set.json": {"annotations": [], "instances": [
-            {"id": i, "instance": {"source": "A cat.", "reference": "Katze.", "translation": text},
-             "annotations": {"quality": {"individual_human_scores": scores}}}
-            for i, (text, scores) in enumerate((("Eine Katze.", [80.5]), ("Kater.", [60, 70]), ("Kuh.", [])))]}},
-        [("system", "Eine Katze.", [80.5]), ("system", "Kater.", [65])], ("1", "2"), [[80.5, NAN], [60, 70]],
-        "1 row is left out",
-    ),
     "labels with a sign": (
         "judgebench_pairs",
         {"dataset=judgebench,response_model=gpt.jsonl": lines(

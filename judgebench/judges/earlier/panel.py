@@ -26,10 +26,10 @@ from judgebench.readings.reading import Recording
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import Annotated, NotBlank, OneOf, check_fields, settings_of
 from judgebench.runtime.files import user_path
-from judgebench.types import CLAMPED, FAILED, Condition, Prompt
+from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt
 
 
-def score_shares(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
+def score_shares(scores: Array, values: Array) -> Array:
     """Log-probabilities [N, K] over `values` [K], ascending, whose means are the scores [N]; all
     -inf for NaN.
 
@@ -46,7 +46,7 @@ def score_shares(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
         return np.log(shares)
 
 
-def pool(logprobs: np.ndarray, weights: np.ndarray, geometric: bool = False) -> np.ndarray:
+def pool(logprobs: Array, weights: Array, geometric: bool = False) -> Array:
     """Log-probabilities [N, K] of M members together, from theirs [M, N, K] and weights [M, N] of
     any sum. Who has no answer to a text is left out there; who is left alone is the pool, to the
     last bit.
@@ -278,7 +278,7 @@ class PanelSpec(RecordedSpec):
         )
 
     def _together(
-        self, main: np.ndarray, others: Any, texts: Sequence[Prompt]
+        self, main: Array, others: Any, texts: Sequence[Prompt]
     ) -> tuple[list[Any], list[Any] | None]:
         """Log-probabilities [N, K] of the members together, and of their assistants (None where
         scores are combined, or one has none), from `main` [M, N, K] and `others`, about texts of a

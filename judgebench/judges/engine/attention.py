@@ -41,6 +41,7 @@ from judgebench.judges.engine.kernels import (
     to_device,
 )
 from judgebench.judges.engine.packing import Packed
+from judgebench.types import Array
 
 NAME = "judgebench_packed"
 EXACT = "judgebench_exact"
@@ -77,7 +78,7 @@ class Roots:
         self.room = room
         self._roots: OrderedDict[bytes, Root] = OrderedDict()
 
-    def get(self, root: np.ndarray, read: Callable[[], Root]) -> Root:
+    def get(self, root: Array, read: Callable[[], Root]) -> Root:
         """The keys and values of `root` [tokens], from `read` where they are not in memory."""
         name = root.tobytes()
         if name in self._roots:
@@ -118,7 +119,7 @@ class Cache:
         return 0 if self.root is None else self.root.length
 
     @property
-    def offsets(self) -> np.ndarray:
+    def offsets(self) -> Array:
         """[prompts] position of each prompt's first own token."""
         return np.repeat(np.add(self.shared, self.root_length), self.counts)
 
@@ -570,7 +571,7 @@ def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
     table = kernels.places(np.arange(len(at)), at, branch)
     contexts = []
 
-    def add(tokens: np.ndarray, keys: np.ndarray, rows: np.ndarray | None = None) -> None:
+    def add(tokens: Array, keys: Array, rows: Array | None = None) -> None:
         rows = tokens - packed.root if rows is None else rows
         if len(tokens):
             contexts.append(Context(np.stack([rows, *table[1:, tokens]]), table[:, keys]))

@@ -24,6 +24,7 @@ from judgebench.judges.engine.kernels import keep_freed
 from judgebench.judges.engine.plain import Head, about_equal
 from judgebench.judges.local.batches import Groups
 from judgebench.runtime.errors import UserError
+from judgebench.types import Array
 
 _AT_ONCE = 8192
 """Tokens that are encoded together, padding included; a longer prompt is encoded by itself."""
@@ -63,7 +64,7 @@ class EncoderDecoderEngine:
         self,
         groups: Groups,
         trie: CandidateTrie,
-        root: np.ndarray | None = None,
+        root: Array | None = None,
         following: object | None = None,
     ) -> list[Tensor]:
         logprobs = torch.empty(sum(map(len, groups)), len(trie.candidates), dtype=torch.float64)
@@ -87,14 +88,14 @@ class EncoderDecoderEngine:
             del state  # its keys and values go before the next prompts are encoded
         return [logprobs]
 
-    def start(self, groups: Groups, root: np.ndarray | None = None) -> EncoderDecoderAnswers:
+    def start(self, groups: Groups, root: Array | None = None) -> EncoderDecoderAnswers:
         return EncoderDecoderAnswers(self, list(self._encoded(groups)))
 
     def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
         """Not for these models, which `LikelihoodPass` refuses."""
         raise NotImplementedError
 
-    def encode(self, prompts: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+    def encode(self, prompts: Sequence[Array]) -> tuple[Tensor, Tensor]:
         """Encodes prompts together, each different one once: [prompts, longest, hidden] states, and
         [prompts, longest] int64, 1 where there is a token."""
         names = [ids.tobytes() for ids in prompts]
@@ -126,9 +127,7 @@ class EncoderDecoderEngine:
 class DecoderState:
     """Prompts that are encoded and answered together; `rows` are their indices in the batch."""
 
-    def __init__(
-        self, engine: EncoderDecoderEngine, prompts: Sequence[np.ndarray], rows: Sequence[int]
-    ):
+    def __init__(self, engine: EncoderDecoderEngine, prompts: Sequence[Array], rows: Sequence[int]):
         self.rows = list(rows)
         self._engine = engine
         self._states, self._mask = engine.encode(prompts)

@@ -29,6 +29,7 @@ from torch.nn import functional as F
 
 from judgebench.judges.engine import layers
 from judgebench.judges.engine.layers import compiled
+from judgebench.types import Array
 
 try:
     from torch.nn.attention.varlen import AuxRequest, varlen_attn
@@ -451,11 +452,11 @@ def as_row(batch: Tensor) -> Tensor:
 class Context(NamedTuple):
     """A stretch of queries and all keys that any of them may see, as `places` gives them."""
 
-    queries: np.ndarray
-    keys: np.ndarray
+    queries: Array
+    keys: Array
 
 
-def places(index: np.ndarray, position: np.ndarray, branch: np.ndarray | int = 0) -> np.ndarray:
+def places(index: Array, position: Array, branch: Array | int = 0) -> Array:
     """[3, tokens] int64: indices of queries or keys, their positions, and the candidate trie's
     inner branches that they are, from 1; 0 is none."""
     return np.stack(np.broadcast_arrays(index, position, branch))
@@ -515,7 +516,7 @@ def blocks_of(
     return blocks
 
 
-def _padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _padded(rows: Sequence[Array]) -> tuple[Array, Array]:
     """[3, rows, longest] from [3, length] each, by repeating the last column; [rows, longest] bool
     where."""
     lengths = np.array([row.shape[1] for row in rows])

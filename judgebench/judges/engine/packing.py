@@ -25,6 +25,7 @@ from torch import Tensor
 from judgebench.judges.engine.candidates import Branch
 from judgebench.judges.engine.kernels import Segments, to_device
 from judgebench.judges.local.batches import Groups, common_prefix
+from judgebench.types import Array
 
 
 class Stretch(NamedTuple):
@@ -104,10 +105,10 @@ def pack_prompts(groups: Groups, branches: Sequence[Branch] = (), root: int = 0)
     )
     arrays = [[np.asarray(ids, np.int64) for ids in group] for group in groups]
     ends = [max(root, common_prefix(group)) for group in arrays]
-    row: list[tuple[np.ndarray, np.ndarray]] = []  # tokens and their positions
+    row: list[tuple[Array, Array]] = []  # tokens and their positions
     length = 0
 
-    def extend(ids: np.ndarray, at: int | np.ndarray) -> tuple[int, int]:
+    def extend(ids: Array, at: int | Array) -> tuple[int, int]:
         nonlocal length
         row.append((ids, at + np.arange(len(ids)) if isinstance(at, int) else at))
         length += len(ids)

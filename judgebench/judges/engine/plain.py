@@ -26,6 +26,7 @@ from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.generate import Continuations
 from judgebench.judges.local.batches import Groups
 from judgebench.runtime.errors import UserError
+from judgebench.types import Array
 
 _CHUNK_BYTES = 256 * 2**20
 """Most memory for the float32 rows of the head, and for the logits of the states taken at once."""
@@ -57,7 +58,7 @@ class Engine(Protocol):
         self,
         groups: Groups,
         trie: CandidateTrie,
-        root: np.ndarray | None = None,
+        root: Array | None = None,
         following: Wanted | None = None,
     ) -> list[Tensor]:
         """For each exit [prompts, candidates] float64 log-probabilities of the candidates as the
@@ -67,7 +68,7 @@ class Engine(Protocol):
             following: the next arguments, with the same groups: packed while a GPU is at work.
         """
 
-    def start(self, groups: Groups, root: np.ndarray | None = None) -> Continuations:
+    def start(self, groups: Groups, root: Array | None = None) -> Continuations:
         """Reads the prompts and stands ready to generate."""
 
     def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
@@ -249,7 +250,7 @@ class PlainEngine:
         self,
         groups: Groups,
         trie: CandidateTrie,
-        root: np.ndarray | None = None,
+        root: Array | None = None,
         following: object | None = None,
     ) -> list[Tensor]:
         rows = [self._children(ids.tolist(), trie) for ids in chain.from_iterable(groups)]
@@ -267,7 +268,7 @@ class PlainEngine:
                 of_exit.append(self.head.logprobs(states[-1:], tokens).cpu())
         return [torch.cat(of_exit, dim=1) for of_exit in columns]
 
-    def start(self, groups: Groups, root: np.ndarray | None = None) -> PlainAnswers:
+    def start(self, groups: Groups, root: Array | None = None) -> PlainAnswers:
         return PlainAnswers(self, list(chain.from_iterable(groups)))
 
     def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
@@ -282,7 +283,7 @@ class PlainEngine:
 class PlainAnswers:
     """Free answers, each prompt with the model's own cache."""
 
-    def __init__(self, engine: PlainEngine, prompts: Sequence[np.ndarray]):
+    def __init__(self, engine: PlainEngine, prompts: Sequence[Array]):
         self._engine = engine
         self._caches: list[object] = [None] * len(prompts)
         self.logits: list[Tensor] = []

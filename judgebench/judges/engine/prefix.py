@@ -32,6 +32,7 @@ from judgebench.judges.engine.plain import (
 )
 from judgebench.judges.local.batches import Groups, root_of
 from judgebench.runtime.errors import UserError
+from judgebench.types import Array
 
 _CHECK_FACTOR = 5.0
 """Largest difference from the plain pass in half precision, where rounding depends on the model: a
@@ -92,7 +93,7 @@ class PrefixEngine:
         self,
         groups: Groups,
         trie: CandidateTrie,
-        root: np.ndarray | None = None,
+        root: Array | None = None,
         following: Wanted | None = None,
     ) -> list[Tensor]:
         """See `Engine.read`."""
@@ -111,11 +112,11 @@ class PrefixEngine:
 
     def gradient(
         self,
-        prompts: Sequence[np.ndarray],
+        prompts: Sequence[Array],
         trie: CandidateTrie,
         at: slice,
         value: Callable[[list[Tensor]], Tensor],
-        root: np.ndarray,
+        root: Array,
     ) -> Tensor:
         """The gradient of a number, which `value` gives from the result of `read`, by the
         embeddings of some tokens, [prompts, places, hidden] float32: those `at` the same places of
@@ -158,7 +159,7 @@ class PrefixEngine:
         ]
         return torch.stack(exits).unflatten(1, tuple(packed.reads.shape))
 
-    def start(self, groups: Groups, root: np.ndarray | None = None) -> PackedAnswers:
+    def start(self, groups: Groups, root: Array | None = None) -> PackedAnswers:
         return PackedAnswers(self, *self._pack(groups, None, root))
 
     def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
@@ -182,7 +183,7 @@ class PrefixEngine:
         return [states[0] for states in captured()]
 
     def _pack(
-        self, groups: Groups, trie: CandidateTrie | None, root: np.ndarray | None
+        self, groups: Groups, trie: CandidateTrie | None, root: Array | None
     ) -> tuple[Packed, Root | None]:
         root = root_of(groups) if root is None else root
         if self._ready is not None and self._ready[0] is groups:
@@ -193,7 +194,7 @@ class PrefixEngine:
         self.computed += len(packed.token_ids)
         return packed.to(self.model.device), self.rooted(root) if len(root) else None
 
-    def rooted(self, root: np.ndarray) -> Root:
+    def rooted(self, root: Array) -> Root:
         """The keys and values of a root, which is read by itself, so that they never depend on the
         batch."""
 

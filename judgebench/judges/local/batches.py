@@ -20,7 +20,7 @@ import numpy as np
 
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
-from judgebench.types import Condition, Prompt
+from judgebench.types import Array, Condition, Prompt
 
 Groups = Sequence[Sequence[np.ndarray]]
 """Token ids of each prompt, the prompts of a group together."""
@@ -47,7 +47,7 @@ class Batch:
         return [prompt for group in self.groups for prompt in group]
 
     @cached_property
-    def token_ids(self) -> list[list[np.ndarray]]:
+    def token_ids(self) -> list[list[Array]]:
         """Of its prompts, group by group, as engines take them."""
         return [[prompt.token_ids for prompt in group] for group in self.groups]
 
@@ -71,7 +71,7 @@ class Batch:
         return [Batch((self.groups[0][:middle],)), Batch((self.groups[0][middle:],))]
 
 
-def roots(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], np.ndarray]:
+def roots(prompts: Sequence[Prompt]) -> dict[tuple[Condition, str], Array]:
     """Condition and fold -> the tokens that all of their prompts begin with, read once for them
     all; attacked or not, the same."""
     shared = {
@@ -211,7 +211,7 @@ def assigned(batches: Sequence[Batch], costs: Sequence[int], ranks: int) -> list
     return [Batch(()) if i is None else batches[i] for turn in rounds for i in turn]
 
 
-def common_prefix(prompts: Sequence[np.ndarray]) -> int:
+def common_prefix(prompts: Sequence[Array]) -> int:
     """Tokens that all prompts begin with, at most one less than the shortest: each keeps a token of
     its own to be read at."""
     shortest = min(len(ids) for ids in prompts) - 1
@@ -222,7 +222,7 @@ def common_prefix(prompts: Sequence[np.ndarray]) -> int:
     return shortest if same.all() else int(np.argmin(same))
 
 
-def root_of(groups: Groups) -> np.ndarray:
+def root_of(groups: Groups) -> Array:
     """The tokens that all prompts begin with, if they are of several groups and worth reading
     apart; else none."""
     if len(groups) < 2:

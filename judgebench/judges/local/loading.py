@@ -27,6 +27,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, NotBlank, OneOf, check_fields
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_json
+from judgebench.types import Array
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -464,11 +465,11 @@ def _reader_class() -> type[GGUFReader]:
         # every slice of numpy's memory map is a memory map again, which costs several times the
         # slice
         @property  # type: ignore[override] # the library declares the map's own class
-        def data(self) -> np.ndarray[Any, Any]:
+        def data(self) -> Array[Any, Any]:
             return self._bytes
 
         @data.setter
-        def data(self, mapped: np.ndarray[Any, Any]) -> None:
+        def data(self, mapped: Array[Any, Any]) -> None:
             self._bytes = mapped.view(np.ndarray)
 
     return Reader

@@ -26,7 +26,7 @@ from judgebench.judges.local.loading import ModelSource
 from judgebench.prompts.thoughts import END_OF_THINK
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.runtime.errors import UserError
-from judgebench.types import Condition, Prompt, ScoreRange
+from judgebench.types import Array, Condition, Prompt, ScoreRange
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class LocalPass(Pass):
         return " and ".join(source.title for source in self.sources)
 
     @cached_property
-    def roots(self) -> dict[tuple[Condition, str], np.ndarray]:
+    def roots(self) -> dict[tuple[Condition, str], Array]:
         return roots(self.prompts)
 
     def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
@@ -245,7 +245,7 @@ class GeneratePass(GenerationPass):
         ]
 
 
-def refuse_nan(values: np.ndarray, prompts: Sequence[Prompt], source: ModelSource) -> None:
+def refuse_nan(values: Array, prompts: Sequence[Prompt], source: ModelSource) -> None:
     """Raises UserError for a NaN among values [rows, any], with its example where there are as many
     rows as prompts."""
     bad = np.isnan(values).any(axis=1)

@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from judgebench.judges.engine.candidates import LEADS
+from judgebench.types import Array
 
 TokenPath = tuple[Hashable, ...]
 """Tokens after the prompt, by their numbers or by their texts."""
@@ -135,9 +136,9 @@ class Bounds:
         unlisted: probability that the list of the answer's first token leaves out.
     """
 
-    lower: np.ndarray
-    upper: np.ndarray
-    value: np.ndarray
+    lower: Array
+    upper: Array
+    value: Array
     unlisted: float
 
     @property

@@ -36,9 +36,8 @@ from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
-from judgebench.types import Prompt, ScoreRange
+from judgebench.types import Array, Prompt, Record, ScoreRange
 
-Record = dict[str, Any]
 Wanted = Mapping[str, Prompt]
 """Key of a reading -> the prompt that it is about."""
 
@@ -92,7 +91,7 @@ class ApiPass(Pass):
 
     def answered(
         self, client: Any, prompt: Prompt, key: str
-    ) -> Coroutine[Any, Any, tuple[np.ndarray | None, Record]]:
+    ) -> Coroutine[Any, Any, tuple[Array | None, Record]]:
         """Asks a client for one reading: its log-probabilities, if it has any, and the record of
         its answers."""
         raise NotImplementedError
@@ -311,9 +310,7 @@ class ListedPass(ApiPass):
         longest = max(map(len, prompt.condition.range.candidates))
         return 1 + longest + self.thinking.get(prompt.condition.defense, 0)
 
-    async def answered(
-        self, client: Any, prompt: Prompt, key: str
-    ) -> tuple[np.ndarray | None, Record]:
+    async def answered(self, client: Any, prompt: Prompt, key: str) -> tuple[Array | None, Record]:
         tree = self._tree(prompt)
         sent = self.sent_prompt(prompt)
         # 1. the lists along the answer
@@ -424,15 +421,13 @@ class AnswerPass(ApiPass):
     def _seed(self, draw: int) -> int | None:
         return None if self.spec.seed is None else self.spec.seed + draw
 
-    async def answered(
-        self, client: Any, prompt: Prompt, key: str
-    ) -> tuple[np.ndarray | None, Record]:
+    async def answered(self, client: Any, prompt: Prompt, key: str) -> tuple[Array | None, Record]:
         seed = self._seed(self._draws[key])
         answer = await self._send(client, self.sent_prompt(prompt), self.max_tokens, seed=seed)
         return None, _record([answer]) | {"text": answer.text}
 
 
-def unstacked(reading: ModelReading) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def unstacked(reading: ModelReading) -> tuple[Array, Array, Array]:
     """[candidates] each, log: what is reckoned with, the lower and the upper bound."""
     assert reading.logprobs is not None
     value, lower, upper = reading.logprobs.reshape(3, -1)

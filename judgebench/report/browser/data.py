@@ -23,7 +23,7 @@ from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results, with_labels
 from judgebench.runtime.errors import UserError
 from judgebench.tuning.tuners import PER_RANGE
-from judgebench.types import RANGE
+from judgebench.types import RANGE, Record, Row, Rows
 
 CHARACTERS = 200_000
 """Of texts in a piece: some hundredths of a second to unpack, and large enough to compress well."""
@@ -102,7 +102,7 @@ def _of_groups(run: Results, groups: Collection[str]) -> Results:
     return replace(run, **parts)
 
 
-def index_data(index: Index, run: Results, cuts: Sequence[int]) -> dict[str, Any]:
+def index_data(index: Index, run: Results, cuts: Sequence[int]) -> Record:
     """The index as JSON: names once, rows column by column, what is rare as lists of rows."""
     # 1. group, system and split of each example as numbers, and their names
     names = {
@@ -154,7 +154,7 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> dict[str, Any
     }
 
 
-def _series_data(index: Index, number: int) -> dict[str, Any]:
+def _series_data(index: Index, number: int) -> Record:
     settings = {}
     for (series, place), text in index.settings.items():
         if series == number and text:
@@ -163,7 +163,7 @@ def _series_data(index: Index, number: int) -> dict[str, Any]:
     return {"label": str(judged), "judge": judged.judge, "settings": settings}
 
 
-def _place_data(run: Results, place: Place) -> dict[str, Any]:
+def _place_data(run: Results, place: Place) -> Record:
     score_range = place.range
     labelled = {"labelled": True} if score_range.labels else {}
     return {
@@ -213,12 +213,12 @@ def bounds(index: Index, run: Results) -> list[int]:
     return [*cuts, len(sizes)]
 
 
-def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[str, Any]]:
+def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
     """For each piece: `groups` with their sources, contexts and references, and of each example its
     `group`, `output`, `rival` and `human` scores. An article stands once, however many texts answer
     to it."""
     # 1. example_id -> its row; group -> its references, with their scores
-    examples: dict[str, Any] = {}
+    examples: Record = {}
     if run.examples is not None:
         examples = {row["example_id"]: row for row in run.examples.to_dict("records")}
     references: dict[str, list[list[Any]]] = {}
@@ -229,7 +229,7 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[st
     chunks = []
     for first, last in itertools.pairwise(cuts):
         groups: dict[str, int] = {}
-        chunk: dict[str, Any] = {
+        chunk: Record = {
             "groups": [],
             "group": [],
             "output": [],
@@ -264,11 +264,11 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[st
 _COUNTS = ("prompt_tokens", "source_tokens_cut", "control_tokens")
 
 
-def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict[str, Any]]:
+def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
     """For each piece: row -> what was read about it. A prompt is a list of numbers of `literals`,
     the text between what the example itself says, and of letters for that: s source, c context, o
     output, x changed text, r rival."""
-    chunks: list[dict[str, Any]] = [{"literals": [], "rows": {}} for _ in cuts[1:]]
+    chunks: Rows = [{"literals": [], "rows": {}} for _ in cuts[1:]]
     interned: list[dict[str, int]] = [{} for _ in chunks]
     rows = rows_of(index, run, run.readings)
     decided = _contrasted(index, run, rows)
@@ -290,7 +290,7 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> list[dict
             continue
         example = int(index.example[row])
         piece = int(np.searchsorted(cuts, example, side="right")) - 1
-        reading: dict[str, Any] = {}
+        reading: Record = {}
         if orders[at]:
             reading["order"] = orders[at]
         for short, name in (("m", "main_logprobs"), ("a", "assistant_logprobs")):
@@ -344,7 +344,7 @@ def _contrasted(
     return shares
 
 
-def plausibility(config: Mapping[str, Any], decoding: str) -> float:
+def plausibility(config: Row, decoding: str) -> float:
     """The constraint alpha of a decoding, which scores.parquet does not have."""
     entries = config.get("decoding") or {}
     entry = entries.get(decoding) or entries.get(decoding.removesuffix(PER_RANGE))
@@ -352,7 +352,7 @@ def plausibility(config: Mapping[str, Any], decoding: str) -> float:
 
 
 def _pieces(
-    prompt: str, parts: Mapping[str, str], chunk: dict[str, Any], interned: dict[str, int]
+    prompt: str, parts: Mapping[str, str], chunk: Record, interned: dict[str, int]
 ) -> list[int | str]:
     """The prompt, taken apart at what its example says; longest first, each in its first place."""
     pieces: list[tuple[str, str]] = [("", prompt)]

@@ -24,7 +24,7 @@ from judgebench.results.results import (
     with_labels,
 )
 from judgebench.stats.correlation import shown_level
-from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, ScoreRange
+from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, Array, Row, ScoreRange
 
 STATUSES = (PARSED, FAILED, CLAMPED)
 CUT = "article cut"
@@ -82,18 +82,18 @@ class Index:
     series: Sequence[Series]
     settings: Mapping[tuple[int, int], str]
     knobs: Mapping[tuple[int, int], tuple[str, str, float, float]]
-    example: np.ndarray
-    place: np.ndarray
-    human: np.ndarray
-    scores: np.ndarray
-    status: np.ndarray
+    example: Array
+    place: Array
+    human: Array
+    scores: Array
+    status: Array
     advised: Sequence[tuple[int, int]]
-    calibrated: np.ndarray
-    flags: Mapping[str, np.ndarray]
+    calibrated: Array
+    flags: Mapping[str, Array]
     raised: Mapping[tuple[str, int, str], Sequence[str]]
 
     @property
-    def keys(self) -> np.ndarray:
+    def keys(self) -> Array:
         """[rows] place and example as one number, ascending."""
         return self.place * len(self.examples) + self.example
 
@@ -156,7 +156,7 @@ def index_of(run: Results) -> Index:
     return _with_flags(index, run)
 
 
-def _place(row: Mapping[str, Any]) -> Place:
+def _place(row: Row) -> Place:
     return Place(str(row["dimension"]), range_of(row), str(row["attack"]), str(row["defense"]))
 
 
@@ -176,7 +176,7 @@ def _ordered(places: Sequence[Place]) -> list[Place]:
     return sorted(dict.fromkeys(places), key=rank)
 
 
-def _knobs(cell: Mapping[str, Any]) -> tuple[str, str, float, float]:
+def _knobs(cell: Row) -> tuple[str, str, float, float]:
     lambda_ = number(cell["lambda"])
     temperature = number(cell["temperature"])
     lambda_ = 0.0 if lambda_ is None else lambda_

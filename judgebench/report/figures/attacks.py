@@ -20,7 +20,7 @@ from judgebench.report.views.phrases import PHRASE, drawn_rows, phrase_frame, si
 from judgebench.results.results import NO_DEFENSE, Results, Series, number, range_of
 from judgebench.stats.correlation import shown_level
 from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.types import LABELS, RANGE
+from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows
 
 _MOST_PANELS = 8
 _FLAT = (0, (1, 2))
@@ -156,7 +156,7 @@ _MOST_BARS = 10
 _SETTING = ("dimension", *RANGE[:2], LABELS, "decoding", "lambda", "temperature")
 
 
-def is_win_probability(record: Mapping[str, Any]) -> bool:
+def is_win_probability(record: Row) -> bool:
     """True where scores are probabilities of winning: they lie between 0 and 1."""
     ends = (float(record["range_min"]), float(record["range_max"]))
     return ends == (0.0, 1.0) and not record.get(LABELS)
@@ -164,8 +164,8 @@ def is_win_probability(record: Mapping[str, Any]) -> bool:
 
 @style.house_style()
 def assessment_figure(
-    absolute: Sequence[Mapping[str, Any]],
-    comparative: Sequence[Mapping[str, Any]],
+    absolute: Records,
+    comparative: Records,
     titles: Mapping[str, str | None],
     judge: str = "main",
     rule: str = "expectation",
@@ -253,10 +253,10 @@ def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[tuple[Any, ...]]], tu
     style.label(axis, title, size, y=name)
 
 
-def _attacked(metrics: Sequence[Mapping[str, Any]], judge: str, rule: str) -> list[dict[str, Any]]:
+def _attacked(metrics: Records, judge: str, rule: str) -> Rows:
     """A record an attack and data set, with its label and with the increase as per cent of the
     scale; of the first dimension, range, decoding and setting alone."""
-    records: dict[str, dict[str, Any]] = {}
+    records: dict[str, Record] = {}
     datasets = list(dict.fromkeys(row["dataset"] for row in metrics))
     for dataset in datasets:
         rows = [row for row in metrics if (row["dataset"], row["judge"]) == (dataset, judge)]
@@ -273,7 +273,7 @@ def _attacked(metrics: Sequence[Mapping[str, Any]], judge: str, rule: str) -> li
     return list(records.values())[:_MOST_BARS]
 
 
-def _of_one_setting(rows: Sequence[Mapping[str, Any]], rule: str) -> list[Mapping[str, Any]]:
+def _of_one_setting(rows: Records, rule: str) -> list[Row]:
     """The changes by attacks without a defense, of the first dimension, range and decoding, by the
     rule where there is one."""
     # 1. the changes

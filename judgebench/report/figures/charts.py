@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.report.formats import Format, interval, is_known, percent, short, signed_two, two
-from judgebench.report.table import Row, records
+from judgebench.report.table import records
 from judgebench.report.views.bias import (
     human_scores,
     reported_rows,
@@ -36,7 +36,7 @@ from judgebench.report.views.league import league_rows
 from judgebench.report.views.systems import advised_systems
 from judgebench.results.results import Results, range_of
 from judgebench.stats.repairs import AGREEMENT, POINTS
-from judgebench.types import ScoreRange
+from judgebench.types import Record, Row, Rows, ScoreRange
 
 LOOKS = 4
 """Looks of series, each a color and a shape: circle, square, diamond, triangle; the color of a
@@ -132,9 +132,9 @@ class Chart:
         return [(self.at(value), self.form(value)) for value in values.tolist()]
 
     @property
-    def drawn(self) -> list[dict[str, Any]]:
+    def drawn(self) -> Rows:
         """The places of all things: labels, dots (x, y, interval), bars (x, y, width, height)."""
-        things: list[dict[str, Any]] = []
+        things: Rows = []
         for place, (label, marks) in enumerate(self.lines):
             middle = self.line_height * (place + 0.5)
             x = self.label_width - 7
@@ -148,10 +148,10 @@ class Chart:
                 )
         return things
 
-    def _thing(self, mark: ChartMark, y: float, height: float) -> dict[str, Any]:
+    def _thing(self, mark: ChartMark, y: float, height: float) -> Record:
         """The place of a mark whose lane has its middle at y."""
         end = self.at(mark.value)
-        thing: dict[str, Any] = {
+        thing: Record = {
             "kind": "dot",
             "look": mark.look,
             "x": end,

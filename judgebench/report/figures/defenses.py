@@ -3,7 +3,6 @@ paper)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, INK, MUTED, STANDARDS, shorten
 from judgebench.report.formats import percent, say, three, two
 from judgebench.results.results import Results, number
+from judgebench.types import Record, Row
 
 _MARKERS = {"high": "o", "low": "s"}
 
@@ -27,7 +27,7 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
     where strengths were tried. `detectors`: precision against recall.
     """
     figures: dict[str, Figure | None] = {}
-    standards: dict[str, Mapping[str, Any]] = {}
+    standards: dict[str, Row] = {}
     for standard in results.standards:
         name = style.file_name(str(standard["dimension"]))
         standards.setdefault(name, standard)
@@ -43,13 +43,13 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
 # --- standards ----------------------------------------------------------------------------------
 
 
-def _caption(figure: str, results: Results, standard: Mapping[str, Any], **facts: Any) -> str:
+def _caption(figure: str, results: Results, standard: Row, **facts: Any) -> str:
     tutor = shorten(str(standard["tutor"]), 40)
     return say(f"caption_{figure}", row=standard, groups=results.groups, tutor=tutor, **facts)
 
 
 @style.house_style()
-def candidates_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
+def candidates_figure(results: Results, standard: Row) -> Figure | None:
     """A histogram of the candidates' scores, the bars of the high and of the low set colored, and
     both thresholds (after figure 4 of the CAP paper); None where no candidate has a score."""
     scores = np.array(
@@ -76,7 +76,7 @@ def candidates_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
         for threshold, side, align in ((low, "low", "right"), (high, "high", "left")):
             color = STANDARDS[side]
             axis.axvline(threshold, color=color, linestyle="--", linewidth=1.3)
-            place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "fontsize": 8}
+            place: Record = {"xycoords": ("data", "axes fraction"), "fontsize": 8}
             place |= {"ha": align, "va": "bottom", "color": color}
             axis.annotate(f" {two(threshold)} ", (threshold, 1.0), **place)
         ends = f"{standard['range_min']:g} to {standard['range_max']:g}"
@@ -97,7 +97,7 @@ def candidates_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
 
 
 @style.house_style()
-def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
+def embeddings_figure(results: Results, standard: Row) -> Figure | None:
     """A point a retained text, and the mean of each set, along the first two principal components
     at the layer steered (after figure 5 of the CAP paper); None where there are no points."""
     sides = {
@@ -110,7 +110,7 @@ def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
 
     def draw(axis: Axes, _: None) -> None:
         for side, points in sides.items():
-            how: dict[str, Any] = {"color": STANDARDS[side]}
+            how: Record = {"color": STANDARDS[side]}
             x, y = points.T
             axis.scatter(
                 x,
@@ -146,7 +146,7 @@ def embeddings_figure(results: Results, standard: Mapping[str, Any]) -> Figure |
 
 
 @style.house_style()
-def separability_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
+def separability_figure(results: Results, standard: Row) -> Figure | None:
     """Separability by layer with what chance seldom surpasses, and the layer that is steered (after
     figure 8 of the CAP paper); None where there are no layers."""
     values = np.array(standard["separability"], dtype=np.float64)
@@ -202,7 +202,7 @@ def separability_figure(results: Results, standard: Mapping[str, Any]) -> Figure
 
 
 @style.house_style()
-def strengths_figure(results: Results, standard: Mapping[str, Any]) -> Figure | None:
+def strengths_figure(results: Results, standard: Row) -> Figure | None:
     """Mean score of steered texts and its interval against alpha, a line a side, with the targets
     and the nearest strengths (after figure 10 of the CAP paper); None where no strength has a
     mean."""
@@ -295,7 +295,7 @@ def detector_figure(results: Results) -> Figure | None:
         return None
     box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
 
-    def draw(axis: Axes, detector: Mapping[str, Any]) -> None:
+    def draw(axis: Axes, detector: Row) -> None:
         curve = detector["curve"]
         training = detector["training"]
         test = detector["test"]
@@ -336,7 +336,7 @@ def detector_figure(results: Results) -> Figure | None:
         if test["false_positive_rate"] is not None:
             share = percent(test["false_positive_rate"])
             lines.append(f"test, clean texts warned of: {share}")
-        place: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "bbox": box}
+        place: Record = {"transform": axis.transAxes, "va": "bottom", "bbox": box}
         axis.text(
             0.03,
             0.04,

@@ -3,7 +3,7 @@ by comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from judgebench.results import results as cells
 from judgebench.results.results import Results, Series, SeriesIndex
 from judgebench.stats.bradley_terry import ELO_MEAN
 from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.types import ScoreRange
+from judgebench.types import Records, ScoreRange
 
 _BAND = "#e9e9e9"
 _MOST_TICKS = 21
@@ -287,7 +287,7 @@ def pairwise_figures(results: Results) -> dict[str, Figure]:
 
 
 @style.house_style()
-def ranking_figure(blocks: Sequence[Mapping[str, Any]], titles: Mapping[str, str | None]) -> Figure:
+def ranking_figure(blocks: Records, titles: Mapping[str, str | None]) -> Figure:
     """Elo with its interval, a row a system, judges (a block each) on the left and humans on the
     right; the first block's strongest on top."""
     order = [system["system"] for system in blocks[0]["ranking"]]

@@ -25,6 +25,7 @@ from matplotlib.patches import Patch
 from judgebench.results.results import Series, number
 from judgebench.runtime.errors import escape_control
 from judgebench.runtime.files import atomic
+from judgebench.types import Array, Record, Row
 
 INK = "#222222"
 MUTED = "#5f5f5f"
@@ -186,7 +187,7 @@ def small_multiples(
     # 3. the words
     figure.text(0.012, 1 - 0.1 / total, title, fontsize=11, fontweight="bold", va="top", color=INK)
     if legend:
-        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.004, 1 - 0.3 / total)}
+        place: Record = {"loc": "upper left", "bbox_to_anchor": (0.004, 1 - 0.3 / total)}
         place |= {
             "ncols": legend_columns,
             "borderaxespad": 0.1,
@@ -236,12 +237,12 @@ def label(
 def handle(look: Any) -> Any:
     """An entry of a legend for a look: a `Mark`, the color of bars, or an artist."""
     if isinstance(look, Mark):
-        how: dict[str, Any] = {"marker": look.marker, "linestyle": look.line, "markersize": 5.5}
+        how: Record = {"marker": look.marker, "linestyle": look.line, "markersize": 5.5}
         return Line2D([], [], color=look.color, **how)
     return Patch(facecolor=look) if isinstance(look, str) else look
 
 
-def ring(color: str, width: float) -> dict[str, Any]:
+def ring(color: str, width: float) -> Record:
     """The look of an empty circle."""
     return {
         "linestyle": "none",
@@ -267,7 +268,7 @@ def line(
         x, y, color=look.color, marker=look.marker, linestyle=look.line, **{"markersize": 4.5} | how
     )
     if low is not None and (bounded := ~np.isnan(low)).any():
-        look_of_band: dict[str, Any] = {"color": look.color, "alpha": 0.13, "linewidth": 0}
+        look_of_band: Record = {"color": look.color, "alpha": 0.13, "linewidth": 0}
         axis.fill_between(
             x[bounded], low[bounded], high[bounded], zorder=how.get("zorder", 2) - 2, **look_of_band
         )
@@ -278,7 +279,7 @@ def error_bars(value: Any, low: Any, high: Any) -> list[Any]:
     return [np.maximum(value - low, 0.0), np.maximum(high - value, 0.0)]
 
 
-def record_bars(record: Mapping[str, Any], name: str) -> np.ndarray | None:
+def record_bars(record: Row, name: str) -> Array | None:
     """[2, 1] lengths of the error bar of a record's number; None where it has no interval."""
     value = number(record.get(name))
     low = number(record.get(f"{name}_low"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,16 +20,17 @@ from judgebench.report.figures.style import MUTED
 from judgebench.report.formats import say, three
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results, number, range_of
+from judgebench.types import Array, Record, Records, Row
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
 _CHOSEN = "#222222"
-_RING: dict[str, Any] = {"markerfacecolor": "none", "markersize": 8}
+_RING: Record = {"markerfacecolor": "none", "markersize": 8}
 _LEAST = 1e-3
 """Kappa below which the axis is linear, so that 0 has a place on it."""
 
 
 @style.house_style()
-def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure | None:
+def path_figure(results: Results, rows: Records) -> Figure | None:
     """Spearman on dev and test over kappa = lambda / t, a panel a range: the grid's points, joined;
     the choice is ringed. The rows are those of one tuned decoding in one dimension, see
     `tuning_blocks`; None where scores are expectations, or no point has a value."""
@@ -53,7 +54,7 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
         hollow=any(point["constant"] for point in points),
     )
 
-    def draw(axis: Axes, part: tuple[int, Mapping[str, Any]]) -> None:
+    def draw(axis: Axes, part: tuple[int, Row]) -> None:
         place, row = part
         _path_panel(axis, row, splits, most)
         axis.set_xlabel("κ = λ / t" if place >= len(rows) - 2 else "")
@@ -62,7 +63,7 @@ def path_figure(results: Results, rows: Sequence[Mapping[str, Any]]) -> Figure |
     return style.small_multiples(list(enumerate(rows)), draw, title, caption, legend, height=2.5)
 
 
-def _path_panel(axis: Axes, row: Mapping[str, Any], splits: Sequence[str], most: float) -> None:
+def _path_panel(axis: Axes, row: Row, splits: Sequence[str], most: float) -> None:
     points = sorted(row["grid"], key=lambda point: point["kappa"])
     for split in splits:
         known = [(point["kappa"], point[split]) for point in points if point[split] is not None]
@@ -120,7 +121,7 @@ class HeatMap:
     title: str
     rows: Sequence[float]
     columns: Sequence[float]
-    values: np.ndarray
+    values: Array
     chosen: Sequence[tuple[int, int]] = ()
     undefined: Sequence[tuple[int, int]] = ()
 
@@ -153,7 +154,7 @@ def heat_map_figure(
             origin="lower",
         )
         axis.tick_params(length=0)
-        place: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5}
+        place: Record = {"ha": "center", "va": "center", "fontsize": 7.5}
         for row, column in np.argwhere(np.isfinite(heat.values)).tolist():
             value = heat.values[row, column]
             color = mpl.colormaps[_COLORS](norm(value))[:3]
@@ -177,7 +178,7 @@ def heat_map_figure(
                 color=MUTED,
                 **place,
             )
-        frame: dict[str, Any] = {"fill": False, "edgecolor": _FRAMED, "linewidth": 2}
+        frame: Record = {"fill": False, "edgecolor": _FRAMED, "linewidth": 2}
         for row, column in heat.chosen:
             corner = (column - 0.47, row - 0.45)
             axis.add_patch(Rectangle(corner, 0.94, 0.9, **frame))

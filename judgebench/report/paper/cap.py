@@ -24,6 +24,7 @@ from judgebench.report.paper.tables import (
 )
 from judgebench.results.results import NO_DEFENSE, Results, number, range_of
 from judgebench.stats.scores import CLEAN
+from judgebench.types import Record, Records, Rows
 
 ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}
 """The paper's attacks, and how it prints them. The adaptive one asks the judge to ignore
@@ -125,7 +126,7 @@ def tutor_family(tutor: str) -> str:
     return next((family for family, pattern in _FAMILIES.items() if pattern.match(name)), tutor)
 
 
-def column_of(defense: str, tutor: str | None = None) -> dict[str, Any]:
+def column_of(defense: str, tutor: str | None = None) -> Record:
     """`COLUMN` of a defense: `column` as in the CSV files, such as `cap_llama`; `rank` in the
     paper's order.
 
@@ -195,16 +196,16 @@ class CapCells:
 def cap_cells(runs: Iterable[Results]) -> CapCells:
     """The cells of some runs: of each judge and defense the scores by expectation count, as in the
     paper, else its first by argmax; of the records those of the shown split and level."""
-    records: list[dict[str, Any]] = []
-    costs: list[dict[str, Any]] = []
-    steered: list[dict[str, Any]] = []
+    records: Rows = []
+    costs: Rows = []
+    steered: Rows = []
     for run in runs:
         judges = judges_of(run)
         settings = run.config.get("tutor") or {}
         path = settings.get("path")
         tutor = None if path is None else ModelSource(path, settings.get("gguf_file")).title
         # 1. scores: of each judge and defense those of one decoding
-        places: dict[tuple[Any, ...], dict[str, Any]] = {}
+        places: dict[tuple[Any, ...], Record] = {}
         decodings: dict[tuple[str, str], str | None] = {}
         for record in run.shown:
             # where it stands; True where the paper prints this place
@@ -213,7 +214,7 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
             dimension = str(record["dimension"])
             printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
             paper = printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0)
-            place: dict[str, Any] = {
+            place: Record = {
                 "dataset": dataset,
                 "dimension": dimension,
                 "range": str(score_range),
@@ -271,13 +272,13 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
     )
 
 
-def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+def _frame(rows: Records, columns: Sequence[str]) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
     names = dict.fromkeys([*frame, *PLACE, "paper", "judge_key", "label", *columns])
     return frame.reindex(columns=list(names))
 
 
-def _steered(run: Results, dimension: str, tutor: str | None) -> dict[str, Any] | None:
+def _steered(run: Results, dimension: str, tutor: str | None) -> Record | None:
     """The strengths of a run's CAP references in one dimension; None without any."""
     rows = run.references[
         (run.references["defense"] == CAP) & (run.references["dimension"] == dimension)
@@ -578,9 +579,9 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
     """A row a judge, attack and condition: the clean texts, the attacked ones, and these with
     references."""
 
-    lines: list[dict[str, Any]] = []
+    lines: Rows = []
 
-    def add(key: str, row: pd.Series, **columns: str) -> dict[str, Any]:
+    def add(key: str, row: pd.Series, **columns: str) -> Record:
         """A line with some columns of a row under the names that the table has."""
         line = {
             "dataset": row["dataset"],

@@ -6,9 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from judgebench.report.formats import general, say
-from judgebench.report.table import Row, Rows, records, rows_by
+from judgebench.report.table import records, rows_by
 from judgebench.results.results import NO_DEFENSE, Results, range_of, setting
 from judgebench.stats.clusters import Estimate
+from judgebench.types import Row, Rows
 
 _METRICS = ("spearman", "pearson", "error", "rps")
 

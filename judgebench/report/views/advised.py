@@ -5,20 +5,9 @@ range."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from judgebench.report.formats import is_known, percent, points, short, signed_two, three, two
-from judgebench.report.table import (
-    Block,
-    Col,
-    Row,
-    Rows,
-    View,
-    records,
-    rows_by,
-    values,
-    with_records,
-)
+from judgebench.report.table import Block, Col, View, records, rows_by, values, with_records
 from judgebench.report.views import attacks, defenses, pairwise
 from judgebench.report.views.advice import advices
 from judgebench.report.views.beside import judge_rows
@@ -38,6 +27,7 @@ from judgebench.results.results import Results
 from judgebench.stats.clusters import Estimate
 from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.scores import CLEAN
+from judgebench.types import Record, Row, Rows
 
 _PLACE = ("dimension", "range")
 _FORECAST = ("dimension", "defense", "range", "judge", "decoding")
@@ -216,7 +206,7 @@ def distance_lines(results: Results) -> list[Block]:
     """The distance from the humans in points, and one rater's; or the correlation where there are
     none."""
     raw, calibrated = (_with_humans(results, scores) for scores in (RAW, CALIBRATED))
-    facts: dict[str, dict[str, Any]] = {}
+    facts: dict[str, Record] = {}
     for lead in with_records(advised_rows(results), _PLACE, raw=raw, calibrated=calibrated):
         dimension = lead["dimension"]
         better = RAW if lead[CALIBRATED].get("better_scores") == RAW else CALIBRATED

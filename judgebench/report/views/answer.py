@@ -13,7 +13,7 @@ from rich.text import Text
 
 from judgebench.report.formats import estimated, is_known, percent, say, three, two
 from judgebench.report.render import WIDTH
-from judgebench.report.table import Rows, records, rows_by, values
+from judgebench.report.table import records, rows_by, values
 from judgebench.report.views import attacks, pairwise
 from judgebench.report.views.advice import advice_lines, advices
 from judgebench.report.views.correlations import advised_rows, correlation_rows, undefended
@@ -24,7 +24,7 @@ from judgebench.stats.repairs import AGREEMENT, POINTS, RANGE_SHARE
 from judgebench.stats.scores import CLEAN
 from judgebench.stats.variance import RANGES
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES
-from judgebench.types import RANGE
+from judgebench.types import RANGE, Rows
 
 COLORS: Mapping[str, str] = {
     YES: "green",

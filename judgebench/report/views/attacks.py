@@ -3,8 +3,7 @@ another."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from judgebench.report.formats import (
     UNKNOWN,
@@ -17,21 +16,12 @@ from judgebench.report.formats import (
     three,
     two,
 )
-from judgebench.report.table import (
-    Col,
-    Row,
-    Rows,
-    View,
-    excludes_zero,
-    labelled_rows,
-    rows_by,
-    with_records,
-)
+from judgebench.report.table import Col, View, excludes_zero, labelled_rows, rows_by, with_records
 from judgebench.report.views.correlations import level_note, pair_text, place_text, undefended
 from judgebench.results.results import Results, condition_text, defenses_of, setting
 from judgebench.stats.paired import LESS, MORE, NOT_SIGNIFICANT
 from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.types import LABELS, RANGE
+from judgebench.types import LABELS, RANGE, Row, Rows
 
 EXCLUDES_ZERO = "an interval that leaves out 0"
 """The meaning of an emphasized change."""
@@ -68,7 +58,7 @@ PLACES = Col(
 )
 
 
-def attacked_rows(metrics: Iterable[Mapping[str, Any]]) -> Rows:
+def attacked_rows(metrics: Iterable[Row]) -> Rows:
     """The records of attacked texts that have a clean base, with labels; no defense first."""
     rows = labelled_rows(metrics)
     rows = [row for row in rows if row["attack"] != CLEAN and row.get("change") is not None]

@@ -4,15 +4,12 @@ variance: the parts of a judge's scores that texts and ranges make, before and a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from judgebench.report.formats import is_known, percent, points, two
-from judgebench.report.table import Col, Rows, View
+from judgebench.report.table import Col, View
 from judgebench.results.results import (
     NO_DEFENSE,
     Results,
@@ -25,7 +22,7 @@ from judgebench.results.results import (
 from judgebench.stats.evaluate import candidate_index, histogram, mapped
 from judgebench.stats.scores import shown_split
 from judgebench.stats.variance import RANGES
-from judgebench.types import ScoreRange
+from judgebench.types import Row, Rows, ScoreRange
 
 MAPPING_NOTE = (
     "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
@@ -129,7 +126,7 @@ def favorites(results: Results) -> Rows:
     return rows
 
 
-def favorite_text(row: Mapping[str, Any]) -> str | None:
+def favorite_text(row: Row) -> str | None:
     """The score that a judge gives most often and its share, such as "3 (61 %)", of a record of
     metrics.json."""
     score = row.get("modal_score")

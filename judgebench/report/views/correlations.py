@@ -4,8 +4,6 @@ repair changes; and paired differences between judges.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from judgebench.report.formats import (
@@ -21,8 +19,6 @@ from judgebench.report.formats import (
 )
 from judgebench.report.table import (
     Col,
-    Row,
-    Rows,
     View,
     excludes_zero,
     labelled_rows,
@@ -36,7 +32,6 @@ from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, RATERS, ceiling_row, ceilings
 from judgebench.results.results import (
     NO_DEFENSE,
-    Records,
     Results,
     condition_text,
     kept,
@@ -50,6 +45,7 @@ from judgebench.stats.evaluate import CONSTANT
 from judgebench.stats.paired import BETTER, NOT_SIGNIFICANT, WORSE
 from judgebench.stats.repairs import AGREEMENT, ATTACK, POINTS, RANGE_SHARE
 from judgebench.stats.scores import CLEAN, Cell, shown_split
+from judgebench.types import Record, Records, Row, Rows
 
 _CONDITION = ["dimension", "attack", "defense"]
 
@@ -109,7 +105,7 @@ def correlation_rows(results: Results, level: str | None = None, silent: bool = 
     return table
 
 
-def _average(rows: Rows) -> dict[str, Any]:
+def _average(rows: Rows) -> Record:
     """The means of a series over its ranges, where all of them are known."""
     settings = {row["setting"] for row in rows}
     same = {name: rows[0][name] for name in (*_CONDITION, "level", "series", "who", "judge")}
@@ -455,7 +451,7 @@ def comparison_rows(comparisons: Records, groups: str) -> Rows:
     return table
 
 
-def _tested(row: Row, groups: str) -> dict[str, Any]:
+def _tested(row: Row, groups: str) -> Record:
     """The outcome of a comparison's test: `significant`, `verdict`, `remark`, `needed` and
     `needed_for`."""
     bounded = row["low"] is not None

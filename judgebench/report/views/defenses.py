@@ -3,7 +3,6 @@ costs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,8 +14,6 @@ from judgebench.report.table import (
     Col,
     Heading,
     Paragraph,
-    Row,
-    Rows,
     View,
     excludes_zero,
     rows_by,
@@ -25,7 +22,7 @@ from judgebench.report.table import (
 from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, attacked_rows
 from judgebench.results.results import NO_DEFENSE, Results, defenses_of
 from judgebench.stats.scores import shown_split
-from judgebench.types import LABELS, RANGE
+from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows
 
 # --- side by side --------------------------------------------------------------------------------
 
@@ -40,7 +37,7 @@ _SETTING = ("decoding", "lambda", "temperature")
 _CELL = ("split", "level", "dimension", *RANGE, LABELS, "judge")
 
 
-def with_stand_ins(metrics: Sequence[Mapping[str, Any]]) -> Rows:
+def with_stand_ins(metrics: Records) -> Rows:
     """The records of metrics.json, or of attack/suffix.json, with `shown_defense`, the name that
     readers see; those of defenses under which the judge answers in free text once for each decoding
     that their judge has under the others, and so marked."""
@@ -172,11 +169,11 @@ def reference_rows(results: Results) -> Rows:
     return rows
 
 
-def _scored(pairs: pd.DataFrame) -> dict[str, Any]:
+def _scored(pairs: pd.DataFrame) -> Record:
     """Means of the scores of good and poor references, and Student's t interval of their
     difference."""
     scores = pairs[["score_high", "score_low"]].dropna().astype(float)
-    row: dict[str, Any] = {"n": len(scores)}
+    row: Record = {"n": len(scores)}
     row["cut"] = (
         float(pairs[["high_cut", "low_cut"]].to_numpy(float).mean()) if len(pairs) else None
     )

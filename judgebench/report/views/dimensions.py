@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from judgebench.report.formats import say
-from judgebench.report.table import Block, Paragraph, Rows
+from judgebench.report.table import Block, Paragraph
 from judgebench.results.results import Results
+from judgebench.types import Row, Rows
 
 
 def dimensions_of(results: Results) -> list[str]:
@@ -15,7 +15,7 @@ def dimensions_of(results: Results) -> list[str]:
     return list(dict.fromkeys(str(row["dimension"]) for row in results.metrics))
 
 
-def answers(results: Results, question: str, facts: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+def answers(results: Results, question: str, facts: Mapping[str, Row]) -> list[Block]:
     """The answer to a question in each dimension.
 
     Args:

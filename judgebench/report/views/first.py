@@ -10,12 +10,13 @@ import numpy as np
 import pandas as pd
 
 from judgebench.report.formats import is_known, two
-from judgebench.report.table import Rows, labelled_rows, rows_by
+from judgebench.report.table import labelled_rows, rows_by
 from judgebench.report.views.bias import spans
 from judgebench.report.views.correlations import advised_rows, cell_scores, of_advised
 from judgebench.results.results import Results, kept
 from judgebench.stats.scores import CLEAN, Cell, cross_fitted, on_scale
 from judgebench.stats.verdict import CARE, NO, RULES, YES
+from judgebench.types import Rows
 
 WORST = 6
 RANDOM = 3

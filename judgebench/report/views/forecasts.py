@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import Any
 
 from judgebench.report.formats import (
     is_known,
@@ -22,10 +21,11 @@ from judgebench.report.formats import (
     three,
     two,
 )
-from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, labelled_rows, values
+from judgebench.report.table import Block, Col, Paragraph, View, labelled_rows, values
 from judgebench.report.views.correlations import advised_rows, of_cells
 from judgebench.results.results import Results
 from judgebench.stats.clusters import SIGNIFICANCE
+from judgebench.types import Record, Row, Rows
 
 
 def forecast_rows(results: Results) -> Rows:
@@ -236,7 +236,7 @@ def is_sure(row: Row) -> bool:
 # --- means from few labels ----------------------------------------------------------------------
 
 
-def _these(row: Row) -> dict[str, Any]:
+def _these(row: Row) -> Record:
     """A record whose numbers are those of these very articles, where it has them; `like_*`: of
     articles like these."""
     names = {key: key.replace("_these", "") for key in row if "_these" in key}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from judgebench.report.formats import short, three
-from judgebench.report.table import Block, Col, Heading, Paragraph, Row, Rows, View
+from judgebench.report.table import Block, Col, Heading, Paragraph, View
 from judgebench.results.results import Results
 from judgebench.stats.clusters import Estimate
+from judgebench.types import Record, Row, Rows
 
 RATERS = "humans"
 """The word in the place of a range where a row is of the humans."""
@@ -24,20 +24,20 @@ HUMANS_NOTE = (
 """The meaning of a row of the humans below the judges'."""
 
 
-def human_figures(results: Results) -> dict[str, Mapping[str, Any]]:
+def human_figures(results: Results) -> dict[str, Row]:
     """Dimension -> its record of humans.json, of the reported split."""
     return {
         record["dimension"]: record for record in results.humans if record["split"] == results.split
     }
 
 
-def ceilings(results: Results) -> dict[str, Mapping[str, Any]]:
+def ceilings(results: Results) -> dict[str, Row]:
     """Dimension -> its record of humans.json, where it has a ceiling."""
     figures = human_figures(results).items()
     return {name: record for name, record in figures if record["ceiling"] is not None}
 
 
-def ceiling_row(record: Row, **same: Any) -> dict[str, Any]:
+def ceiling_row(record: Row, **same: Any) -> Record:
     """A row of one human: its agreement with the others, under the judges' own columns."""
     ceiling = Estimate.of(record, "ceiling")
     return same | {"range": RATERS, "spearman": ceiling, "spearman_others": ceiling}

@@ -10,7 +10,7 @@ from typing import Any
 
 from judgebench.report import formats
 from judgebench.report.formats import is_known, percent, say, short, signed_three, three, two
-from judgebench.report.table import Block, Col, Paragraph, Row, Rows, View, mean_of, rows_by
+from judgebench.report.table import Block, Col, Paragraph, View, mean_of, rows_by
 from judgebench.report.views.advice import choice_rows, recommendations
 from judgebench.report.views.correlations import comparison_note, comparison_rows, correlation_rows
 from judgebench.results.results import Results, range_of, ranges_of, unattacked
@@ -19,7 +19,7 @@ from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.paired import LESS, MORE
 from judgebench.stats.scores import CLEAN
 from judgebench.stats.variance import RANGES
-from judgebench.types import LABELS, RANGE
+from judgebench.types import LABELS, RANGE, Record, Row, Rows
 
 _REPAIR = ("dimension", "defense", "judge", "decoding", "lambda", "temperature")
 _COMPARED = ("difference", "difference_low", "difference_high", "p_holm", "says", "significant")
@@ -60,7 +60,7 @@ def league_rows(results: Results) -> Rows:
     return sorted(rows, key=lambda row: dimensions.index(row["dimension"]))
 
 
-def _mean(rows: Rows) -> dict[str, Any]:
+def _mean(rows: Rows) -> Record:
     """The means of a repair's ranges, where all of them are known; they have no intervals."""
     mean = rows[0] | dict.fromkeys((*_COMPARED, "spearman_low", "spearman_high"))
     changes = [name for name in mean if name.startswith("change ")]
@@ -77,9 +77,9 @@ def _prompt_tokens(results: Results) -> dict[Any, dict[Any, float]]:
     return tokens
 
 
-def _figures(results: Results) -> dict[tuple[Any, ...], dict[str, Any]]:
+def _figures(results: Results) -> dict[tuple[Any, ...], Record]:
     """Numbers from files other than choice.json, by `_key`; none of a key that no file has."""
-    figures: dict[tuple[Any, ...], dict[str, Any]] = defaultdict(dict)
+    figures: dict[tuple[Any, ...], Record] = defaultdict(dict)
     # 1. agreement, and its difference to the plain decoding
     for row in correlation_rows(results, silent=True):
         if row["range"] != "average":

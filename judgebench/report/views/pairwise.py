@@ -17,20 +17,11 @@ from judgebench.report.formats import (
     span,
     whole,
 )
-from judgebench.report.table import (
-    Block,
-    Col,
-    Heading,
-    Paragraph,
-    Row,
-    Rows,
-    View,
-    labelled_rows,
-    rows_by,
-)
+from judgebench.report.table import Block, Col, Heading, Paragraph, View, labelled_rows, rows_by
 from judgebench.results.results import Results, SeriesIndex, unattacked
 from judgebench.stats.bradley_terry import MEASURES
 from judgebench.stats.clusters import Estimate, keys_of
+from judgebench.types import Row, Rows
 
 
 def pair_rows(results: Results) -> Rows:

@@ -23,7 +23,6 @@ from judgebench.report.table import (
     Details,
     Facts,
     Paragraph,
-    Rows,
     View,
     labelled_rows,
     rows_by,
@@ -33,13 +32,13 @@ from judgebench.results.results import Results, distinct, range_of, with_labels
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
 from judgebench.stats.forecasts import NOT_ANSWERING
 from judgebench.tuning.tune import EDGE
-from judgebench.types import RANGE, Condition, Prompt
+from judgebench.types import RANGE, Condition, Prompt, Record, Row, Rows
 
 ROLES = ("main", "assistant")
 """Of models behind a URL."""
 
 
-def headline(results: Results) -> dict[str, Any]:
+def headline(results: Results) -> Record:
     """The title of a run's page, the sentence below it, and date and command of the run where they
     are known."""
     sizes = (row["size"] for row in correlation_rows(results, silent=True))
@@ -108,7 +107,7 @@ def served(results: Results) -> list[Block]:
     return [_facts(facts)] if facts else []
 
 
-def served_facts(served: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+def served_facts(served: Row | None) -> list[tuple[str, str]]:
     """Name and fact, a few for each model, of `served` in environment.json; none where no model was
     served."""
     facts: list[tuple[str, str]] = []
@@ -124,7 +123,7 @@ def served_facts(served: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     return [(name, fact) for name, fact in facts if fact]
 
 
-def by_server(judge: Mapping[str, Any]) -> str:
+def by_server(judge: Row) -> str:
     """Requests that each of several servers answered; nothing of a server alone."""
     servers = judge.get("servers") or {}
     asked = [
@@ -135,12 +134,12 @@ def by_server(judge: Mapping[str, Any]) -> str:
     return "; ".join(asked) if len(servers) > 1 else ""
 
 
-def served_lines(served: Mapping[str, Any]) -> str:
+def served_lines(served: Row) -> str:
     """The same as lines to print."""
     return "\n".join(f"{name}: {fact}" for name, fact in served_facts(served))
 
 
-def served_notes(served: Mapping[str, Any] | None) -> dict[str, str] | None:
+def served_notes(served: Row | None) -> dict[str, str] | None:
     """For the metadata of readings.parquet: role -> where its scores come from; None where no model
     was served."""
     if served is None:
@@ -152,7 +151,7 @@ def served_notes(served: Mapping[str, Any] | None) -> dict[str, str] | None:
     }
 
 
-def served_scalars(served: Mapping[str, Any] | None) -> dict[str, float]:
+def served_scalars(served: Row | None) -> dict[str, float]:
     """For the W&B summary: `served/main/prompt_tokens` and the like, and `served/cost`; nulls are
     left out."""
     bill = served or {}

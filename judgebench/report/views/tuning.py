@@ -4,16 +4,16 @@ sets in one table: human ceiling, correlation and favorite score by task, range 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import pandas as pd
 
 from judgebench.report.formats import general, is_known, one, say, short, three, whole
-from judgebench.report.table import Col, Rows, View, labelled_rows, records, rows_by
+from judgebench.report.table import Col, View, labelled_rows, records, rows_by
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, ceiling_row, human_figures
 from judgebench.results.results import Results, range_of, ranges_of
+from judgebench.types import Record, Records, Rows
 
 HOW: Mapping[str, str] = {
     "dev": "the best point of the grid by Spearman on the dev split, for each range",
@@ -23,14 +23,14 @@ HOW: Mapping[str, str] = {
 """The rule by which each `tune` selects."""
 
 
-def tuning_blocks(tuning: Sequence[Mapping[str, Any]] | None) -> list[Rows]:
+def tuning_blocks(tuning: Records | None) -> list[Rows]:
     """The records of tuning.json by dimension and decoding, in order of appearance, ranges
     ascending."""
     blocks = rows_by(map(dict, tuning or ()), ["dimension", "decoding"])
     return [sorted(rows, key=lambda row: range_of(row).order) for rows in blocks]
 
 
-def how_selected(rows: Sequence[Mapping[str, Any]]) -> str:
+def how_selected(rows: Records) -> str:
     """The rule by which a tuned decoding's lambda and t were selected, in words."""
     return HOW.get(rows[0]["tune"], str(rows[0]["tune"]))
 
@@ -123,7 +123,7 @@ def tasks_frame(runs: Runs) -> pd.DataFrame:
                 continue
             human = human_figures(run).get(row["dimension"])
             human = human or {"reason": "Single ratings are not known."}
-            task: dict[str, Any] = {
+            task: Record = {
                 "run": letter,
                 "task": run.dataset,
                 "main": run.titles.get("main"),

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from functools import partial
 
 from judgebench.report.formats import Format, bounded, is_known, percent, points, two
-from judgebench.report.table import Block, Col, Facts, Row, Rows, View, rows_by
+from judgebench.report.table import Block, Col, Facts, View, rows_by
 from judgebench.report.views.dimensions import answers, headed
 from judgebench.results.results import Results
 from judgebench.stats.verdict import RULES, rules_of
+from judgebench.types import Row, Rows
 
 UNITS: Mapping[str, tuple[Format, Format]] = {
     "order_texts": (percent, points),

@@ -1,0 +1,106 @@
+"""Data sets in JUDGE-BENCH's schema: which metrics are graded, on which scale, and what its
+instances hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from judgebench.data.dataset import Dataset, JudgeDataModule, group_hash
+from judgebench.data.fields import Rated, dataset_of, left_out_note
+from judgebench.data.rows import FileRow, existing, json_array, json_object
+from judgebench.runtime.errors import UserError
+from judgebench.types import Example
+
+_SOURCES = ("source", "context", "query", "user_prompt", "input")
+_CONTEXTS = ("reference", "fact")
+_OUTPUTS = ("translation", "response", "summary", "output")
+
+
+class JudgeBench(JudgeDataModule):
+    """A data set in JUDGE-BENCH's schema (Bavaresco et al. 2024, "LLMs instead of Human Judges?"):
+    `annotations` declares metrics and `instances` holds what was rated. Its graded and continuous
+    metrics are the dimensions, their worst and best the scale; of a metric whose worst is above its
+    best, scores are turned round.
+
+    An instance that is an object has a source, an answer and maybe a context under one of the names
+    that the data sets use; one that is a text is judged whole, and its source is the name of the
+    data set.
+
+    Args:
+        path: the file of one data set, as data/wmt-23/wmt-23_en_de.json.
+        name: in tables; None takes the file's name without its ending, or the folder's where that
+            is `data`.
+    """
+
+    groups_are = "instances"
+
+    def __init__(self, path: str | None = None, name: str | None = None, **common: Any) -> None:
+        super().__init__(path, **common)
+        file = Path(path or "judge_bench")
+        usual = file.parent.name if file.stem == "data" else file.stem
+        self.name = str(name) if name else usual
+
+    def load(self) -> Dataset:
+        path = existing(self.given_path("a file in JUDGE-BENCH's schema"))
+        head = json_object(path)
+        metrics = head.inners("annotations")
+        scale = {  # worst and best score, of metrics that are graded or continuous
+            metric.text("metric"): (metric.number("worst"), metric.number("best"))
+            for metric in metrics
+            if metric.value("category") != "categorical"
+            and metric.has("worst")
+            and metric.has("best")
+        }
+        if not scale:
+            names = ", ".join(metric.text("metric") for metric in metrics)
+            raise UserError(
+                f"{head.place}: no metric is graded or continuous ({names}); give a data set with "
+                "one that is."
+            )
+        title = head.text("dataset") if head.has("dataset") else self.name
+        texts: list[Rated] = []
+        left: list[UserError] = []
+        for row in json_array(path, "instances"):
+            try:
+                texts.append(_rated(row, title, scale))
+            except UserError as error:
+                left.append(error)
+        if left and not texts:
+            raise left[0]
+        self.note = left_out_note(left) or self.note
+        return dataset_of(texts, {metric: (min(ends), max(ends)) for metric, ends in scale.items()})
+
+
+def _rated(row: FileRow, title: str, scale: Mapping[str, tuple[float, float]]) -> Rated:
+    """An instance, with the scores of its raters on all metrics of `scale`."""
+    scores = {}
+    for metric, (worst, best) in scale.items():
+        # those of single raters, or of one alone the mean, which may be of more
+        single = f"annotations.{metric}.individual_human_scores"
+        mean = f"annotations.{metric}.mean_human"
+        ratings = row.value(single)
+        several = isinstance(ratings, list) and len(ratings) > 1
+        rated = row.scores(single if several or not row.has(mean) else mean)
+        if not worst < best:
+            rated = {rater: worst + best - score for rater, score in rated.items()}
+        scores[metric] = rated
+    inner = row.inner("instance") if isinstance(row.value("instance"), Mapping) else row
+    output = _first_text(inner, _OUTPUTS)
+    source = _first_text(inner, _SOURCES)
+    context = _first_text(inner, _CONTEXTS)
+    name = row.identifier("id")
+    if output and source:
+        group = group_hash(source, context)
+    else:  # the instance is the text, which stands for itself
+        context = context if output else ""
+        group = name
+        output = row.text("instance")
+        source = title
+    return Rated(Example(name, group, "system", source, output, {}, context), scores, row.place)
+
+
+def _first_text(row: FileRow, names: Sequence[str]) -> str:
+    """The text of the first of some fields that a row has; empty where it has none."""
+    return next((row.text(name) for name in names if row.has(name)), "")
