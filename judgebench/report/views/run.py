@@ -151,28 +151,6 @@ def served_notes(served: Row | None) -> dict[str, str] | None:
     }
 
 
-def served_scalars(served: Row | None) -> dict[str, float]:
-    """For the W&B summary: `served/main/prompt_tokens` and the like, and `served/cost`; nulls are
-    left out."""
-    bill = served or {}
-    values = {"served/cost": bill.get("cost")}
-    for role in ROLES:
-        for name in _COUNTED:
-            values[f"served/{role}/{name}"] = (bill.get(role) or {}).get(name)
-    return {name: float(value) for name, value in values.items() if value is not None}
-
-
-_COUNTED = (
-    "requests",
-    "retries",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "cost",
-    "unconfirmed_cost",
-)
-
-
 # --- before a run -------------------------------------------------------------------------------
 
 _CONDITIONS = View(
