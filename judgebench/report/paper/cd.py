@@ -23,7 +23,7 @@ from judgebench.report.table import records
 from judgebench.results.results import Results, setting
 from judgebench.stats.clusters import FEWEST
 from judgebench.stats.correlation import CORRELATIONS
-from judgebench.tuning.tune import EDGE
+from judgebench.tuning.learned import EDGE
 from judgebench.tuning.tuners import FILE
 from judgebench.types import Record, ScoreRange
 

@@ -31,7 +31,7 @@ from judgebench.report.views.correlations import correlation_rows
 from judgebench.results.results import Results, distinct, range_of, with_labels
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
 from judgebench.stats.forecasts import NOT_ANSWERING
-from judgebench.tuning.tune import EDGE
+from judgebench.tuning.learned import EDGE
 from judgebench.types import RANGE, Condition, Prompt, Record, Row, Rows
 
 ROLES = ("main", "assistant")
