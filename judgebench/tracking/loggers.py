@@ -105,10 +105,8 @@ def log_sweep(
     loggers: Sequence[MakeLogger],
     config: Row,
     summary: Row,
-    figures: Mapping[str, Figure],
 ) -> None:
-    """Logs a finished sweep: the best setting of every cell as numbers, on W&B also as a table; the
-    figures.
+    """Logs a finished sweep: the best setting of every cell as numbers, on W&B also as a table.
 
     Args:
         config: resolved, plain, secrets masked.
@@ -119,9 +117,7 @@ def log_sweep(
             logger.log_hyperparams(dict(config))
             logger.log_metrics(best_scalars(summary))
             if isinstance(logger, QuietWandbLogger):
-                logger.log_best(summary, figures)
-            else:
-                _log_files(logger, figures)
+                logger.log_best(summary)
 
 
 @contextmanager
@@ -149,7 +145,7 @@ def _open(make: MakeLogger) -> Iterator[Any]:
             ) from error
 
 
-def _log_files(logger: Any, figures: Mapping[str, Figure], files: Sequence[Path] = ()) -> None:
+def _log_files(logger: Any, figures: Mapping[str, Figure], files: Sequence[Path]) -> None:
     """Figures and files, as far as the tracker behind a logger takes them: MLflow both, TensorBoard
     figures."""
     tracker = logger.experiment
