@@ -658,9 +658,7 @@ def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
     for number_, (measures, caption, about) in _SPEARMAN_TABLES.items():
         keys = [measure.key for measure in measures]
         printed = printed_cells("cap_spearman.csv", number_, keys)
-        printed = printed[printed[f"{keys[0]}_published"].notna()].drop(
-            columns=[f"{key}_unread" for key in keys]
-        )
+        printed = printed[printed[f"{keys[0]}_published"].notna()]
         parts = [
             _joined(printed, part[part[keys[0]].notna()]).assign(dataset=dataset)
             for (dataset, *_), part in grouped(papers, PLACE)
