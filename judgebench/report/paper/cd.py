@@ -14,7 +14,7 @@ from statistics import fmean
 
 import pandas as pd
 
-from judgebench.report.formats import UNKNOWN, general, is_known, short, span
+from judgebench.report.formats import UNKNOWN, general, is_known, short
 from judgebench.report.paper import tables as paper
 from judgebench.report.paper.tables import Measure, PaperTable, grouped
 from judgebench.report.render import escape
@@ -317,13 +317,7 @@ def _texts(values: pd.Series, form: str) -> pd.Series:
 
 
 def _provenance(rows: pd.DataFrame, cells: CdCells) -> list[str]:
-    notes = []
-    for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
-        texts = span(part["n"])
-        groups = span(part["groups"])
-        notes.append(
-            f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}; the paper's: {_DATA}."
-        )
+    notes = paper.sizes(rows, "n", f"; the paper's: {_DATA}")
     if (rows["spearman_low"].notna() & (rows["groups"] < FEWEST)).any():
         word = " or ".join(rows["word"].unique())
         notes.append(

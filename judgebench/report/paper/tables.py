@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.figures.style import shorten
-from judgebench.report.formats import UNKNOWN, Format, two
+from judgebench.report.formats import UNKNOWN, Format, span, two
 from judgebench.report.render import to_latex, to_markdown
 from judgebench.report.table import Col, Table, View
 from judgebench.results.results import Results
@@ -156,6 +156,15 @@ def per_cent(value: Any) -> str:
 def grouped(rows: pd.DataFrame, by: str | list[str]) -> Iterable[tuple[Any, pd.DataFrame]]:
     """The values of one or several columns, each with its rows, in order of appearance."""
     return rows.groupby(by, sort=False)
+
+
+def sizes(rows: pd.DataFrame, count: str, end: str = "") -> list[str]:
+    """A note a data set of ours: its split, and how many texts (`count`, a column) and groups."""
+    notes = []
+    for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
+        texts = f"{span(part[count])} texts of {span(part['groups'])} {word}"
+        notes.append(f"Ours: {dataset}, {split} split, {texts}{end}.")
+    return notes
 
 
 CONTRASTIVE = "contrastive"
