@@ -39,6 +39,7 @@ import numpy as np
 
 from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
+from judgebench.decoding.scores import ranged
 from judgebench.runtime.errors import UserError
 from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.tuning.learned import Learner, Tuned, check_groups
@@ -147,9 +148,6 @@ def cross_fit(
     rated clean texts of the reported split, judged without a defense. Attacked and defended texts
     of an article are decoded as it is. Where too few texts are answered for a decoding to
     learn, without any two folds' articles, it is left out; `UserError` where no other is."""
-    # it needs pandas, and a configuration's check does not
-    from judgebench.decoding.scores import ranged
-
     # 1. the texts that were read, by what they were judged under; nothing is learned with a defense
     split = shown_split(reading.split for reading in readings)
     cells: dict[tuple[str, ScoreRange, str], dict[tuple[str, str], Reading]] = {}

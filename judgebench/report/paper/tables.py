@@ -195,20 +195,16 @@ def judge_key(main: str, assistant: str | None = None) -> str:
     return " / ".join(model_key(name) for name in (main, assistant) if name)
 
 
-def names_of(run: Results) -> tuple[str, str | None]:
-    """The names of a run's models, distinct where files are called alike."""
-    main = run.titles.get("main") or "main"
-    assistant = run.titles.get("assistant")
-    if assistant is not None and model_key(assistant) == model_key(main):
-        return f"{main} (main)", f"{assistant} (assistant)"
-    return main, assistant
-
-
 def judges_of(run: Results) -> dict[str, tuple[str, str]]:
     """Role (`main`; `assistant` and `pair` where there is one) -> key and name in tables, small
     models before large ones, as the papers print them: a pair by the models' sizes, or the layer of
     an early exit."""
-    main, assistant = names_of(run)
+    main = run.titles.get("main") or "main"
+    assistant = run.titles.get("assistant")
+    # files that are called alike
+    if assistant is not None and model_key(assistant) == model_key(main):
+        main = f"{main} (main)"
+        assistant = f"{assistant} (assistant)"
     of_main = (judge_key(main), shorten(main, 30))
     if assistant is None:
         return {"main": of_main}
