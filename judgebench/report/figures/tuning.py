@@ -15,11 +15,11 @@ from judgebench.report.figures.style import MUTED
 from judgebench.report.formats import say
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results, number, range_of
-from judgebench.types import Record, Records, Row
+from judgebench.types import Records, Row
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
 _CHOSEN = "#222222"
-_RING: Record = {"markerfacecolor": "none", "markersize": 8}
+_RING: dict[str, Any] = {"markerfacecolor": "none", "markersize": 8}
 _LEAST = 1e-3
 """Kappa below which the axis is linear, so that 0 has a place on it."""
 
