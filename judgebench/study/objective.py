@@ -73,10 +73,13 @@ class SweepObjective:
         dimensions = [self.dimension] if isinstance(self.dimension, str) else self.dimension
         named = []
         for record in records:
-            fits = all(record[name] == value for name, value in wanted.items())
-            fits = fits and record["attack"] in self.attacks
-            fits = fits and (dimensions is None or record["dimension"] in dimensions)
-            if fits and (self.ranges is None or ScoreRange.of(record) in self.ranges):
+            if record["attack"] not in self.attacks:
+                continue
+            if not all(record[name] == value for name, value in wanted.items()):
+                continue
+            if dimensions is not None and record["dimension"] not in dimensions:
+                continue
+            if self.ranges is None or ScoreRange.of(record) in self.ranges:
                 named.append(record)
         return named
 

@@ -1,4 +1,4 @@
-"""What tuning hands on: decodings that learn from human scores, and the outcome of a run's tuning."""
+"""Decodings that learn from human scores, and the outcome of a run's tuning."""
 
 from __future__ import annotations
 
