@@ -3,20 +3,28 @@ test.
 
 Best is what the sweep looks for: the largest value, or with the direction minimize the smallest;
 and on dev, unless the objective names the test split.
+
+Figures show the trials: heat maps of the metric over a grid of two numbers.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
+from matplotlib.figure import Figure
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.data.dataset import DEV, TEST
+from judgebench.report.figures import style
+from judgebench.report.figures.style import save_figures
+from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
 from judgebench.report.formats import UNKNOWN, three
 from judgebench.report.render import WIDTH, Terminal, to_terminal
 from judgebench.report.table import Block, Col, Paragraph, View
@@ -24,6 +32,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import plain
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.runtime.terminal import print_safely
+from judgebench.stats.correlation import CORRELATIONS
 from judgebench.study.storage import write_json
 from judgebench.tracking.loggers import check_loggers, log_sweep
 from judgebench.types import Record, Records, Row, ScoreRange
@@ -34,7 +43,14 @@ Trial = Mapping[str, Any]
 """number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see
 `study.jobs.outcome`)."""
 
+
+Points = dict[tuple[float, float], float]
+"""(value of the first key, value of the second) -> the metric; NaN where all texts got the same
+score, so that there is no correlation: the 0 that stands for it would outshine every negative
+one."""
+
 _SPLITS = (DEV, TEST)
+_MOST_VALUES = 12  # of a grid's side, which a heat map shows
 
 
 def complete(trials: Sequence[Trial]) -> list[Trial]:
@@ -92,6 +108,78 @@ def axis_name(key: str) -> str:
     """
     last = key.lstrip("+").rpartition(".")[2]
     return {"lambda": "λ", "temperature": "t"}.get(last, last)
+
+
+# --- figures ------------------------------------------------------------------------------------
+
+
+def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
+    """A heat map per objective and dimension, by file name, with a panel a range, on which every
+    cell says its number and the best is framed; none unless exactly two numbers are swept, over a
+    grid of few values: a sampler draws values of its own for each trial."""
+    rows = cell_rows(trials, directions)
+    keys = list(dict.fromkeys(key for row in rows for key in row["params"]))
+    if len(keys) != 2:
+        return {}
+    # 1. the values of each objective and dimension, by range and place
+    points_of: dict[tuple[Any, ...], dict[str, Points]] = {}
+    for row in rows:
+        place = tuple(row["params"].get(key) for key in keys)
+        if any(isinstance(at, bool) or not isinstance(at, int | float) for at in place):
+            return {}
+        if row["value"] is None:
+            continue
+        names = ("objective", "metric", "dimension", "split", "direction")
+        by_range = points_of.setdefault(tuple(row[name] for name in names), {})
+        points = by_range.setdefault(str(ScoreRange.of(row)), {})
+        constant = row["constant"] and row["metric"] in CORRELATIONS
+        points.setdefault(place, math.nan if constant else row["value"])
+    # 2. a figure each
+    several = len({objective for objective, *_ in points_of}) > 1
+    figures = {}
+    for (objective, metric, dimension, split, direction), ranged in points_of.items():
+        maps = []
+        for score_range, points in ranged.items():
+            maps.append(_heat_map(f"range {score_range}", points, direction))
+        if not all(map(_is_grid, maps)):
+            continue
+        file = f"{split}_{metric}_{style.file_name(dimension)}"
+        if several:
+            file += f"_{objective + 1}"
+        axes = axis_name(keys[0]), axis_name(keys[1])
+        metric = metric.capitalize()
+        title = f"{metric} on {split} over {axes[0]} and {axes[1]}: {dimension}"
+        caption = (
+            f"{metric} correlation with the humans on the {split} split, for each {axes[0]} and "
+            f"{axes[1]} tried. Colors compare within a range."
+        )
+        if set(axes) == {"λ", "t"}:
+            caption += " Points of one λ / t are one decoding."
+        if any(panel.undefined for panel in maps):
+            caption += f" {DASH}: every text gets the same score, so there is no correlation."
+        framed = f"{'smallest' if direction == 'minimize' else 'best'}, of equals the first"
+        figures[file] = heat_map_figure(maps, axes, title, caption, framed)
+    return figures
+
+
+def _heat_map(title: str, points: Points, direction: str) -> HeatMap:
+    rows = sorted({row for row, _ in points})
+    columns = sorted({column for _, column in points})
+    place = {at: (rows.index(at[0]), columns.index(at[1])) for at in points}
+    values = np.full((len(rows), len(columns)), np.nan)
+    for at, value in points.items():
+        values[place[at]] = value
+    known = [at for at in points if not math.isnan(points[at])]
+    sign = 1.0 if direction == "minimize" else -1.0
+    best = sorted(known, key=lambda at: sign * points[at])[:1]
+    undefined = [place[at] for at in points if at not in known]
+    return HeatMap(title, rows, columns, values, [place[at] for at in best], undefined)
+
+
+def _is_grid(panel: HeatMap) -> bool:
+    """True where few distinct values were tried with each other."""
+    tried = np.isfinite(panel.values).sum() + len(panel.undefined)
+    return max(panel.values.shape) <= _MOST_VALUES and 2 * tried >= panel.values.size
 
 
 # --- the best settings --------------------------------------------------------------------------
@@ -276,6 +364,8 @@ def finish_sweep(config: DictConfig, folder: Path, study: Row, group: str) -> No
         return
     try:
         write_json(folder / SUMMARY, {**summary, "all": list(trials)})
+        figures = heatmaps(trials, directions)
+        save_figures(figures, folder / "figures")
         if config.get("logger"):
             names = [
                 key for key in config if key != "hydra" and not OmegaConf.is_missing(config, key)
@@ -285,7 +375,7 @@ def finish_sweep(config: DictConfig, folder: Path, study: Row, group: str) -> No
             if "group" in whole.logger:
                 group = whole.logger.group or group
                 whole.logger.update({"name": f"{group} summary", "group": group})
-            log_sweep(check_loggers(whole.logger), mask_secrets(plain(whole)), summary)
+            log_sweep(check_loggers(whole.logger), mask_secrets(plain(whole)), summary, figures)
     except (OSError, UserError) as error:
         print_safely(
             f"judgebench: the summary of the sweep in {folder} is not whole: {error}", error=True

@@ -105,8 +105,10 @@ def log_sweep(
     loggers: Sequence[MakeLogger],
     config: Row,
     summary: Row,
+    figures: Mapping[str, Figure],
 ) -> None:
-    """Logs a finished sweep: the best setting of every cell as numbers, on W&B also as a table.
+    """Logs a finished sweep: the best setting of every cell as numbers, on W&B also as a table; the
+    figures.
 
     Args:
         config: resolved, plain, secrets masked.
@@ -117,7 +119,9 @@ def log_sweep(
             logger.log_hyperparams(dict(config))
             logger.log_metrics(best_scalars(summary))
             if isinstance(logger, QuietWandbLogger):
-                logger.log_best(summary)
+                logger.log_best(summary, figures)
+            else:
+                _log_files(logger, figures)
 
 
 @contextmanager
@@ -145,7 +149,7 @@ def _open(make: MakeLogger) -> Iterator[Any]:
             ) from error
 
 
-def _log_files(logger: Any, figures: Mapping[str, Figure], files: Sequence[Path]) -> None:
+def _log_files(logger: Any, figures: Mapping[str, Figure], files: Sequence[Path] = ()) -> None:
     """Figures and files, as far as the tracker behind a logger takes them: MLflow both, TensorBoard
     figures."""
     tracker = logger.experiment

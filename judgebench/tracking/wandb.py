@@ -158,9 +158,9 @@ class QuietWandbLogger:
         self.log_metrics(scalars(results.metrics) | differences(results.comparisons))
         self.log_metrics(verdicts(results))
 
-    def log_best(self, summary: Row) -> None:
-        """Logs the best settings of a sweep as a table."""
-        self.experiment.log({"best": _table(best_rows(summary))})
+    def log_best(self, summary: Row, figures: Mapping[str, Figure]) -> None:
+        """Logs the best settings of a sweep as a table, and its figures."""
+        self.experiment.log({"best": _table(best_rows(summary)), **_images(figures)})
 
 
 # --- tables -------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from judgebench.report.figures.style import (
     svg_without_caption,
     with_night,
 )
+from judgebench.report.figures.tuning import HeatMap, heat_map_figure
 from judgebench.report.layout import draw_all
 from judgebench.report.views.bias import favorites, human_scores, most_frequent, shares, to_range
 from judgebench.results.results import Series, ranges_of
@@ -268,3 +269,10 @@ def test_the_drawing_stays_as_it_was(run):
     assert ElementTree.fromstring(night).tag.endswith("svg")
     for kind, color in (("stroke", "#222222"), ("fill", "#ffffff")):
         assert f'[style*="{kind}: {color}"]{{{kind}:{NIGHT[color]}!important}}' in night.decode()
+
+
+def test_numbers_in_a_heat_map_keep_their_colors_for_its_cells_do():
+    figure = heat_map_figure([HeatMap("x", [1.0], [1.0, 2.0], np.array([[0.1, 0.9]]))], ("a", "b"), "t", "c")
+    used = {text.get_color() for axis in figure.axes for text in axis.texts}
+    assert len(used) == 2
+    assert not used & {*NIGHT, "white", "black"}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from judgebench.report.figures.tuning import path_figure
+from judgebench.report.figures.tuning import HeatMap, heat_map_figure, path_figure
 from judgebench.report.layout import draw_all
 from judgebench.report.views.tuning import tuning_blocks
 from judgebench.results.schema import PLACES
@@ -52,6 +53,14 @@ def test_points_without_a_correlation_are_no_zeros(tuned, rows):
     ]
     assert "Hollow" in path_figure(tuned, blank).get_label()
     assert "Hollow" not in path_figure(tuned, varied).get_label()
+
+
+def test_a_heat_map_may_have_holes_and_equal_values():
+    values = np.array([[0.5, np.nan], [0.5, 0.5]])
+    figure = heat_map_figure([HeatMap("x", [0.1, 1], [1, 2], values)], ("λ", "t"), "title", "caption")
+    assert len(figure.axes[0].texts) == 3
+    nothing = HeatMap("x", [0.1], [1], np.full((1, 1), np.nan))
+    assert heat_map_figure([nothing], ("λ", "t"), "title", "caption").axes[0].texts[:] == []
 
 
 def test_a_tuned_run_draws_it_and_the_folder_knows_its_name(run):

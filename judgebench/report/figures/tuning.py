@@ -1,21 +1,26 @@
-"""Spearman over kappa, of tuned decodings."""
+"""Spearman over kappa, heat maps of two swept numbers, and what repairs gain and cost."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import MUTED
-from judgebench.report.formats import say
+from judgebench.report.formats import say, three
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results, number, range_of
-from judgebench.types import Records, Row
+from judgebench.types import Array, Record, Records, Row
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
 _CHOSEN = "#222222"
@@ -100,3 +105,103 @@ def _path_panel(axis: Axes, row: Row, splits: Sequence[str], most: float) -> Non
     best = row["grid_best"]
     note = f"best on dev {best['dev']:.3f}" if best else ""
     style.label(axis, f"range {range_of(row)}", note, y="Spearman")
+
+
+_COLORS = "YlGnBu"  # color-blind readers tell its lightness apart
+_FRAMED = "#D55E00"
+DASH = "–"
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """One panel: `values` [rows, columns] over two swept numbers, ascending, NaN where a pair was
+    not tried; the (row, column) that are framed, and those that were tried and have no value: a
+    dash stands there."""
+
+    title: str
+    rows: Sequence[float]
+    columns: Sequence[float]
+    values: Array
+    chosen: Sequence[tuple[int, int]] = ()
+    undefined: Sequence[tuple[int, int]] = ()
+
+
+@style.house_style()
+def heat_map_figure(
+    maps: Sequence[HeatMap],
+    names: tuple[str, str],
+    title: str,
+    caption: str,
+    framed: str = "selected",
+) -> Figure:
+    """Panels side by side, each number written into its cell; colors compare within a panel.
+    `names` are those of the rows' and the columns' value, such as ("λ", "t")."""
+
+    def draw(axis: Axes, heat: HeatMap) -> None:
+        # 1. the colors, and the numbers in the cells
+        low = 0.0
+        high = 1.0
+        finite = heat.values[np.isfinite(heat.values)]
+        if finite.size:
+            low = float(finite.min())
+            high = float(finite.max())
+        norm = Normalize(low, high if high > low else low + 1e-6)
+        axis.imshow(
+            heat.values,
+            cmap=_COLORS,
+            norm=norm,
+            aspect="auto",
+            origin="lower",
+        )
+        axis.tick_params(length=0)
+        place: Record = {"ha": "center", "va": "center", "fontsize": 7.5}
+        for row, column in np.argwhere(np.isfinite(heat.values)).tolist():
+            value = heat.values[row, column]
+            color = mpl.colormaps[_COLORS](norm(value))[:3]
+            # light on dark cells: not in the page's own ink, which a dark page makes light, while
+            # cells keep their colors
+            dark = float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45
+            ink = "#fefefe" if dark else "#212121"
+            axis.text(
+                column,
+                row,
+                three(value),
+                color=ink,
+                **place,
+            )
+        # 2. marks
+        for row, column in heat.undefined:
+            axis.text(
+                column,
+                row,
+                DASH,
+                color=MUTED,
+                **place,
+            )
+        frame: Record = {"fill": False, "edgecolor": _FRAMED, "linewidth": 2}
+        for row, column in heat.chosen:
+            corner = (column - 0.47, row - 0.45)
+            axis.add_patch(Rectangle(corner, 0.94, 0.9, **frame))
+        # 3. words
+        columns = [f"{value:.3g}" for value in heat.columns]
+        rows = [f"{value:.3g}" for value in heat.rows]
+        axis.set_xticks(range(len(columns)), columns)
+        axis.set_yticks(range(len(rows)), rows)
+        style.label(axis, heat.title, x=names[1], grid="")
+        axis.set_ylabel(names[0], rotation=0, ha="right", va="center")
+
+    legend = []
+    if any(heat.chosen for heat in maps):
+        patch = Patch(facecolor="none", edgecolor=_FRAMED, linewidth=2)
+        legend.append((patch, framed))
+    most = max(len(heat.rows) for heat in maps)
+    height = 0.85 + 0.28 * most
+    return style.small_multiples(
+        maps,
+        draw,
+        title,
+        caption,
+        legend,
+        height=height,
+        share_y=False,
+    )
