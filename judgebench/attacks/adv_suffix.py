@@ -23,8 +23,9 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.attacks.attack import ADV_SUFFIX, LearnedPhrase
+from judgebench.attacks.gaps import fitting, gaps_of, in_place
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer, worth
-from judgebench.attacks.search import AdvSuffix, fitting, gaps_of, in_place, select_words
+from judgebench.attacks.search import AdvSuffix, select_words
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.local.passes import ModelView, engine_for
 from judgebench.judges.local.reader import Reader

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from judgebench.attacks.search import Gap
+from judgebench.attacks.gaps import Gap
 from judgebench.decoding.rules import Contrastive, Decoding, Expectation, contrast
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.layers import forget_gradients
