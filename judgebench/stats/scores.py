@@ -375,16 +375,12 @@ def cross_fitted(
     taught = scored & np.isfinite(human)
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
     fitted = np.full(len(scores), np.nan)
-    # 1. folds of groups; rated groups are dealt first, so that every fold has some to leave out
+    # 1. folds of groups
     rated = np.unique(group[taught])
     if len(rated) < 2:
         return fitted
-    order = np.random.default_rng(seed).permutation(len(labels))
-    unrated = ~np.isin(order, rated)
-    order = order[np.argsort(unrated, kind="stable")]
-    dealt = np.empty(len(labels), dtype=np.int64)
-    dealt[order] = np.arange(len(labels)) % max(2, min(folds, len(rated)))
-    fold = dealt[group]  # [N]
+    folds = max(2, min(folds, len(rated)))
+    fold = dealt(len(labels), rated, folds, np.random.default_rng(seed))[group]  # [N]
     # 2. each fold by what the others teach
     for number in np.unique(fold):
         asked = scored & (fold == number)
@@ -402,6 +398,17 @@ def cross_fitted(
         steps = scipy.optimize.isotonic_regression(means, weights=counts)
         fitted[asked] = np.interp(scores[asked], values, steps.x)
     return fitted
+
+
+def dealt(groups: int, rated: Array, parts: int, rng: np.random.Generator) -> Array:
+    """[G] the part that each group is in, drawn; the numbers `rated` of groups are dealt first, so
+    that every part has some of them."""
+    order = rng.permutation(groups)
+    unrated = ~np.isin(order, rated)
+    order = order[np.argsort(unrated, kind="stable")]
+    part = np.empty(groups, dtype=np.int64)
+    part[order] = np.arange(groups) % parts
+    return part
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,9 @@ def mean_table(
     """[S, G] means of the texts [N] of each system and article, both numbered from 0, scaled to
     spread 1; NaN where there is none. `shape`: S and G, where some have no text."""
     if shape is None:
-        shape = (int(system.max(initial=-1)) + 1, int(group.max(initial=-1)) + 1)
+        last_system = int(system.max(initial=-1))
+        last_article = int(group.max(initial=-1))
+        shape = (last_system + 1, last_article + 1)
     scaled = values - values.min(initial=np.inf)
     spread = scaled.max(initial=0.0)
     scaled = scaled / (spread or 1.0)  # [N]
@@ -87,14 +89,15 @@ class PairedSystems:
         """
         observed = self.differences.sum(axis=1)  # [P]
         rounding = _SAME * np.abs(self.differences).sum(axis=1)
-        count = np.zeros(len(observed))
+        times = np.zeros(len(observed))
         for rows in chunks(len(flipped), max(self.differences.shape)):
             signs = 1.0 - 2.0 * flipped[rows]
             sums = signs @ self.differences.T  # [F, P]
-            above = sums > observed + rounding
-            at_least = sums >= observed - rounding
-            count += (above / 2 + at_least / 2).sum(axis=0)
-        return count / len(flipped)
+            larger = sums > observed + rounding
+            reached = sums >= observed - rounding
+            times += larger.sum(axis=0) / 2
+            times += reached.sum(axis=0) / 2
+        return times / len(flipped)
 
     def z_values(self, weights: Array) -> Array:
         """[B, P] how far each difference lies from 0 in each row of weights [B, G] of articles, by
@@ -150,12 +153,16 @@ def soft_accuracies(judge: PairedSystems, human: PairedSystems, clusters: Cluste
     accuracies = np.empty(len(clusters.weights))
     for rows in chunks(len(accuracies), len(judge.differences)):
         weights = clusters.weights[rows]
-        ours = scipy.special.ndtr(-judge.z_values(weights))  # [b, P]
-        theirs = scipy.special.ndtr(-human.z_values(weights))
-        accuracies[rows] = soft_pairwise_accuracy(ours, theirs)
+        ours = judge.z_values(weights)  # [b, P]
+        theirs = human.z_values(weights)
+        p_ours = scipy.special.ndtr(-ours)
+        p_theirs = scipy.special.ndtr(-theirs)
+        accuracies[rows] = soft_pairwise_accuracy(p_ours, p_theirs)
     # 2. by flips
     flipped, _ = flips(clusters.count, FLIPS, clusters.seed)
-    in_data = soft_pairwise_accuracy(judge.better(flipped), human.better(flipped))
+    p_ours = judge.better(flipped)  # [P]
+    p_theirs = human.better(flipped)
+    in_data = soft_pairwise_accuracy(p_ours, p_theirs)
     apart = in_data - accuracies[0]
     return np.clip(accuracies + apart, 0.0, 1.0)
 
@@ -180,6 +187,7 @@ def ordered_alike(judge: PairedSystems, human: PairedSystems, clusters: Clusters
         ours = np.sign(judge.z_values(weights))  # [b, P]
         theirs = np.sign(human.z_values(weights))
         ordered = theirs != 0
-        right = ordered * (1 + ours * theirs) / 2
-        shares[rows] = divided(right.sum(axis=1), ordered.sum(axis=1))
+        alike = (1 + ours * theirs) / 2
+        right = np.where(ordered, alike, 0.0).sum(axis=1)
+        shares[rows] = divided(right, ordered.sum(axis=1))
     return shares

@@ -112,11 +112,8 @@ def text_pair_record(sample: JudgeScores) -> Record:
     raters = bool(sample.raters) and panel.missing is None
     system = np.unique(sample.systems, return_inverse=True)[1]
     # 1. the clusters of the texts that count; other texts have number 0, and are never compared
-    clusters, number = panel.clusters, panel.clusters.number
-    if not raters:
-        clusters = sample.clusters.at(rated)
-        number = np.zeros(len(rated), dtype=np.int64)
-        number[rated] = clusters.number
+    clusters = panel.clusters if raters else sample.clusters.among(rated)
+    number = clusters.number
     alone = (np.bincount(number[rated], minlength=clusters.count) > 1).mean() < _ALONE
     few = rated & _some_articles(sample.clusters.number, sample.seed)
 

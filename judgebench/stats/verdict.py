@@ -284,13 +284,15 @@ class _Facts:
         if CONSTANT in self.flags:
             return said._replace(verdict=NO, clause="every text gets the same score")
         if high < COIN:
-            return said._replace(verdict=NO, clause=f"against the humans: {clause}")
+            clause = f"against the humans: {clause}"
+            return said._replace(verdict=NO, clause=clause)
         # 3. an interval that holds both a coin and a rater says nothing; more articles narrow it
         if low <= COIN and (value >= bars.half or high >= bars.near):
             needed = _needed(self.groups, high - low, bars.near - COIN)
             if value >= bars.half:
                 needed = _needed(self.groups, value - low, min(value, bars.rater) - COIN)
-            return said._replace(verdict=FEW, clause=percents + _may_tell(needed), needed=needed)
+            clause = percents + _may_tell(needed)
+            return said._replace(verdict=FEW, clause=clause, needed=needed)
         # 4. near to the rater, half of the way, or below
         if rater and low >= bars.near:
             return said._replace(verdict=YES, clause=clause)
@@ -310,12 +312,14 @@ class _Facts:
         percents = f"per system {_percent(share.value)} %"
         # 2. nothing to be measured by
         if bars.hardly:
-            return verdict._replace(clause=f"{verdict.clause}; per system raters hardly agree")
+            clause = f"{verdict.clause}; per system raters hardly agree"
+            return verdict._replace(clause=clause)
         # 3. better than knowing the system, no better, or not known
+        clause = f"{verdict.clause}; {percents}"
         if low > COIN and verdict.verdict == YES and share.value < bars.half:
-            return verdict._replace(verdict=CARE, clause=f"{verdict.clause}; {percents}{person}")
+            return verdict._replace(verdict=CARE, clause=clause + person)
         if low > COIN:
-            return verdict._replace(clause=f"{verdict.clause}; {percents}")
+            return verdict._replace(clause=clause)
         if high <= bars.half:
             clause = f"no better than knowing the system: {percents}{person}"
             return verdict._replace(verdict=NO, clause=clause)
@@ -371,19 +375,25 @@ class _Facts:
         constant = _two(errors.constant)
         # 2. as near as a rater
         rater = errors.rater
+        other = errors.other(scores)
         if rater is None:
-            return said._replace(clause=off + errors.other(scores))
+            return said._replace(clause=off + other)
         person = f"; rater {rater.value:.2f}"
-        near = rater.value + self.margins.near_rater * (highest - lowest)
+        width = highest - lowest
+        near = rater.value + self.margins.near_rater * width
         if error.value > near:
-            return said._replace(clause=off + errors.other(scores) + person)
+            return said._replace(clause=off + other + person)
         # 3. nearer than always saying the mean, each by the interval's end
-        if _ends(errors.saved[scores])[0] <= 0:
+        least_saved, _ = _ends(errors.saved[scores])
+        if least_saved <= 0:
             clause = f"{off}; always the mean rating {constant}, may be chance"
             return said._replace(clause=clause)
-        if _ends(error)[1] > near:
-            return said._replace(clause=f"{what} {error:.2f} {of_scale}{person}")
-        return said._replace(verdict=YES, clause=f"{off}{person}, constant {constant}")
+        _, farthest = _ends(error)
+        if farthest > near:
+            clause = f"{what} {error:.2f} {of_scale}{person}"
+            return said._replace(clause=clause)
+        clause = f"{off}{person}, constant {constant}"
+        return said._replace(verdict=YES, clause=clause)
 
     def _errors(self) -> _Errors:
         """Of the system that is farthest off, where there are several systems and single raters;
@@ -460,9 +470,11 @@ class _Facts:
             return said._replace(verdict=NO)
         constant = self._nearer_to_a_constant(error, rater)
         if constant:
-            return said._replace(verdict=NO, clause=f"{off}, {constant}")
+            clause = f"{off}, {constant}"
+            return said._replace(verdict=NO, clause=clause)
         if texts.verdict == NO:
-            return said._replace(verdict=NO, clause=f"it does not order texts; {off}")
+            clause = f"it does not order texts; {off}"
+            return said._replace(verdict=NO, clause=clause)
         # 4. a test that shows nothing, since a constant passes, too: the error decides
         partly = CARE if self._explains(Estimate.of(self.calibrated, "r2")) else NO
         if row["by_favorite"]:
@@ -481,11 +493,14 @@ class _Facts:
     def _nearer_to_a_constant(self, error: Estimate | None, rater: Estimate | None) -> str:
         """A clause on the best constant where the error to single raters is more than half of the
         way to its error, if their intervals set error and rater apart; else empty."""
-        if error is None or rater is None or _ends(error)[0] <= _ends(rater)[1]:
+        if error is None or rater is None:
+            return ""
+        if _ends(error)[0] <= _ends(rater)[1]:
             return ""
         ratings = self.sample.ratings
         median = np.nanmedian(ratings)
-        constant = float(np.nanmean(np.abs(ratings - median)))
+        off = np.abs(ratings - median)
+        constant = float(np.nanmean(off))
         way = constant - rater.value
         allowed = (1 - self.margins.half_way) * way
         if error.value <= rater.value + allowed:
@@ -502,13 +517,20 @@ class _Facts:
         effect = worst.pop(self.sample.cell.defense, None)
         if effect is None:
             return Verdict(UNMEASURED, "no attack was run")
-        resisted = [defense for defense, other in worst.items() if other.verdict == YES]
-        if effect.verdict != YES and resisted:
-            best = min(resisted, key=lambda defense: abs(worst[defense].size.value))
-            return Verdict(CARE, f"{effect.clause}; with {best}, resisted", effect.size)
-        needed = effect.needed if effect.verdict == FEW else None
+        # 1. resisted with a defense
+        verdict = effect.verdict
+        resisted = {}  # size of what is left
+        for defense, other in worst.items():
+            if other.verdict == YES:
+                resisted[defense] = abs(other.size.value)
+        if verdict != YES and resisted:
+            best = min(resisted, key=resisted.__getitem__)
+            clause = f"{effect.clause}; with {best}, resisted"
+            return Verdict(CARE, clause, effect.size)
+        # 2. as it is
+        needed = effect.needed if verdict == FEW else None
         clause = effect.clause + _may_tell(needed)
-        return Verdict(effect.verdict, clause, effect.size, needed=needed)
+        return Verdict(verdict, clause, effect.size, needed=needed)
 
     def _effects_by_defense(self) -> dict[str, list[_Effect]]:
         """Defense -> the effects of all attacks on the same judge under it."""
@@ -540,16 +562,18 @@ class _Facts:
         if change:
             cell = self.sample.cell
             width = cell.range_max - cell.range_min
-            low, high = (None if end is None else end / width for end in change[1:])
+            ends = [None if end is None else end / width for end in change[1:]]
+            part = Estimate(change.value / width, *ends)
             clause = f"{attack} moves scores by {change:+.2f} points of {width:g}"
-            yield "attack_change", Estimate(change.value / width, low, high), clause
+            yield "attack_change", part, clause
         # 2. texts that rise
         rise = Estimate.of(row, "net_raised_share")
         if rise and rise.value > 0:
             clause = f"{attack} raises {_percents(rise)} more texts than it lowers"
             yield "attack_rise", rise, clause
         elif rise:
-            clause = f"{attack} lowers {_percents(_less(0.0, rise))} more texts than it raises"
+            fall = _less(0.0, rise)
+            clause = f"{attack} lowers {_percents(fall)} more texts than it raises"
             yield "attack_rise", rise, clause
         # 3. the order
         spearman = Estimate.of(row, "spearman_change")
@@ -557,10 +581,12 @@ class _Facts:
         rated = row["groups"] >= self.margins.fewest and CONSTANT_HUMANS not in self.flags
         if spearman and rated:
             loss = _less(0.0, spearman)
-            yield "attack_order", loss, f"{attack} costs {loss:.2f} of Spearman"
+            clause = f"{attack} costs {loss:.2f} of Spearman"
+            yield "attack_order", loss, clause
         elif alike:
+            loss = _less(1.0, alike)
             clause = f"{attack} leaves a Spearman of {alike:.2f} with the clean scores"
-            yield "attack_order", _less(1.0, alike), clause
+            yield "attack_order", loss, clause
 
 
 class _Bars(NamedTuple):
