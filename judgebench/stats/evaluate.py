@@ -351,7 +351,8 @@ def suffix_records(
                 texts = both[1].get("text_id")
                 changed = robustness(before, after, cell.range, clusters, texts)
                 phrase = learned.by_length[length - 1] if length else ""
-                record = head | {"length": length, "phrase": phrase} | cells[length].named
+                record = head | {"length": length, "phrase": phrase}
+                record |= cells[length].named
                 record |= {"contexts": contexts, "systems": systems}
                 record |= {"n": changed.pop("paired"), "groups": clusters.count}
                 for name, number in changed.items():

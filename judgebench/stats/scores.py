@@ -240,9 +240,10 @@ def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[ScoreRange, C
     series: dict[tuple[Any, ...], dict[ScoreRange, Cell]] = {}
     for cell in listed:
         key = _judge_key(cell)
-        several = any(len(part) > 1 for part in by_judge[key].values())
-        knobs = cell.knobs if several else (None, None)
-        series.setdefault((*key, *knobs), {})[cell.range] = cell
+        most = max(map(len, by_judge[key].values()))
+        knobs = cell.knobs if most > 1 else (None, None)
+        ranges_of = series.setdefault((*key, *knobs), {})
+        ranges_of[cell.range] = cell
     return series
 
 
@@ -284,14 +285,16 @@ def stand_ins(
     rated = np.isfinite(human)
     # 1. the opposite end
     middle = (score_range.minimum + score_range.maximum) / 2
+    far = score_range.maximum - middle
     above_mean = human - np.nanmean(human)
     side = np.nan_to_num(np.sign(above_mean))
-    opposite = middle - side * (score_range.maximum - middle)
+    opposite = middle - side * far
     # 2. the same rank
     ratings = np.sort(human[answered & rated])
     below = np.searchsorted(ratings, human, "left")
     upto = np.searchsorted(ratings, human, "right")
-    rank = (below + upto) / (2 * max(1, len(ratings)))
+    count = max(1, len(ratings))
+    rank = (below + upto) / (2 * count)
     rank = np.where(rated, rank, 0.5)
     alike = np.quantile(scores[answered], rank)
     worst = np.where(answered, scores, opposite)
