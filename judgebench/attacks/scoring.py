@@ -234,18 +234,20 @@ class PhraseScorer:
         self, gap: Gap, prompts: Sequence[Array]
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """[prompts, candidates] of main model and assistant, float64."""
-        trie = self.tries[gap.condition.range]
+        condition = gap.condition
+        trie = self.tries[condition.range]
         other = self._assistant
         exits = self._main.engine.read([prompts], trie, gap.head)
         main = exits[self._main.exit]
         if other is None:
             return main, None
         if other.nulls is not None:
-            if gap.condition not in self._silent:
-                null = other.nulls[gap.condition]
-                silent = other.engine.read([[null]], trie, null[:0])
-                self._silent[gap.condition] = silent[other.exit]
-            return main, self._silent[gap.condition].expand(len(prompts), -1)
+            if condition not in self._silent:
+                null = other.nulls[condition]
+                exits = other.engine.read([[null]], trie, null[:0])
+                self._silent[condition] = exits[other.exit]
+            silent = self._silent[condition]
+            return main, silent.expand(len(prompts), -1)
         if other.engine is self._main.engine:
             return main, exits[other.exit]
         exits = other.engine.read([prompts], trie, gap.head)

@@ -422,7 +422,8 @@ def _blind(scores: Array, ratings: Array, columns: Sequence[int]) -> tuple[float
     sides = {rating: always(rating) for rating in tried.tolist()}
     won = {}
     for rating, (judge, _) in sides.items():
-        shares = np.nanmean(judge[:, columns], axis=0)  # [raters]
+        tested = judge[:, columns]
+        shares = np.nanmean(tested, axis=0)  # [raters]
         won[rating] = float(shares.mean())
     best = max(won, key=won.__getitem__)
     # 2. the mean over all orders of the scores: each text gets each score as often as there are

@@ -500,8 +500,8 @@ def _of_level(measured: Correlated) -> Record:
     """The part of a record that differs from level to level."""
     record: Record = {"n": measured.n, "groups": measured.groups}
     record |= with_intervals(measured.figures)
-    names = ("constant", "constant_groups", "human_constant_groups", "missing")
-    record |= {name: getattr(measured, name) for name in names}
+    for name in ("constant", "constant_groups", "human_constant_groups", "missing"):
+        record[name] = getattr(measured, name)
     for k, name in enumerate(CORRELATIONS):
         varied = None if measured.varied is None else float(measured.varied[k])
         values = measured.over_systems[k]

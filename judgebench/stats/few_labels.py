@@ -129,9 +129,10 @@ class FewLabels:
             return sums
 
         rated = ~np.isnan(human)
-        texts = np.ones(len(human))
+        every = np.ones(len(human), dtype=bool)
+        labelled_sizes = table(rated, rated)
         self.names = [str(name) for name in names]
-        self.sizes = table(texts, rated), table(texts, texts > 0)
+        self.sizes = labelled_sizes, table(every, every)
         self.ratings = Means.of(table(human, rated), self.sizes[0])
         self.labelled = Means.of(table(judge, rated), self.sizes[0])
         self.every = Means.of(table(judge, np.isfinite(judge)), self.sizes[1])

@@ -409,7 +409,8 @@ def text_intervals(
     distance = np.abs(human - scores)
     # 1. halves of the groups
     rng = np.random.default_rng([clusters.seed, 2])
-    split = dealt(clusters.count, group[rated], 2, rng)[group]  # [N]
+    half = dealt(clusters.count, group[rated], 2, rng)
+    split = half[group]  # [N]
     # 2. the margin of each half by the other
     margin = np.full(len(scores), np.nan)
     for side in (0, 1):

@@ -92,13 +92,15 @@ def beyond_articles(values: Array, article: Array, system: Array) -> Array:
     """
     left = np.asarray(values, dtype=np.float64)
     spread = float(np.ptp(left)) or 1.0
+    rounding = spread * 10.0 ** -(_DIGITS + 1)
     for _ in range(_MOST_ROUNDS):
         before = left
         for place in (system, article):
             texts = np.bincount(place).astype(np.float64)
             means = divided(np.bincount(place, left), texts)
             left = left - means[place]
-        if np.abs(left - before).max() < spread * 10.0 ** -(_DIGITS + 1):
+        change = np.abs(left - before)
+        if change.max() < rounding:
             break
     return np.round(left / spread, _DIGITS) + 0.0
 

@@ -482,7 +482,8 @@ class _Facts:
             return said._replace(verdict=partly if near else NO, clause=clause)
         if (row["favorite_winning_rate"] or 0.0) >= PASSED:
             clause = f"a constant passes the test, too; {off}"
-            within = rater and _ends(error)[1] <= rater.value
+            _, farthest = _ends(error)
+            within = rater and farthest <= rater.value
             return said._replace(verdict=YES if within else partly, clause=clause)
         # 5. a test of few raters
         if row["tested"] < FEWEST_RATERS:
