@@ -16,10 +16,11 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
-from judgebench.cli import as_sentence, handle_errors, run_checked
+from judgebench.cli import handle_errors, run_checked
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
 from judgebench.config.parts import check_config, data_of
+from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import NotBlank, OneOf, check_fields, plain
 from judgebench.runtime.files import atomic, check_outputs, user_path

@@ -12,12 +12,12 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
-from judgebench.cli import exit_code
 from judgebench.report.html import render_report, write_figures
 from judgebench.report.layout import draw_all
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import run_inputs
+from judgebench.runtime.ending import exit_code
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, check_outputs
 from judgebench.runtime.terminal import print_safely

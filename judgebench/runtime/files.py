@@ -320,7 +320,7 @@ LOCK = ".lock"
 
 UNTIL_THE_END = ExitStack()
 """Holds locks until the work of a command is done, however that ends;
-`judgebench.cli.handle_errors` closes it."""
+`judgebench.runtime.ending.ending` closes it."""
 
 
 class Held(Exception):

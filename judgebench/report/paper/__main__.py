@@ -13,7 +13,6 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from judgebench.cli import exit_code
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from judgebench.report.figures.style import file_name, save_figures
 from judgebench.report.paper.cap import build_cap
@@ -22,6 +21,7 @@ from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import run_inputs
 from judgebench.runtime.dropped import dropped
+from judgebench.runtime.ending import exit_code
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, check_outputs
 from judgebench.runtime.terminal import print_safely
