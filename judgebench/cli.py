@@ -14,6 +14,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from judgebench.config.check import check_config, with_data, with_read
 from judgebench.config.keys import (
     REFUSALS,
     Look,
@@ -22,7 +23,7 @@ from judgebench.config.keys import (
     explained,
     known_to_hydra,
 )
-from judgebench.config.parts import Parts, check_config, with_data, with_read
+from judgebench.config.parts import Parts
 from judgebench.judges.spec import REPLAYED
 from judgebench.runtime.ending import FAULT, as_sentence, ending, mistake_of
 from judgebench.runtime.errors import Interrupted, Refusal, UserError

@@ -17,12 +17,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
 from judgebench.cli import handle_errors, run_checked
+from judgebench.config.check import check_config, data_of
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
-from judgebench.config.parts import check_config, data_of
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import NotBlank, OneOf, check_fields, plain
+from judgebench.runtime.fields import OneOf, Words, check_fields, plain
 from judgebench.runtime.files import atomic, check_outputs, user_path
 from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
@@ -40,9 +40,9 @@ class GateSettings:
     """Keys of conf/gate.yaml; `UserError` of values that cannot be."""
 
     drift: Annotated[str, OneOf(("fail", "warn", "off"))]
-    junit: Annotated[str, NotBlank()] | None
+    junit: Words | None
     summary: str | None
-    readings: Annotated[str, NotBlank()] | None
+    readings: Words | None
     check_models: bool
 
     def __post_init__(self) -> None:

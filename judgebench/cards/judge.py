@@ -22,8 +22,8 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
+from judgebench.config.check import check_config
 from judgebench.config.keys import FOLDER, typed_overrides
-from judgebench.config.parts import check_config
 from judgebench.data.dataset import TEST
 from judgebench.data.jsonl import Unrated
 from judgebench.defenses.prepared import SOURCES, TEXTS

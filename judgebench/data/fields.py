@@ -18,7 +18,7 @@ import numpy as np
 from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow, data_files, file_rows, names_within
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import NotBlank, plain, settings_of
+from judgebench.runtime.fields import NotBlank, Words, plain, settings_of
 from judgebench.types import Example, Scale
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -38,7 +38,7 @@ class Rated:
     place: str
 
 
-Name = Annotated[str, NotBlank()]
+Name = Words
 """The name of a field of a row, or its path into objects and lists."""
 Names = Name | Annotated[Sequence[Name], NotBlank()]
 ByDimension = Names | Annotated[Mapping[str, Names], NotBlank()]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from judgebench.data.dataset import ANY_KIND, Dataset, JudgeDataModule
 from judgebench.data.fields import (
@@ -23,7 +23,7 @@ from judgebench.data.fields import (
 )
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.fields import NotBlank, settings_of
+from judgebench.runtime.fields import Words, settings_of
 from judgebench.types import Example
 
 FIRST, SECOND, TIE = LABELS = ("first", "second", "tie")
@@ -87,7 +87,7 @@ class PairFields(RowFields):
         return row.named(first=first, second=second)
 
 
-Label = Annotated[str, NotBlank()] | int | float | bool
+Label = Words | int | float | bool
 
 
 @dataclass(frozen=True)

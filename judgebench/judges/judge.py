@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from judgebench.decoding.rules import Decoding
     from judgebench.judges.assistants import Assistant
-    from judgebench.judges.earlier.replay import Answers
+    from judgebench.judges.earlier.answers import Answers
     from judgebench.judges.local.loading import ModelSource
     from judgebench.judges.local.models import Models, Trainers
     from judgebench.judges.reader import BaseReader

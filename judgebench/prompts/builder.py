@@ -18,7 +18,7 @@ from judgebench.prompts.rubrics import (
 )
 from judgebench.prompts.tokens import ChatFormat, ControlTokens, encode_texts, tokenized
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Count, NotBlank, OneOf, settings_of
+from judgebench.runtime.fields import Annotated, Count, OneOf, Words, settings_of
 from judgebench.types import Cell, Condition, Example, Prompt, Rubric
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class PromptSettings:
     """conf/prompt, which says what each key is."""
 
     rubrics: Any
-    variants: Mapping[str, Annotated[str, NotBlank()]] | None
+    variants: Mapping[str, Words] | None
     max_tokens: Count | None
     truncate: Annotated[str, OneOf(("error", "source"))]
     template_options: Mapping[str, Any] | None

@@ -19,12 +19,20 @@ import numpy as np
 
 from judgebench.decoding.parser import parse_answer
 from judgebench.decoding.rules import candidate_distribution, expected_value, has_answer
+from judgebench.judges.earlier.answers import Answers
 from judgebench.judges.earlier.recorded import RecordedSpec, answers_of
-from judgebench.judges.earlier.replay import Answers, ReplaySpec
+from judgebench.judges.earlier.replay import ReplaySpec
 from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECORDED, check_unused
 from judgebench.readings.reading import Recording
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.fields import Annotated, NotBlank, OneOf, check_fields, settings_of
+from judgebench.runtime.fields import (
+    Annotated,
+    NotBlank,
+    OneOf,
+    Words,
+    check_fields,
+    settings_of,
+)
 from judgebench.runtime.files import user_path
 from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt
 
@@ -94,7 +102,7 @@ class Member:
         fields: of answers, see `AnswerFields`.
     """
 
-    path: Annotated[str, NotBlank()]
+    path: Words
     judge: Annotated[str, OneOf(("main", "assistant"))] = "main"
     fields: Mapping[str, Any] | None = None
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from judgebench.data.rows import FileRow
-from judgebench.judges.earlier.replay import AnswerFields, AnswerFile, Answers, match
+from judgebench.judges.earlier.answers import Answers
+from judgebench.judges.earlier.replay import AnswerFields, AnswerFile, match
 from judgebench.judges.spec import (
     GENERATION,
     LOG_PROBABILITIES,

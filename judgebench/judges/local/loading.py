@@ -24,7 +24,7 @@ from unittest.mock import patch
 import numpy as np
 
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, NotBlank, OneOf, check_fields
+from judgebench.runtime.fields import Annotated, OneOf, Words, check_fields
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_json
 from judgebench.types import Array
@@ -58,9 +58,9 @@ class ModelSource:
         role: the config group whose keys error messages name; no part of the source's identity.
     """
 
-    path: Annotated[str, NotBlank()]
-    gguf_file: Annotated[str, NotBlank()] | None = None
-    revision: Annotated[str, NotBlank()] | None = None
+    path: Words
+    gguf_file: Words | None = None
+    revision: Words | None = None
     dtype: Annotated[str, OneOf(("auto", *DTYPES))] = "auto"
     trust_remote_code: bool = False
     role: str = field(default="judge", compare=False)

@@ -25,7 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Ge, Gt, NotBlank, check_fields
+from judgebench.runtime.fields import (
+    Amount,
+    Count,
+    Positive,
+    Words,
+    check_fields,
+)
 from judgebench.types import Example, Prompt
 
 if TYPE_CHECKING:
@@ -52,10 +58,10 @@ class RayRunner:
         num_cpus: cores of an actor.
     """
 
-    address: Annotated[str, NotBlank()] | None = None
-    actors: Annotated[int, Ge(1)] | Sequence[Annotated[int, Ge(1)]] | None = None
-    num_gpus: Annotated[float, Ge(0)] | None = None
-    num_cpus: Annotated[float, Gt(0)] = 1
+    address: Words | None = None
+    actors: Count | Sequence[Count] | None = None
+    num_gpus: Amount | None = None
+    num_cpus: Positive = 1
 
     def __post_init__(self) -> None:
         check_fields(self, "runner")

@@ -30,8 +30,10 @@ from judgebench.runtime.fields import (
     Ge,
     Gt,
     Le,
-    NotBlank,
     OneOf,
+    Positive,
+    Share,
+    Words,
     check_fields,
     plain,
     settings_of,
@@ -56,7 +58,7 @@ class Price:
     input: _Usd = None
     cached_input: _Usd = None
     output: _Usd = None
-    batch: Annotated[float, Ge(0), Le(1)] = 0.5
+    batch: Share = 0.5
 
     @property
     def known(self) -> bool:
@@ -305,14 +307,14 @@ class ApiSpec(JudgeSettings):
     url: str | Sequence[str]
     model: str
     key_variable: str | None = None
-    title: Annotated[str, NotBlank()] | None = None
+    title: Words | None = None
     protocol: Annotated[str, OneOf(("chat", "completions", "anthropic", "gemini"))] = "chat"
     batch: Annotated[str, OneOf(("submit", "wait"))] | None = None
     retry_refused: bool = False
     scores_from: Annotated[str, OneOf(("logprobs", "samples", "text"))] = "logprobs"
     explicit: Annotated[str, OneOf(("vllm", "llama_cpp"))] | None = None
     top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
-    follow_above: Annotated[float, Ge(0), Le(1)] = 0.001
+    follow_above: Share = 0.001
     # whose share has a standard error of at most 0.016
     samples: Annotated[int, Ge(1), Le(1000)] = 8
     temperature: Annotated[float, Ge(0), Le(2)] | None = None
@@ -333,7 +335,7 @@ class ApiSpec(JudgeSettings):
     backoff: _Seconds = 1.0
     longest_wait: _Seconds = 300.0
     price: Any = None
-    max_cost: Annotated[float, Gt(0)] | None = None
+    max_cost: Positive | None = None
     path: None = None
     dtype: str = "auto"
     engine: str = "prefix"
