@@ -43,7 +43,18 @@ from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
 from judgebench.tuning.choose import deal
 from judgebench.tuning.tuners import METRICS, PER_RANGE
-from judgebench.types import FAILED, LABELS, RANGE, Array, Record, Records, Row, Rows, ScoreRange
+from judgebench.types import (
+    FAILED,
+    LABELS,
+    RANGE,
+    Array,
+    Record,
+    Records,
+    Row,
+    Rows,
+    Scale,
+    ScoreRange,
+)
 
 KINDS = ("linear", "isotonic", "none")
 CELL = (*RANGE, LABELS, "defense", "judge", "decoding", "lambda", "temperature")
@@ -385,7 +396,7 @@ def fit(
     scores: Array,
     humans: Array,
     score_range: ScoreRange,
-    scale: tuple[float, float] | None,
+    scale: Scale | None,
 ) -> EstimateMap | None:
     """The map of one of `KINDS` with the least squared error over [n] scores of judge and humans
     for the same texts, which does not leave the humans' own scale; None for the kind `none`, and
@@ -445,7 +456,7 @@ class Labelled(NamedTuple):
     groups: Array
     kind: str
     range: ScoreRange
-    scale: tuple[float, float] | None
+    scale: Scale | None
     seed: int
 
     def without(self, out: Array) -> Labelled:

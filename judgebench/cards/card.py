@@ -33,7 +33,7 @@ from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import Input, atomic, user_path
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
 from judgebench.runtime.terminal import print_safely
-from judgebench.types import Array, Record, Records, Row, ScoreRange
+from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
 
 NAME = "judge_card.yaml"
 FORMAT = "judgebench judge card 1"
@@ -179,9 +179,7 @@ class Errors:
     def usual(self, estimates: Array) -> Array:
         return np.maximum(self.spread[0] + self.spread[1] * estimates, self.spread[2])
 
-    def ends(
-        self, estimates: Array, level: float, scale: tuple[float, float]
-    ) -> tuple[Array, Array]:
+    def ends(self, estimates: Array, level: float, scale: Scale) -> tuple[Array, Array]:
         """Low and high [n] around estimates [n] within the humans' scale: where nothing is learned,
         at least `level` of new articles' texts lie there. It is the whole scale with fewer than
         level / (1 - level) articles.
@@ -236,7 +234,7 @@ class JudgeCard:
     parts: Row
     models: Mapping[str, Mapping[str, str]]
     estimate: EstimateMap | None
-    scale: tuple[float, float] | None
+    scale: Scale | None
     figures: Mapping[str, Row]
     attacks: Records
     tried: Records

@@ -42,7 +42,7 @@ from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
 from judgebench.types import FAILED, Array, Example, Row
 
-Overridden = Mapping[str, Mapping[str, Any] | None]
+Overridden = Mapping[str, Row | None]
 """judge and assistant -> settings that differ here from the card, such as the folder of the
 model."""
 

@@ -19,7 +19,7 @@ from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow, data_files, file_rows, names_within
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import NotBlank, Words, plain, settings_of
-from judgebench.types import Example, Scale
+from judgebench.types import Example, Row, Scale
 
 Scores = Mapping[str, Mapping[str, float]]
 """Dimension -> rater -> the score that they gave one example; empty where it is unrated. Raters
@@ -222,9 +222,7 @@ def dataset_of(
     return Dataset(examples, scale or {}, ratings, [text.place for text in texts], raters=raters)
 
 
-def check_rated(
-    path: Path, texts: Sequence[Rated], fields: str | Mapping[str, Any], key: str
-) -> None:
+def check_rated(path: Path, texts: Sequence[Rated], fields: str | Row, key: str) -> None:
     """`UserError` where a dimension is unrated, with the field that the config `key` names for
     it."""
     if isinstance(fields, str):
@@ -328,7 +326,7 @@ def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
     )
 
 
-def _meant(entry: str, there: Mapping[str, Any], named: Collection[str]) -> str | None:
+def _meant(entry: str, there: Row, named: Collection[str]) -> str | None:
     """The field of a row that likely holds an entry of `data.fields`; None where no name is
     usual."""
     lowered = {name.lower(): name for name in there if name not in named}
@@ -339,7 +337,7 @@ def _meant(entry: str, there: Mapping[str, Any], named: Collection[str]) -> str 
     return None
 
 
-def _as_entry(entry: str, name: str, there: Mapping[str, Any]) -> str:
+def _as_entry(entry: str, name: str, there: Row) -> str:
     """The value of an entry of `data.fields` on a command line; a field of one score is also its
     dimension."""
     if entry != "human" or isinstance(there[name], Mapping):

@@ -24,7 +24,7 @@ from judgebench.data.fields import (
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.fields import Words, settings_of
-from judgebench.types import Example
+from judgebench.types import Example, Records, Row
 
 FIRST, SECOND, TIE = LABELS = ("first", "second", "tie")
 """The three preferences; below, how much each is worth to the first text."""
@@ -189,11 +189,11 @@ class JsonPairs(JudgeDataModule):
     def __init__(
         self,
         path: str | None = None,
-        fields: Mapping[str, Any] | None = None,
-        labels: Mapping[str, Any] | None = None,
+        fields: Row | None = None,
+        labels: Row | None = None,
         dimension: str = "overall",
         name: str | None = None,
-        layouts: Sequence[Mapping[str, Any]] | None = None,
+        layouts: Records | None = None,
         **common: Any,
     ) -> None:
         super().__init__(path, **common)

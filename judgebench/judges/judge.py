@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from judgebench.decoding.scores import decode
 from judgebench.judges.spec import LOCAL, RECORDED, REPLAYED, SERVED
 from judgebench.readings.reading import reading_columns
-from judgebench.types import Array, Condition, Example, Prompt, Reading
+from judgebench.types import Array, Condition, Example, Prompt, Reading, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,9 +56,9 @@ class RunReadings:
     """
 
     readings: Sequence[Reading]
-    fingerprints: Mapping[str, Mapping[str, Any]]
+    fingerprints: Mapping[str, Row]
     device: str
-    served: Mapping[str, Any] | None = None
+    served: Row | None = None
     evidence: Mapping[str, Sequence[Any]] | None = None
 
     @cached_property

@@ -21,7 +21,7 @@ from judgebench.prompts.tokens import encode_texts
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
-from judgebench.types import Array, Condition, Generation, Prompt, Reading
+from judgebench.types import Array, Condition, Generation, Prompt, Reading, Row
 
 IN_STORE = "none: every reading was in the store"
 """Name of the device where nothing was computed."""
@@ -135,7 +135,7 @@ class BaseReader:
         return None
 
     @property
-    def fingerprints(self) -> Mapping[str, Mapping[str, Any]]:
+    def fingerprints(self) -> Mapping[str, Row]:
         """Role -> title and SHA-256 of each model's content."""
         raise NotImplementedError
 
@@ -234,7 +234,7 @@ class RecordedReader(BaseReader):
                     readings.append(Reading(prompt, part, generation=how, **answer))
         return readings
 
-    def _row(self, prompt: Prompt, how: Generation | None) -> Mapping[str, Any]:
+    def _row(self, prompt: Prompt, how: Generation | None) -> Row:
         """The row of a way of answering, or of log-probabilities; else `UserError`."""
         assert self.answers is not None
         row = answer_row(self.answers.to(prompt), how)

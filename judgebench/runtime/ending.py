@@ -1,4 +1,4 @@
-"""How a command ends: exceptions become sentences and exit codes."""
+"""The end of a command: exceptions become sentences and exit codes."""
 
 from __future__ import annotations
 

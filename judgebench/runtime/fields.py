@@ -35,6 +35,7 @@ from typing_extensions import TypedDict
 from judgebench.runtime.dropped import refuse_names, up_to_date
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import faults
+from judgebench.types import Row
 
 __all__ = ["LEVELS", "MOST_RESAMPLES", "MetricSettings", "NotBlank", "OneOf"]
 __all__ += ["Ranking", "RunSettings"]
@@ -161,7 +162,7 @@ def _validator(cls: Any, names: tuple[str, ...]) -> Any:
     return TypeAdapter(shape).validator
 
 
-def _check(cls: Any, names: tuple[str, ...], values: Mapping[str, Any], key: str) -> None:
+def _check(cls: Any, names: tuple[str, ...], values: Row, key: str) -> None:
     from pydantic import ValidationError
 
     values = {

@@ -34,7 +34,7 @@ from judgebench.runtime.fields import (
     settings_of,
 )
 from judgebench.runtime.files import user_path
-from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt
+from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt, Record, Row
 
 
 def score_shares(scores: Array, values: Array) -> Array:
@@ -104,7 +104,7 @@ class Member:
 
     path: Words
     judge: Annotated[str, OneOf(("main", "assistant"))] = "main"
-    fields: Mapping[str, Any] | None = None
+    fields: Row | None = None
 
     @cached_property
     def source(self) -> Recording | ReplaySpec:
@@ -134,7 +134,7 @@ class Member:
             if isinstance(rows, str):
                 rows = [{"text": rows, "judge": "main"}]
             ours: Any = [row for row in rows if row["judge"] in (None, self.judge)]
-            row: dict[str, Any] = ours[0] if ours else {"text": None}
+            row: Record = ours[0] if ours else {"text": None}
             values = np.array(prompt.condition.range.values)
             main = row.get(f"{self.judge}_logprobs")
             other = row.get("assistant_logprobs")

@@ -20,7 +20,7 @@ from judgebench.prompts.tokens import PlainTokenizer
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import Words, settings_of
 from judgebench.runtime.files import sha256_of, user_path
-from judgebench.types import ORDERS, Condition, Example, Prompt, ScoreRange
+from judgebench.types import ORDERS, Condition, Example, Prompt, Row, ScoreRange
 
 _AXES = ("dimension", "range", "attack", "defense", "order")
 
@@ -129,7 +129,7 @@ class ReplaySpec(NoModel):
     """
 
     path: str
-    fields: Mapping[str, Any]
+    fields: Row
     title: str | None = None
     mode: str = "generate"
 

@@ -32,7 +32,7 @@ from judgebench.runtime.fields import (
     Words,
     check_fields,
 )
-from judgebench.types import Example, Prompt
+from judgebench.types import Example, Prompt, Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -325,7 +325,7 @@ def _ray(
             host, colon, port = (address or "").rpartition(":")
             if colon:  # Ray would try for many minutes
                 socket.create_connection((host, int(port)), timeout=10).close()
-            options: dict[str, Any] = {} if address else {"include_dashboard": False}
+            options: Record = {} if address else {"include_dashboard": False}
             ray.init(
                 address or "local", log_to_driver=False, logging_level=logging.ERROR, **options
             )

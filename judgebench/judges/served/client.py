@@ -42,6 +42,7 @@ from judgebench.judges.served.settings import Account, ApiSpec, Bill, is_loopbac
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.runtime.terminal import print_safely
+from judgebench.types import Record
 
 Result = TypeVar("Result")
 
@@ -196,7 +197,7 @@ class Client:
             except (ValueError, ImportError, httpx.InvalidURL) as error:
                 reason = self._scrubbed(str(error))
                 raise self._error(url, _NO_PROXY, reason=reason) from None
-            new: dict[str, Any] = {
+            new: Record = {
                 "requests": 0,
                 "failures": 0,
                 "models": [],

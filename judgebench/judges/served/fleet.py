@@ -8,9 +8,10 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import httpx
+
+from judgebench.types import Record
 
 _UNEVEN = 1.05
 """Times the mean load that a server's own articles may make."""
@@ -53,9 +54,7 @@ class Server:
         down_until: when one request may try whether it is well again; 0 for one that is.
     """
 
-    def __init__(
-        self, url: str, http: httpx.AsyncClient, slots: asyncio.Semaphore, record: dict[str, Any]
-    ):
+    def __init__(self, url: str, http: httpx.AsyncClient, slots: asyncio.Semaphore, record: Record):
         self.url = url
         self.http = http
         self.slots = slots

@@ -39,6 +39,7 @@ from judgebench.runtime.fields import (
     settings_of,
 )
 from judgebench.runtime.parsing import parse_json
+from judgebench.types import Record, Row
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -135,10 +136,10 @@ class Account:
     cost: float = 0.0
     unconfirmed: float = 0.0
     ratio: float = 1.0
-    servers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    servers: dict[str, Record] = field(default_factory=dict)
     identity: tuple[str, str] | None = None
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """For environment.json; money is None where prices are unknown."""
         known = self.price.known
         return {
@@ -218,7 +219,7 @@ class Bill:
         account.unconfirmed += reserved if billed else 0.0
 
 
-def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
+def unpaid(served: Row) -> Record:
     """The `served` record of a run that sends nothing, for all readings are in the store."""
     record = {**served, "cost": None if served["cost"] is None else 0.0}
     for role in served.keys() & {"main", "assistant"}:
@@ -321,7 +322,7 @@ class ApiSpec(JudgeSettings):
     seed: Annotated[int, Ge(0), Le(2**63 - 1)] | None = 0
     max_new_tokens: Annotated[int, Ge(1), Le(2**20)] = 16
     length_name: Annotated[str, OneOf(("max_tokens", "max_completion_tokens"))] = "max_tokens"
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    extra_body: Row = field(default_factory=dict)
     tokenizer: str | None = None
     gguf_file: str | None = None
     revision: str | None = None
@@ -365,7 +366,7 @@ class ApiSpec(JudgeSettings):
                 raise UserError(_UNPRICED.format(role=self.role))
         mistakes.tell()
 
-    def _faults(self) -> dict[str, Any]:
+    def _faults(self) -> Record:
         """Sentence, in which `{...}` are settings -> true where it is called for."""
         url = self.url
         batch = self.batch
@@ -561,7 +562,7 @@ _OWN_BODY = {
 """Reason -> keys of a request that `extra_body` may not hold."""
 
 
-def parse_extra(extra: Any, role: str) -> dict[str, Any]:
+def parse_extra(extra: Any, role: str) -> Record:
     """The config key `<role>.extra_body`, as plain JSON; `UserError` for no mapping, what JSON
     cannot hold, or a key that has another place."""
     key = f"{role}.extra_body"
@@ -576,7 +577,7 @@ def parse_extra(extra: Any, role: str) -> dict[str, Any]:
         text = json.dumps(extra)
     except (TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{key}: cannot be written as JSON ({error}).") from None
-    body: dict[str, Any] = parse_json(text, key)
+    body: Record = parse_json(text, key)
     return body
 
 
