@@ -23,7 +23,7 @@ from judgebench.config.keys import FOLDER, command_line, path_of
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import OneOf, Words, check_fields, plain
-from judgebench.runtime.files import atomic, check_outputs, user_path
+from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
 from judgebench.types import Row
@@ -101,15 +101,11 @@ class Decision:
             path = user_path(name)
             template = TEMPLATES.get_template(_TEMPLATES[key])
             text = template.render(gate=self)
-            try:
+            with writing(f"{path}:", "; name another file"):
                 if name == os.environ.get("GITHUB_STEP_SUMMARY") and path.is_file():
                     text = path.read_text("utf-8") + text
                 with atomic(path) as temporary:
                     temporary.write_text(text, "utf-8")
-            except OSError as error:
-                raise UserError(
-                    f"{path}: cannot be written ({error.strerror or error}); name another file."
-                ) from error
 
 
 def main() -> None:

@@ -617,10 +617,15 @@ def limits(
 def card_view(card: JudgeCard) -> str:
     """The selected judge in some lines: what it promises, and its limits."""
     test = card.figures.get(TEST, {})
-    names = ("mean_absolute_error", "guess_error")
-    facts = {name: Estimate.of(test, name) for name in names}
-    for name in ("spearman", "pearson"):
-        facts[name] = Estimate.of(card.figures.get(PROMISED, {}), name)
-    parts = [say("card", part=part, card=card, test=test, **facts) for part in ("promise", "error")]
+    promise = card.figures.get(PROMISED, {})
+    facts = {
+        "card": card,
+        "test": test,
+        "mean_absolute_error": Estimate.of(test, "mean_absolute_error"),
+        "guess_error": Estimate.of(test, "guess_error"),
+        "spearman": Estimate.of(promise, "spearman"),
+        "pearson": Estimate.of(promise, "pearson"),
+    }
+    parts = [say("card", part=part, **facts) for part in ("promise", "error")]
     lines = [f"  {line}" for line in parts if line]
     return "\n".join([f"Judge card: {card.title}", *lines, *card.verdict])

@@ -30,7 +30,7 @@ from judgebench.decoding.rules import Decoding
 from judgebench.defenses.anchors import ANCHORS
 from judgebench.runtime.dropped import dropped, refuse_settings, up_to_date
 from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.files import Input, atomic, user_path
+from judgebench.runtime.files import Input, atomic, user_path, writing
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
 from judgebench.runtime.terminal import print_safely
 from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
@@ -368,13 +368,8 @@ class JudgeCard:
             content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110
         )
         text += f"{_DIGEST}: {digest_of(parse_yaml(text, str(path), limits=_LIMITS))}\n"
-        try:
-            with atomic(path) as temporary:
-                temporary.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UserError(
-                f"{path}: the judge card cannot be written ({error.strerror or error})."
-            ) from error
+        with writing(f"{path}: the judge card"), atomic(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
     @classmethod
     def read(cls, path: str | Path) -> JudgeCard:

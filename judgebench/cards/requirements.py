@@ -178,15 +178,21 @@ def changes_of(card: Row, here: Row) -> list[Change]:
     for name in ("spearman", "error", "bias"):
         before: Any = Estimate.of(card, name)
         now: Any = Estimate.of(here, name)
-        if before is None or now is None or None in (before.low, before.high, now.low, now.high):
+        if before is None or now is None or None in (*before, *now):
             continue
         # 1. the change, and its reach by the widths of both intervals
         change = now.value - before.value
-        reach = math.hypot(before.high - before.low, now.high - now.low) / 2
+        width_before = before.high - before.low
+        width_now = now.high - now.low
+        reach = math.hypot(width_before, width_now) / 2
         # 2. its interval and p
         p = float(change == 0)
         if reach > 0:
-            p = 2 * float(special.ndtr(-abs(change) * z / reach))
-        changes.append(Change(name, before.value, now.value, change - reach, change + reach, p))
-    corrected = holm(np.array([change.p for change in changes])).tolist()
+            tail = special.ndtr(-abs(change) * z / reach)
+            p = 2 * float(tail)
+        low = change - reach
+        high = change + reach
+        changes.append(Change(name, before.value, now.value, low, high, p))
+    chances = np.array([change.p for change in changes])
+    corrected = holm(chances).tolist()
     return [change._replace(p=p) for change, p in zip(changes, corrected, strict=True)]

@@ -216,10 +216,10 @@ MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
 """Checks of paths, files and devices of this machine."""
 
 
-def _comment(group: str, name: str, choice: str = "*", value: str = "???") -> str | None:
+def _comment(group: str, name: str) -> str | None:
     """The comment on a key, which has no value there, in the files of a group."""
-    for file in sorted((FOLDER / group).glob(f"{choice}.yaml")):
-        pattern = rf"^ *{re.escape(name)}: {re.escape(value)} *# *(.+)$"
+    for file in sorted((FOLDER / group).glob("*.yaml")):
+        pattern = rf"^ *{re.escape(name)}: \?\?\? *# *(.+)$"
         if line := re.search(pattern, file.read_text("utf-8"), re.MULTILINE):
             return line[1]
     return None

@@ -323,6 +323,16 @@ UNTIL_THE_END = ExitStack()
 `judgebench.runtime.ending.ending` closes it."""
 
 
+@contextmanager
+def writing(place: object, remedy: str = "") -> Iterator[None]:
+    """Makes a `UserError` of a file that cannot be written, with a remedy behind the reason."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"{place} cannot be written ({reason}){remedy}.") from error
+
+
 class Held(Exception):
     """Another process holds the lock; its message says which."""
 

@@ -8,7 +8,6 @@ Ray's; what a killed run lacks, the store says.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import logging
 import os
@@ -21,7 +20,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judgebench.runtime.errors import UserError
@@ -32,6 +30,7 @@ from judgebench.runtime.fields import (
     Words,
     check_fields,
 )
+from judgebench.runtime.files import sha256_of
 from judgebench.types import Example, Prompt, Record
 
 if TYPE_CHECKING:
@@ -291,11 +290,8 @@ def _answer(device: tuple[str, bool], name: str, *arguments: Any) -> Any:
     return getattr(compute_on(torch.device(device[0]), device[1]), name)(*arguments)
 
 
-@cache
-def _digest(path: Path) -> str:
-    """SHA-256 of a file of a model, which stays as it is while it is read."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+_digest = cache(sha256_of)
+"""Of a file of a model, which stays as it is while it is read."""
 
 
 @contextmanager
