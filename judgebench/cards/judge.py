@@ -33,7 +33,7 @@ from judgebench.judges.earlier.replay import ReplaySpec
 from judgebench.judges.judge import Questions, RunReadings
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.models import Models, Trainers
-from judgebench.judges.served.settings import is_loopback
+from judgebench.judges.served.settings import bare_name, is_loopback
 from judgebench.report.render import Terminal
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import IntervalSettings
@@ -469,8 +469,7 @@ def _served_names(model: Row) -> set[str]:
     names = set()
     for served in model.get("served_as") or ():
         if served.get("model") is not None:
-            path = str(served["model"]).rstrip("/\\")
-            names.add(re.split(r"[/\\]", path)[-1])
+            names.add(bare_name(str(served["model"])))
     return names
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from judgebench.decoding.scores import decode
 from judgebench.judges.spec import LOCAL, RECORDED, REPLAYED, SERVED
 from judgebench.readings.reading import reading_columns
-from judgebench.types import Array, Condition, Example, Prompt, Reading, Row
+from judgebench.types import Array, Condition, Example, Prompt, Reading, Row, Split
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,7 +133,7 @@ class ReadingJudge:
         self,
         examples: Sequence[Example],
         conditions: Sequence[Condition],
-        split: Mapping[str, str],
+        split: Split,
         dataset: str = "texts",
         judged: Judged | None = None,
     ) -> Questions:
@@ -172,7 +172,7 @@ class ReadingJudge:
         return kind(self, questions, models)
 
     def read(
-        self, questions: Questions, split: Mapping[str, str], trainer: Trainers, models: Models
+        self, questions: Questions, split: Split, trainer: Trainers, models: Models
     ) -> RunReadings:
         """The readings of all prompts: what the store lacks is computed; `split`: group_id -> dev
         or test."""
@@ -190,7 +190,7 @@ class ReadingJudge:
         self,
         examples: Sequence[Example],
         conditions: Sequence[Condition],
-        split: Mapping[str, str],
+        split: Split,
         trainer: Trainers,
         models: Models,
     ) -> Asked:

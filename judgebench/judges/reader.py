@@ -21,7 +21,7 @@ from judgebench.prompts.tokens import encode_texts
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
-from judgebench.types import Array, Condition, Generation, Prompt, Reading, Row
+from judgebench.types import Array, Condition, Generation, Prompt, Reading, Row, Split
 
 IN_STORE = "none: every reading was in the store"
 """Name of the device where nothing was computed."""
@@ -139,7 +139,7 @@ class BaseReader:
         """Role -> title and SHA-256 of each model's content."""
         raise NotImplementedError
 
-    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+    def readings(self, split: Split) -> list[Reading]:
         """The readings of all prompts, once they are read; `split`: group_id -> dev or test."""
         raise NotImplementedError
 
@@ -190,7 +190,7 @@ class Replayer(BaseReader):
     def fingerprints(self) -> dict[str, dict[str, str]]:
         return {"main": {"title": self.judge.source.title, "sha256": self.judge.source.sha256()}}
 
-    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+    def readings(self, split: Split) -> list[Reading]:
         assert self.answers is not None
         decoding = next(iter(self.of.decodings))
         readings = []
@@ -213,7 +213,7 @@ class RecordedReader(BaseReader):
         models = self.judge.recording.models
         return {"main": models["main"]} if self.assistant.kind == "none" else models
 
-    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+    def readings(self, split: Split) -> list[Reading]:
         """The readings of all prompts, see `Reader.readings`; `UserError` for what was not
         recorded: an answer under a lambda or t, or log-probabilities."""
         readings = []

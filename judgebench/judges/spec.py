@@ -5,7 +5,7 @@ Torch is not needed until something is read, and readers are made elsewhere (`Re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -20,7 +20,7 @@ from judgebench.runtime.fields import (
     OneOf,
     check_fields,
 )
-from judgebench.types import Prompt
+from judgebench.types import Prompt, Split
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -119,9 +119,7 @@ class JudgeSettings:
         tokens are sent."""
         return None
 
-    def answers(
-        self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str
-    ) -> Answers | None:
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers | None:
         """Its earlier answers to the prompts, where it has any."""
         return None
 

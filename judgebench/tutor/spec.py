@@ -123,15 +123,10 @@ class TutorSpec(HelpingModel):
     role: ClassVar[str] = "tutor"
 
     def __post_init__(self) -> None:
-        mistakes = Mistakes()
         elsewhere = ("path", "gguf_file", "revision", "dtype", "trust_remote_code", "prompts")
-        with mistakes.caught():
-            check_fields(
-                self,
-                "tutor",
-                of=[name for name in self.__dataclass_fields__ if name not in elsewhere],
-            )
-        mistakes.tell()
+        checked = [name for name in self.__dataclass_fields__ if name not in elsewhere]
+        check_fields(self, "tutor", of=checked)
+        mistakes = Mistakes()
         for name in ("alpha_high", "alpha_low"):
             if getattr(self, name) is None and not self.strengths:
                 mistakes.add(

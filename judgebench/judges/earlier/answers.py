@@ -8,7 +8,7 @@ from typing import Any
 
 from judgebench.data.dataset import TEST
 from judgebench.runtime.errors import UserError
-from judgebench.types import Condition, Prompt
+from judgebench.types import Condition, Prompt, Split
 
 Key = tuple[str, Condition]
 
@@ -43,7 +43,7 @@ class Answers:
     def to(self, prompt: Prompt) -> Any:
         return self.given[answer_key(prompt)]
 
-    def check(self, prompts: Sequence[Prompt], split: Mapping[str, str]) -> None:
+    def check(self, prompts: Sequence[Prompt], split: Split) -> None:
         """Raises UserError where a condition has no answer, or none of the test split while others
         have some."""
         answered = self.answered(prompts)

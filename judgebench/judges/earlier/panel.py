@@ -9,7 +9,7 @@ decoded and recorded as any judge.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,7 +34,7 @@ from judgebench.runtime.fields import (
     settings_of,
 )
 from judgebench.runtime.files import user_path
-from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt, Record, Row
+from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt, Record, Row, Split
 
 
 def score_shares(scores: Array, values: Array) -> Array:
@@ -238,7 +238,7 @@ class PanelSpec(RecordedSpec):
         models = {"main": {"title": f"{self.combine} of {len(names)} judges", "members": names}}
         return Recording(user_path("the panel"), {"models": models, "compares": None, "config": {}})
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         """The panel's readings, each a row as recorded ones; `UserError` for a member that lacks
         texts which others have, has other candidates, or has read other texts or another rubric."""
         # 1. what each member has read: all of them the same

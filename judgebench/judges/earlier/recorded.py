@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from judgebench.judges.spec import (
 from judgebench.readings.reading import MODES, Recording, holds, prompt_digest
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import Annotated, OneOf, check_fields
-from judgebench.types import Generation, Prompt, Records, Row
+from judgebench.types import Generation, Prompt, Records, Row, Split
 
 _AXES = ("dimension", "range", "attack", "defense")
 
@@ -100,12 +100,12 @@ class RecordedSpec(PlainJudge):
     def note(self) -> str:
         return self.recording.sentence
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         return answers_of(self.recording, prompts, split, dataset)
 
 
 def answers_of(
-    recording: Recording, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str
+    recording: Recording, prompts: Sequence[Prompt], split: Split, dataset: str
 ) -> Answers:
     """The readings of the prompts, each the rows of an example and condition; `UserError` for texts
     that were compared where texts are judged alone, or the other way, and for a prompt that is not

@@ -20,7 +20,7 @@ from judgebench.prompts.tokens import PlainTokenizer
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import Words, settings_of
 from judgebench.runtime.files import sha256_of, user_path
-from judgebench.types import ORDERS, Condition, Example, Prompt, Row, ScoreRange
+from judgebench.types import ORDERS, Condition, Example, Prompt, Row, ScoreRange, Split
 
 _AXES = ("dimension", "range", "attack", "defense", "order")
 
@@ -163,7 +163,7 @@ class ReplaySpec(NoModel):
     def capabilities(self) -> frozenset[str]:
         return frozenset({REPLAYED, GENERATION})
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         whole = list(json_lines(self.source.path, "judge.path"))
         numbered = in_order(whole, self._names, prompts)
         if numbered is None:
@@ -211,7 +211,7 @@ class IndexedReplay(ReplaySpec):
     def _index(self) -> AnswerIndex:
         return AnswerIndex(self.source.path, self._names)
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         rows = self._index.rows([prompt.example for prompt in prompts])
         if not rows:  # none of this shard's
             return Answers(self.source.path.name, 0, {}, (), (), prompts)
@@ -306,7 +306,7 @@ def match(
     fields: AnswerFields,
     answer_of: Callable[[FileRow], Any],
     prompts: Sequence[Prompt],
-    split: Mapping[str, str],
+    split: Split,
     dataset: str,
 ) -> Answers:
     """Matches each row with the prompt that it answers; UserError for a row that cannot be read or

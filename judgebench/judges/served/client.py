@@ -38,7 +38,7 @@ from judgebench.judges.served.protocol import (
     Request,
     answer_of,
 )
-from judgebench.judges.served.settings import Account, ApiSpec, Bill, is_loopback
+from judgebench.judges.served.settings import Account, ApiSpec, Bill, bare_name, is_loopback
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.runtime.terminal import print_safely
@@ -361,7 +361,7 @@ class Client:
         if self._account.identity is None:
             self._account.identity = (url, model)
         first_url, first = self._account.identity
-        if _last_part(model) == _last_part(first):
+        if bare_name(model) == bare_name(first):
             return
         if len(self._spec.urls) > 1:
             raise OtherModel(
@@ -512,11 +512,6 @@ def _place(location: str, url: str) -> str:
     except ValueError:
         return "an address that cannot be read"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _last_part(model: str) -> str:
-    """A model's name without the folders before it."""
-    return re.split(r"[/\\]", model.rstrip("/\\"))[-1]
 
 
 def retry_after(response: httpx.Response) -> float | None:

@@ -4,7 +4,7 @@ what they bring."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +32,7 @@ from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.progress import Progressing
-from judgebench.types import FAILED, Generation, Prompt, Reading, Record, Records, Rows
+from judgebench.types import FAILED, Generation, Prompt, Reading, Record, Records, Rows, Split
 
 _GREEDY = "greedy"
 _ROLES = {"judge": "main", "assistant": "assistant"}
@@ -120,7 +120,7 @@ class ApiReader(BaseReader):
     def device(self, trainer: Any) -> str:
         return IN_STORE if trainer is None else "served: the models are behind a URL"
 
-    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+    def readings(self, split: Split) -> list[Reading]:
         """The readings of all prompts, see `Reader.readings`."""
         stored = self.store.get(
             key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt)

@@ -588,3 +588,8 @@ def is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def bare_name(model: str) -> str:
+    """A model's name without the folders before it."""
+    return re.split(r"[/\\]", model.rstrip("/\\"))[-1]
