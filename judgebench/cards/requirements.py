@@ -105,8 +105,9 @@ def figures_of(
     if metric["constant"]:
         figures = dict.fromkeys(figures, 0.0)
     figures["failed"] = metric["failed_share"]
+    figure_of = {"order_texts": "pairs", "compare_systems": "systems"}
     for record in verdict:
-        name = {"order_texts": "pairs", "compare_systems": "systems"}.get(record["use"])
+        name = figure_of.get(record["use"])
         if name is not None:
             figures |= {f"{name}{end}": record[f"value{end}"] for end in ENDS}
     rows = rows[rows["status"] != FAILED]
@@ -114,9 +115,11 @@ def figures_of(
         scores = rows["score"].to_numpy(dtype=float)
         humans = rows["human"].to_numpy(dtype=float)
         off = card.estimate(scores) - humans
-        clusters = Clusters.of(rows["group_id"].to_numpy(dtype=str), **drawn)
-        means = {"error": clusters.mean(np.abs(off)), "bias": clusters.mean(off)}
-        figures |= clusters.record(means)
+        groups = rows["group_id"].to_numpy(dtype=str)
+        clusters = Clusters.of(groups, **drawn)
+        error = clusters.mean(np.abs(off))
+        bias = clusters.mean(off)
+        figures |= clusters.record({"error": error, "bias": bias})
     return figures
 
 

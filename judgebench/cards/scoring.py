@@ -351,7 +351,8 @@ def join_scores(parts: Sequence[Path], path: Path, ending: str) -> None:
 def _deciding(config: DictConfig, card: JudgeCard) -> Record:
     """The settings on which scores may depend, without secrets."""
     settings = {name: config[name] for name in ("level", "wide", "shard", "check_models")}
-    settings["card"] = sha256_of(path_of(config, "card"))
+    card_file = path_of(config, "card")
+    settings["card"] = sha256_of(card_file)
     for role in ("judge", "assistant"):
         part = plain(config[role]) or {}
         for key, value in part.items():
@@ -362,8 +363,10 @@ def _deciding(config: DictConfig, card: JudgeCard) -> Record:
     judge = card.parts["judge"]
     if judge["_target_"] == REPLAYED_JUDGE:
         path = settings.pop("judge.path", None) or judge.get("path")
-        settings[_ANSWERS] = sha256_of(user_path(path))
-    return dict(json.loads(json.dumps(mask_secrets(settings), default=str)))
+        answers = user_path(path)
+        settings[_ANSWERS] = sha256_of(answers)
+    text = json.dumps(mask_secrets(settings), default=str)
+    return dict(json.loads(text))
 
 
 _FREE = (

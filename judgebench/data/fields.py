@@ -229,7 +229,8 @@ def check_rated(path: Path, texts: Sequence[Rated], fields: str | Row, key: str)
         rated = {name for text in texts for name in text.scores}
         fields = {name: f"{fields}.{name}" for name in rated} or {"any dimension": fields}
     for name, named in fields.items():
-        if texts and not any(text.scores.get(name) for text in texts):
+        scored = any(text.scores.get(name) for text in texts)
+        if texts and not scored:
             names = named if isinstance(named, str) else ", ".join(named)
             raise UserError(
                 f"{path.name}: no row has a human score for {name} in field '{names}'; {key} says "

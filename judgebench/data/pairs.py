@@ -231,7 +231,8 @@ class JsonPairs(JudgeDataModule):
                 scores[dimension] = {}
                 for rater, name in raters.items():
                     value = row.value(name)
-                    if self.labels.by_sign(value):
+                    signed = self.labels.by_sign(value)
+                    if signed:
                         by_sign.setdefault(name, set()).add(float(value))
                     if self.layouts.declared or value is not None:
                         scores[dimension][rater] = self.labels.read(row, name)

@@ -399,7 +399,11 @@ class Calibrated(_Repair):
             line = IsotonicRegression().fit(scores, human)
             knots = line.X_thresholds_
             levels = line.y_thresholds_
-        return replace(self, knots=tuple(knots.tolist()), levels=tuple(levels.tolist()))
+        return replace(
+            self,
+            knots=tuple(knots.tolist()),
+            levels=tuple(levels.tolist()),
+        )
 
     def _scores(self, readings: Sequence[Ranged]) -> Array:
         scores = self.of.scores_across(readings)

@@ -196,8 +196,11 @@ class ApiReader(BaseReader):
     def evidence(self) -> dict[str, list[Any]]:
         """The evidence behind each reading, as the columns of served.parquet; once there are
         readings."""
-        facts = [fact for role in self.sides for fact in self._facts_of(role)]
-        columns = key_columns([Reading(fact["prompt"], fact["split"]) for fact in facts])
+        facts: Rows = []
+        for role in self.sides:
+            facts += self._facts_of(role)
+        readings = [Reading(fact["prompt"], fact["split"]) for fact in facts]
+        columns = key_columns(readings)
         columns["role"] = [fact["role"] for fact in facts]
         ranges = [fact["prompt"].condition.range for fact in facts]
         columns["candidates"] = [list(range_.candidates) for range_ in ranges]
