@@ -448,7 +448,8 @@ def evaluate(
             of_ranges = [correlated[cell, level] for cell in cells]
             spread, unstable = stability([of.values for of in of_ranges if of.known])
             for cell, measured in zip(cells, of_ranges, strict=True):
-                record = {"dataset": dataset, "split": cell.split, "level": level} | cell.named
+                record: Record = {"dataset": dataset, "split": cell.split, "level": level}
+                record |= cell.named
                 record["rule"] = (rules or {}).get(cell.decoding)
                 record |= _of_level(measured) | described[cell]
                 record |= failures.get((cell, level), {})

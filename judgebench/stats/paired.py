@@ -449,7 +449,7 @@ def attack_differences(
             for gap in gaps:
                 groups = len(gap.groups)
                 for k, name in enumerate(DIFFERENCES):
-                    record = {"dataset": dataset} | gap.named
+                    record: Record = {"dataset": dataset} | gap.named
                     record |= {"statistic": name, "n": gap.n, "groups": groups}
                     record |= _change_difference(gap.values[0, k], gap.values[1, k], groups)
                     records.append(record)

@@ -191,7 +191,7 @@ def pairwise_records(
     for cell, pairs in pairs_of.items():
         dev = pairs_of.get(cell._replace(split=DEV))
         threshold = None if dev is None else best_threshold(dev.preferences(ranking))
-        record = {"dataset": dataset} | cell.named
+        record: Record = {"dataset": dataset} | cell.named
         record |= {"rule": (rules or {}).get(cell.decoding)} | settings
         records.append(record | _record(pairs, ranking, threshold))
     return records

@@ -483,9 +483,9 @@ class JudgeScores:
         return [replace(self.whole, scores=scores, resamples=0) for scores in sides]
 
     @property
-    def head(self) -> dict[str, object]:
+    def head(self) -> Record:
         """The keys that every record about it begins with."""
-        return {"dataset": self.dataset} | self.cell.named
+        return {"dataset": self.dataset, **self.cell.named}
 
     @cached_property
     def clusters(self) -> Clusters:

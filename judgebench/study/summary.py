@@ -222,20 +222,20 @@ def front_figure(
     tested = {}
     for number in best:
         of_trial = [row for row in rows if row["trial"] == number]
-        ends = []
+        ends: list[Any] = []
         for objective in (0, 1):
             ends.append(_mean([row for row in of_trial if row["objective"] == objective], TEST))
         if None not in ends and all(row["split"] == DEV for row in of_trial):
             tested[number] = ends
-    joined: Record = {"color": _BEST, "linewidth": 1.2, "marker": "o", "markersize": 6}
-    hollow: Record = {
+    joined: dict[str, Any] = {"color": _BEST, "linewidth": 1.2, "marker": "o", "markersize": 6}
+    hollow: dict[str, Any] = {
         "color": _BEST,
         "marker": "o",
         "linestyle": "none",
         "markerfacecolor": "none",
     }
-    dotted: Record = {"color": style.MUTED, "linestyle": (0, (1, 2)), "linewidth": 0.9}
-    apart: Record = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
+    dotted: dict[str, Any] = {"color": style.MUTED, "linestyle": (0, (1, 2)), "linewidth": 0.9}
+    apart: dict[str, Any] = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
 
     def draw(axis: Axes, _: None) -> None:
         style.label(axis, x=labels[0], y=labels[1], grid="")

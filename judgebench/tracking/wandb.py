@@ -77,7 +77,7 @@ class QuietWandbLogger:
         }
         # W&B's service outlives a run, and reads a relative path from where it was started
         self.save_dir = Path(save_dir).absolute()
-        self._init: Record = {
+        self._init: dict[str, Any] = {
             "dir": self.save_dir,
             "mode": mode,
             "settings": settings,

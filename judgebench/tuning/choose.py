@@ -465,7 +465,7 @@ def choice_records(
         shares = worth_of(crossfit.metric, held_out, human, among.groups)
         worths = shares.mean(axis=0)
         for number, cell in enumerate(settings):
-            record = {"dataset": dataset} | cell.named
+            record: Record = {"dataset": dataset} | cell.named
             record |= {
                 "metric": crossfit.metric,
                 "n": len(human),

@@ -20,11 +20,11 @@ from judgebench.report.figures.style import MUTED
 from judgebench.report.formats import say, three
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results, number, range_of
-from judgebench.types import Array, Record, Records, Row
+from judgebench.types import Array, Records, Row
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
 _CHOSEN = "#222222"
-_RING: Record = {"markerfacecolor": "none", "markersize": 8}
+_RING: dict[str, Any] = {"markerfacecolor": "none", "markersize": 8}
 _LEAST = 1e-3
 """Kappa below which the axis is linear, so that 0 has a place on it."""
 
@@ -154,7 +154,7 @@ def heat_map_figure(
             origin="lower",
         )
         axis.tick_params(length=0)
-        place: Record = {"ha": "center", "va": "center", "fontsize": 7.5}
+        place: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7.5}
         for row, column in np.argwhere(np.isfinite(heat.values)).tolist():
             value = heat.values[row, column]
             color = mpl.colormaps[_COLORS](norm(value))[:3]
@@ -178,7 +178,7 @@ def heat_map_figure(
                 color=MUTED,
                 **place,
             )
-        frame: Record = {"fill": False, "edgecolor": _FRAMED, "linewidth": 2}
+        frame: dict[str, Any] = {"fill": False, "edgecolor": _FRAMED, "linewidth": 2}
         for row, column in heat.chosen:
             corner = (column - 0.47, row - 0.45)
             axis.add_patch(Rectangle(corner, 0.94, 0.9, **frame))

@@ -214,7 +214,7 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
             dimension = str(record["dimension"])
             printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
             paper = printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0)
-            place: Record = {
+            place: dict[str, Any] = {
                 "dataset": dataset,
                 "dimension": dimension,
                 "range": str(score_range),

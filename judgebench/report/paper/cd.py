@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
+from typing import Any
 
 import pandas as pd
 
@@ -25,7 +26,7 @@ from judgebench.stats.clusters import FEWEST
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.tuning.tune import EDGE
 from judgebench.tuning.tuners import FILE
-from judgebench.types import Record, ScoreRange
+from judgebench.types import ScoreRange
 
 ROUNDING = 0.001
 """How far a printed average may lie from that of its printed rows: both are rounded to three
@@ -356,7 +357,7 @@ def _setting_table(
     ]
     labels = {"main": "Main", "assistant": "Asst", "range": "Range"}
     csv = dict(zip(keys, keys, strict=True))
-    look: Record = {
+    look: dict[str, Any] = {
         "sections": ["main"],
         "once": ["main", "assistant"],
         "legend": escape(_EDGE) if any(edge) else "",
