@@ -251,12 +251,15 @@ def _rated_rows(results: Results, selected: Row) -> pd.DataFrame:
     """The selected judge's scores of clean texts that humans rated; one without a score has no
     estimate either, neither here nor where the card is used."""
     rows = results.scores
-    rows = rows[(rows["attack"] == "none") & rows["human"].notna() & (rows["status"] != FAILED)]
+    clean = rows["attack"] == "none"
+    answered = rows["status"] != FAILED
+    rows = rows[clean & rows["human"].notna() & answered]
     for name in (*CELL, "split", "dimension"):
         if name in rows:
             value = selected.get(name)
             unset = value is None or value == ""
-            rows = rows[rows[name].isin([None, np.nan, ""] if unset else [value])]
+            wanted = [None, np.nan, ""] if unset else [value]
+            rows = rows[rows[name].isin(wanted)]
     return rows
 
 

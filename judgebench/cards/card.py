@@ -365,7 +365,11 @@ class JudgeCard:
             values[name] = values[name] and vars(values[name])
         content = {"format": FORMAT} | {name: values[name] for name in _KEYS}
         text = _HEAD + yaml.dump(
-            content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110
+            content,
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            width=110,
         )
         text += f"{_DIGEST}: {digest_of(parse_yaml(text, str(path), limits=_LIMITS))}\n"
         with writing(f"{path}: the judge card"), atomic(path) as temporary:

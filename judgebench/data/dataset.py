@@ -447,7 +447,10 @@ class JudgeDataModule(ABC):
         validate(loaded, self.longest)
         groups = dict.fromkeys(example.group_id for example in loaded.examples)
         within = set(islice(groups, self.limit_groups))
-        rows = [i for i, example in enumerate(loaded.examples) if example.group_id in within]
+        rows = []
+        for i, example in enumerate(loaded.examples):
+            if example.group_id in within:
+                rows.append(i)
         self.examples = [loaded.examples[i] for i in rows]
         self.dimensions = tuple(self.examples[0].human)
         self.scale = loaded.scale
