@@ -19,7 +19,7 @@ def main() -> None:
     from omegaconf import DictConfig
 
     from judgebench.cli import handle_errors, run_experiment
-    from judgebench.config.parts import check_config
+    from judgebench.config.check import check_config
 
     @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")
     def run(config: DictConfig) -> dict[str, Any] | None:

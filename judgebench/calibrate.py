@@ -16,9 +16,10 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from judgebench.cli import as_sentence, handle_errors, run_checked
+from judgebench.cli import handle_errors, run_checked
+from judgebench.config.check import check_config
 from judgebench.config.keys import FOLDER
-from judgebench.config.parts import check_config
+from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 import shlex
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import InstantiationException
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 
+from judgebench.config.check import check_config, with_data, with_read
 from judgebench.config.keys import (
     REFUSALS,
     Look,
@@ -27,25 +23,16 @@ from judgebench.config.keys import (
     explained,
     known_to_hydra,
 )
-from judgebench.config.parts import Parts, check_config, with_data, with_read
+from judgebench.config.parts import Parts
 from judgebench.judges.spec import REPLAYED
-from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
-from judgebench.runtime.files import UNTIL_THE_END
-from judgebench.runtime.secrets import argument_secrets, environment_secrets, hider, masked_argument
+from judgebench.runtime.ending import FAULT, as_sentence, ending, mistake_of
+from judgebench.runtime.errors import Interrupted, Refusal, UserError
+from judgebench.runtime.secrets import masked_argument
 from judgebench.runtime.terminal import print_safely
 from judgebench.study import jobs
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results
-
-_NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-"""The system's errors for a disk that is full, a quota used up, or a file system read-only."""
-
-_NO_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
-"""Its errors for a name that nothing can have."""
-
-_FAULT = "This is a fault of judgebench and not of yours; please report it with all of the above."
-"""Added to an exception that is not a mistake of the user's."""
 
 
 @contextmanager
@@ -76,26 +63,12 @@ def handle_errors(
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except Exception as error:
-            if _FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
+            if FAULT in getattr(error, "__notes__", ()) or isinstance(error, ImportError):
                 raise
             with as_sentence():
                 if isinstance(error, REFUSALS):
                     raise explained(error, given) from None
                 raise
-
-
-def exit_code(module: str, arguments: Sequence[str] | None, work: Callable[[], int]) -> int:
-    """The exit code of a command without Hydra, whose `work` gives one; a user's mistake and Ctrl-C
-    are sentences.
-
-    Args:
-        arguments: as the user gave them; None takes those of the command line.
-    """
-    try:
-        with ending(module, sys.argv[1:] if arguments is None else arguments), as_sentence():
-            return work()
-    except Refusal as refusal:
-        return int(refusal.code or 0)
 
 
 def words_of(
@@ -119,47 +92,6 @@ def words_of(
     parser.error = refuse  # type: ignore[method-assign, assignment]
     words: list[str] = parser.parse_args(arguments).words
     return words
-
-
-@contextmanager
-def ending(
-    module: str,
-    given: Sequence[str],
-    remedied: Callable[[UserError], UserError] = lambda mistake: mistake,
-) -> Iterator[None]:
-    """Around all that a command does, which ends in one sentence: a `Refusal` with code 2, Ctrl-C
-    with 130, SIGTERM with 143.
-
-    Args:
-        module: how the command is started, as in `python -m judgebench`.
-        given: its arguments.
-        remedied: adds to a mistake what else is wrong, and the command that is right.
-    """
-    with UNTIL_THE_END, _terminable():
-        try:
-            yield
-        except Refusal as refusal:
-            mistake = _mistake(refusal.__cause__)
-            if mistake is not None:
-                mistake = remedied(mistake)
-            # a value that is refused may stand for a key, as ${oc.env:...} does
-            hide = hider(environment_secrets() | argument_secrets(given))
-            sentence = hide(refusal.sentence if mistake is None else mistake.listed)
-            print_safely(f"judgebench: {sentence}", error=True)
-            raise
-        except KeyboardInterrupt as stop:
-            rest = "Nothing that was finished is lost."
-            if isinstance(stop, Interrupted):
-                rest = stop.sentence
-            again = shlex.join(["python", "-m", module, *map(masked_argument, given)])
-            # the processes that help to read end by the same key, and have nothing of their own to
-            # say
-            if not int(os.environ.get("LOCAL_RANK") or 0):
-                print_safely(
-                    f"\njudgebench: interrupted. {rest} Go on with the same command: {again}",
-                    error=True,
-                )
-            sys.exit(143 if _by_sigterm(stop) else 130)
 
 
 _MOST_MENDED = 8
@@ -233,71 +165,6 @@ def _check_whole(overrides: Sequence[str]) -> None:
             Experiment.parse(config, parts)
 
 
-@contextmanager
-def _terminable() -> Iterator[None]:
-    def end(number: int, frame: object) -> None:
-        raise Terminated
-
-    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _by_sigterm(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, Terminated):
-        error = error.__cause__ or error.__context__
-    return error is not None
-
-
-@contextmanager
-def as_sentence() -> Iterator[None]:
-    """Turns a mistake that a user can mend into a `Refusal`, which ends the program with one
-    sentence and code 2."""
-    try:
-        yield
-    except ReportedElsewhere as error:
-        raise SystemExit(2) from error  # one sentence is enough
-    except Exception as error:
-        sentence = _sentence(error)
-        if sentence is None:
-            error.add_note(_FAULT)
-            raise
-        raise Refusal(sentence, getattr(_mistake(error), "code", 2)) from error
-
-
-def _sentence(error: Exception) -> str | None:
-    """Advice on what a user can do about an error; None where the fault is ours."""
-    mistake = _mistake(error)
-    if mistake is not None:
-        return str(mistake)
-    if isinstance(error, OmegaConfBaseException):
-        return f"The configuration does not hold together: {str(error).splitlines()[0]}"
-    if isinstance(error, InstantiationException):
-        return f"The configuration does not fit: {' '.join(str(error).split())}"
-    if not isinstance(error, OSError):
-        return None
-    if error.errno in _NO_NAMES and error.filename:
-        name = str(error.filename)
-        shown = name if len(name) < 200 else f"{name[:100]}..."
-        return f"{shown}: cannot be a path here ({error.strerror}); name another"
-    if error.errno in _NO_WRITING:
-        # of two files, where the second cannot be made of the first
-        name = error.filename2 or error.filename
-        where = f"{name}: cannot be written" if name else "A file cannot be written"
-        return f"{where} ({error.strerror}); make room, then give the same command again"
-    return None
-
-
-def _mistake(error: BaseException | None) -> UserError | None:
-    cause = error.__cause__ if isinstance(error, InstantiationException) else error
-    return cause if isinstance(cause, UserError) else None
-
-
 def run_overrides(overrides: Sequence[str]) -> Results:
     """The results of one experiment, see `judgebench.run`; `UserError` of a mistake that the user
     can mend."""
@@ -322,7 +189,7 @@ def run_overrides(overrides: Sequence[str]) -> Results:
 
             return results or Results()
     except Refusal as refusal:
-        mistake = _mistake(refusal.__cause__)
+        mistake = mistake_of(refusal.__cause__)
         if mistake is not None:
             mistake = with_remedies(mistake, given, (), "config")
         raise UserError(

@@ -13,8 +13,9 @@ from omegaconf import DictConfig
 
 from judgebench.attacks import NONE, LearnedPhrase, attacked_text
 from judgebench.attacks.search import select_words
+from judgebench.config.check import check_config, data_of
 from judgebench.config.keys import path_of
-from judgebench.config.parts import Parts, check_config, data_of
+from judgebench.config.parts import Parts
 from judgebench.config.rules import check_rules, model_mismatches, range_mismatches, text_mismatches
 from judgebench.data.dataset import DEV, JudgeDataModule, paired_systems, pairs, rated
 from judgebench.defenses import Findings, Planned, Prepared, Resources

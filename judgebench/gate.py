@@ -16,13 +16,14 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
-from judgebench.cli import as_sentence, handle_errors, run_checked
+from judgebench.cli import handle_errors, run_checked
+from judgebench.config.check import check_config, data_of
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
-from judgebench.config.parts import check_config, data_of
+from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import NotBlank, OneOf, check_fields, plain
-from judgebench.runtime.files import atomic, check_outputs, user_path
+from judgebench.runtime.fields import OneOf, Words, check_fields, plain
+from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
 from judgebench.types import Row
@@ -39,9 +40,9 @@ class GateSettings:
     """Keys of conf/gate.yaml; `UserError` of values that cannot be."""
 
     drift: Annotated[str, OneOf(("fail", "warn", "off"))]
-    junit: Annotated[str, NotBlank()] | None
+    junit: Words | None
     summary: str | None
-    readings: Annotated[str, NotBlank()] | None
+    readings: Words | None
     check_models: bool
 
     def __post_init__(self) -> None:
@@ -100,15 +101,11 @@ class Decision:
             path = user_path(name)
             template = TEMPLATES.get_template(_TEMPLATES[key])
             text = template.render(gate=self)
-            try:
+            with writing(f"{path}:", "; name another file"):
                 if name == os.environ.get("GITHUB_STEP_SUMMARY") and path.is_file():
                     text = path.read_text("utf-8") + text
                 with atomic(path) as temporary:
                     temporary.write_text(text, "utf-8")
-            except OSError as error:
-                raise UserError(
-                    f"{path}: cannot be written ({error.strerror or error}); name another file."
-                ) from error
 
 
 def main() -> None:

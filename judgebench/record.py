@@ -36,7 +36,7 @@ _RECORDED = "judgebench.judges.recorded.RecordedSpec"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the file and prints its path; 0, or 2 after a user's mistake. No model is loaded."""
-    from judgebench.cli import exit_code
+    from judgebench.runtime.ending import exit_code
 
     return exit_code("judgebench.record", arguments, partial(_work, arguments))
 

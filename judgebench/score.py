@@ -7,9 +7,10 @@ import hydra
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
-from judgebench.cli import as_sentence, handle_errors
+from judgebench.cli import handle_errors
 from judgebench.config.keys import FOLDER, path_of, switch_at
 from judgebench.data.rows import existing, named_files
+from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import plain
 from judgebench.runtime.files import user_path

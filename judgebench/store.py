@@ -31,7 +31,7 @@ _AT_ONCE = 2**16
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Does as the command line says; 0, 1 where `verify` finds damage, 2 after a user's mistake."""
-    from judgebench.cli import exit_code
+    from judgebench.runtime.ending import exit_code
 
     return exit_code("judgebench.store", arguments, partial(_work, arguments))
 

@@ -264,6 +264,9 @@ class ScoreRange:
         return [low + step * i for i in range(int((high - low) / step) + 1)]
 
 
+Split = Mapping[str, str]
+"""Group -> `dev` or `test`."""
+
 Cell = tuple[str, ScoreRange]
 """A dimension in a range, of an experiment."""
 

@@ -43,7 +43,18 @@ from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
 from judgebench.tuning.learned import deal
 from judgebench.tuning.tuners import METRICS, PER_RANGE
-from judgebench.types import FAILED, LABELS, RANGE, Array, Record, Records, Row, Rows, ScoreRange
+from judgebench.types import (
+    FAILED,
+    LABELS,
+    RANGE,
+    Array,
+    Record,
+    Records,
+    Row,
+    Rows,
+    Scale,
+    ScoreRange,
+)
 
 KINDS = ("linear", "isotonic", "none")
 CELL = (*RANGE, LABELS, "defense", "judge", "decoding", "lambda", "temperature")
@@ -240,12 +251,15 @@ def _rated_rows(results: Results, selected: Row) -> pd.DataFrame:
     """The selected judge's scores of clean texts that humans rated; one without a score has no
     estimate either, neither here nor where the card is used."""
     rows = results.scores
-    rows = rows[(rows["attack"] == "none") & rows["human"].notna() & (rows["status"] != FAILED)]
+    clean = rows["attack"] == "none"
+    answered = rows["status"] != FAILED
+    rows = rows[clean & rows["human"].notna() & answered]
     for name in (*CELL, "split", "dimension"):
         if name in rows:
             value = selected.get(name)
             unset = value is None or value == ""
-            rows = rows[rows[name].isin([None, np.nan, ""] if unset else [value])]
+            wanted = [None, np.nan, ""] if unset else [value]
+            rows = rows[rows[name].isin(wanted)]
     return rows
 
 
@@ -385,7 +399,7 @@ def fit(
     scores: Array,
     humans: Array,
     score_range: ScoreRange,
-    scale: tuple[float, float] | None,
+    scale: Scale | None,
 ) -> EstimateMap | None:
     """The map of one of `KINDS` with the least squared error over [n] scores of judge and humans
     for the same texts, which does not leave the humans' own scale; None for the kind `none`, and
@@ -445,7 +459,7 @@ class Labelled(NamedTuple):
     groups: Array
     kind: str
     range: ScoreRange
-    scale: tuple[float, float] | None
+    scale: Scale | None
     seed: int
 
     def without(self, out: Array) -> Labelled:
@@ -606,10 +620,15 @@ def limits(
 def card_view(card: JudgeCard) -> str:
     """The selected judge in some lines: what it promises, and its limits."""
     test = card.figures.get(TEST, {})
-    names = ("mean_absolute_error", "guess_error")
-    facts = {name: Estimate.of(test, name) for name in names}
-    for name in ("spearman", "pearson"):
-        facts[name] = Estimate.of(card.figures.get(PROMISED, {}), name)
-    parts = [say("card", part=part, card=card, test=test, **facts) for part in ("promise", "error")]
+    promise = card.figures.get(PROMISED, {})
+    facts = {
+        "card": card,
+        "test": test,
+        "mean_absolute_error": Estimate.of(test, "mean_absolute_error"),
+        "guess_error": Estimate.of(test, "guess_error"),
+        "spearman": Estimate.of(promise, "spearman"),
+        "pearson": Estimate.of(promise, "pearson"),
+    }
+    parts = [say("card", part=part, **facts) for part in ("promise", "error")]
     lines = [f"  {line}" for line in parts if line]
     return "\n".join([f"Judge card: {card.title}", *lines, *card.verdict])

@@ -30,10 +30,10 @@ from judgebench.decoding.rules import Decoding
 from judgebench.defenses.anchors import ANCHORS
 from judgebench.runtime.dropped import dropped, refuse_settings, up_to_date
 from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.files import Input, atomic, user_path
+from judgebench.runtime.files import Input, atomic, user_path, writing
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
 from judgebench.runtime.terminal import print_safely
-from judgebench.types import Array, Record, Records, Row, ScoreRange
+from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
 
 NAME = "judge_card.yaml"
 FORMAT = "judgebench judge card 1"
@@ -179,9 +179,7 @@ class Errors:
     def usual(self, estimates: Array) -> Array:
         return np.maximum(self.spread[0] + self.spread[1] * estimates, self.spread[2])
 
-    def ends(
-        self, estimates: Array, level: float, scale: tuple[float, float]
-    ) -> tuple[Array, Array]:
+    def ends(self, estimates: Array, level: float, scale: Scale) -> tuple[Array, Array]:
         """Low and high [n] around estimates [n] within the humans' scale: where nothing is learned,
         at least `level` of new articles' texts lie there. It is the whole scale with fewer than
         level / (1 - level) articles.
@@ -236,7 +234,7 @@ class JudgeCard:
     parts: Row
     models: Mapping[str, Mapping[str, str]]
     estimate: EstimateMap | None
-    scale: tuple[float, float] | None
+    scale: Scale | None
     figures: Mapping[str, Row]
     attacks: Records
     tried: Records
@@ -367,16 +365,15 @@ class JudgeCard:
             values[name] = values[name] and vars(values[name])
         content = {"format": FORMAT} | {name: values[name] for name in _KEYS}
         text = _HEAD + yaml.dump(
-            content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110
+            content,
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            width=110,
         )
         text += f"{_DIGEST}: {digest_of(parse_yaml(text, str(path), limits=_LIMITS))}\n"
-        try:
-            with atomic(path) as temporary:
-                temporary.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UserError(
-                f"{path}: the judge card cannot be written ({error.strerror or error})."
-            ) from error
+        with writing(f"{path}: the judge card"), atomic(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
 
     @classmethod
     def read(cls, path: str | Path) -> JudgeCard:

@@ -22,8 +22,8 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
+from judgebench.config.check import check_config
 from judgebench.config.keys import FOLDER, typed_overrides
-from judgebench.config.parts import check_config
 from judgebench.data.dataset import TEST
 from judgebench.data.jsonl import Unrated
 from judgebench.defenses.prepared import SOURCES, TEXTS
@@ -33,7 +33,7 @@ from judgebench.judges.earlier.replay import ReplaySpec
 from judgebench.judges.judge import Questions, RunReadings
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.models import Models, Trainers
-from judgebench.judges.served.settings import is_loopback
+from judgebench.judges.served.settings import bare_name, is_loopback
 from judgebench.report.render import Terminal
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import IntervalSettings
@@ -42,7 +42,7 @@ from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
 from judgebench.types import FAILED, Array, Example, Row
 
-Overridden = Mapping[str, Mapping[str, Any] | None]
+Overridden = Mapping[str, Row | None]
 """judge and assistant -> settings that differ here from the card, such as the folder of the
 model."""
 
@@ -469,8 +469,7 @@ def _served_names(model: Row) -> set[str]:
     names = set()
     for served in model.get("served_as") or ():
         if served.get("model") is not None:
-            path = str(served["model"]).rstrip("/\\")
-            names.add(re.split(r"[/\\]", path)[-1])
+            names.add(bare_name(str(served["model"])))
     return names
 
 

@@ -105,8 +105,9 @@ def figures_of(
     if metric["constant"]:
         figures = dict.fromkeys(figures, 0.0)
     figures["failed"] = metric["failed_share"]
+    figure_of = {"order_texts": "pairs", "compare_systems": "systems"}
     for record in verdict:
-        name = {"order_texts": "pairs", "compare_systems": "systems"}.get(record["use"])
+        name = figure_of.get(record["use"])
         if name is not None:
             figures |= {f"{name}{end}": record[f"value{end}"] for end in ENDS}
     rows = rows[rows["status"] != FAILED]
@@ -114,9 +115,11 @@ def figures_of(
         scores = rows["score"].to_numpy(dtype=float)
         humans = rows["human"].to_numpy(dtype=float)
         off = card.estimate(scores) - humans
-        clusters = Clusters.of(rows["group_id"].to_numpy(dtype=str), **drawn)
-        means = {"error": clusters.mean(np.abs(off)), "bias": clusters.mean(off)}
-        figures |= clusters.record(means)
+        groups = rows["group_id"].to_numpy(dtype=str)
+        clusters = Clusters.of(groups, **drawn)
+        error = clusters.mean(np.abs(off))
+        bias = clusters.mean(off)
+        figures |= clusters.record({"error": error, "bias": bias})
     return figures
 
 
@@ -178,15 +181,21 @@ def changes_of(card: Row, here: Row) -> list[Change]:
     for name in ("spearman", "error", "bias"):
         before: Any = Estimate.of(card, name)
         now: Any = Estimate.of(here, name)
-        if before is None or now is None or None in (before.low, before.high, now.low, now.high):
+        if before is None or now is None or None in (*before, *now):
             continue
         # 1. the change, and its reach by the widths of both intervals
         change = now.value - before.value
-        reach = math.hypot(before.high - before.low, now.high - now.low) / 2
+        width_before = before.high - before.low
+        width_now = now.high - now.low
+        reach = math.hypot(width_before, width_now) / 2
         # 2. its interval and p
         p = float(change == 0)
         if reach > 0:
-            p = 2 * float(special.ndtr(-abs(change) * z / reach))
-        changes.append(Change(name, before.value, now.value, change - reach, change + reach, p))
-    corrected = holm(np.array([change.p for change in changes])).tolist()
+            tail = special.ndtr(-abs(change) * z / reach)
+            p = 2 * float(tail)
+        low = change - reach
+        high = change + reach
+        changes.append(Change(name, before.value, now.value, low, high, p))
+    chances = np.array([change.p for change in changes])
+    corrected = holm(chances).tolist()
     return [change._replace(p=p) for change, p in zip(changes, corrected, strict=True)]

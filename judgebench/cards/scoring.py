@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from judgebench.runtime.files import (
     locked,
     sha256_of,
     user_path,
+    writing,
 )
 from judgebench.runtime.parquet import Damaged, join_tables, read_table, write_table
 from judgebench.runtime.parsing import read_json
@@ -209,7 +210,7 @@ class _Parts:
         the folder."""
         folder = self._folder
         manifest = self._folder / _MANIFEST
-        with self._written():
+        with self._writing():
             if self._target.suffix:
                 stack.callback(self._remove)
             try:
@@ -264,7 +265,7 @@ class _Parts:
         columns = [pa.array(frame[field.name], field.type, from_pandas=True) for field in _SCHEMA]
         table = pa.table(columns, schema=_SCHEMA.with_metadata({_NOTE: json.dumps(note)}))
         manifest = self._folder / _MANIFEST
-        with self._written():
+        with self._writing():
             if not manifest.is_file():
                 text = json.dumps(self._made_with, indent=1) + "\n"
                 with atomic(manifest) as temporary:
@@ -282,7 +283,7 @@ class _Parts:
             raise UserError(
                 "judge.path: there is no answer about any of the texts, so nothing is written."
             )
-        with self._written():
+        with self._writing():
             if self._target.suffix:
                 with atomic(self._target) as temporary:
                     join_scores(parts, temporary, self._target.suffix)
@@ -308,15 +309,8 @@ class _Parts:
                 f"mended, {again} goes on behind them."
             ) from error
 
-    @contextmanager
-    def _written(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise UserError(
-                f"out={self._target}: cannot be written ({error.strerror or error}); name another "
-                "file."
-            ) from error
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(f"out={self._target}:", "; name another file")
 
     def _remove(self) -> None:
         with suppress(OSError):  # not empty, as after a mistake
@@ -357,7 +351,8 @@ def join_scores(parts: Sequence[Path], path: Path, ending: str) -> None:
 def _deciding(config: DictConfig, card: JudgeCard) -> Record:
     """The settings on which scores may depend, without secrets."""
     settings = {name: config[name] for name in ("level", "wide", "shard", "check_models")}
-    settings["card"] = sha256_of(path_of(config, "card"))
+    card_file = path_of(config, "card")
+    settings["card"] = sha256_of(card_file)
     for role in ("judge", "assistant"):
         part = plain(config[role]) or {}
         for key, value in part.items():
@@ -368,8 +363,10 @@ def _deciding(config: DictConfig, card: JudgeCard) -> Record:
     judge = card.parts["judge"]
     if judge["_target_"] == REPLAYED_JUDGE:
         path = settings.pop("judge.path", None) or judge.get("path")
-        settings[_ANSWERS] = sha256_of(user_path(path))
-    return dict(json.loads(json.dumps(mask_secrets(settings), default=str)))
+        answers = user_path(path)
+        settings[_ANSWERS] = sha256_of(answers)
+    text = json.dumps(mask_secrets(settings), default=str)
+    return dict(json.loads(text))
 
 
 _FREE = (

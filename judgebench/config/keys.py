@@ -409,7 +409,8 @@ def there(folder: str | None) -> list[str]:
         return []
     tasks = []
     for task in TASKS:
-        patterns = [layout.files for layout in _declared(task).get("layouts") or ()]
+        layouts = _declared(task).get("layouts") or ()
+        patterns = [layout.files for layout in layouts]
         below = [f"{'*/' * depth}{pattern}" for pattern in patterns for depth in range(_DEPTH + 1)]
         if any(next(root.glob(path), None) for path in below):
             tasks.append(task)

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from judgebench.config.keys import typed, typed_overrides
 from judgebench.judges.spec import (
     GRADIENT,
+    JUDGES,
     LOCAL,
     LOG_PROBABILITIES,
     PANEL,
@@ -36,15 +37,6 @@ NEED_HELPER = ("perplexity",)
 """Names of defenses, known here without torch: by references, and by a model that helps."""
 
 TUNERS = ("dev", "published", "shared")
-
-JUDGES = {
-    LOCAL: "the judge is a model here",
-    SERVED: "the judge is served",
-    REPLAYED: "judge=replay has answers only",
-    PANEL: "judge=panel has its members' readings only",  # which are recorded too
-    RECORDED: "judge=recorded has readings only",
-}
-"""Place of a judge -> what it is, as the reason why it does not give what something needs."""
 
 ASSISTANTS = {
     LOCAL: ("model", "early_exit", "null_context"),

@@ -8,7 +8,7 @@ replies, scored by three annotators, of whom UniEval's file has the means alone 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.resources import as_file, files
 from itertools import chain
@@ -26,7 +26,7 @@ from judgebench.data.rows import (
     parquet_rows,
 )
 from judgebench.runtime.errors import UserError
-from judgebench.types import Example
+from judgebench.types import Example, Row
 
 _DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 _SCALE = (1.0, 5.0)
@@ -219,7 +219,7 @@ def _from_mteb(row: FileRow) -> Iterator[Rated]:
         )
 
 
-def _means(row: FileRow, dimensions: Sequence[str] | Mapping[str, Any]) -> Scores:
+def _means(row: FileRow, dimensions: Sequence[str] | Row) -> Scores:
     """The scores of one rater in a row's object `scores`; none on a dimension that it lacks."""
     scores = row.inner("scores") if row.has("scores") else None
     return {

@@ -141,11 +141,15 @@ def _rating_faults(loaded: Dataset) -> Faults:
     if not loaded.examples[0].human:
         yield 0, "has no human score; at least one dimension must be scored"
     for dimension, ratings in loaded.ratings.items():
-        for i, rater in np.argwhere(~np.isnan(ratings)):
-            name = loaded.raters[rater] if loaded.raters else rater + 1
+        scale = loaded.scale.get(dimension)
+        given = np.argwhere(~np.isnan(ratings))
+        for i, rater in given:
             score = ratings[i, rater]
-            if fault := _score_fault(loaded.scale.get(dimension), score):
-                yield i, f"the score {score:g} of rater {name} for '{dimension}' {fault}"
+            fault = _score_fault(scale, score)
+            if fault is None:
+                continue
+            name = loaded.raters[rater] if loaded.raters else rater + 1
+            yield i, f"the score {score:g} of rater {name} for '{dimension}' {fault}"
 
 
 def _example_faults(loaded: Dataset, longest: int) -> Faults:
@@ -443,7 +447,10 @@ class JudgeDataModule(ABC):
         validate(loaded, self.longest)
         groups = dict.fromkeys(example.group_id for example in loaded.examples)
         within = set(islice(groups, self.limit_groups))
-        rows = [i for i, example in enumerate(loaded.examples) if example.group_id in within]
+        rows = []
+        for i, example in enumerate(loaded.examples):
+            if example.group_id in within:
+                rows.append(i)
         self.examples = [loaded.examples[i] for i in rows]
         self.dimensions = tuple(self.examples[0].human)
         self.scale = loaded.scale

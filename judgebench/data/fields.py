@@ -18,8 +18,8 @@ import numpy as np
 from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow, data_files, file_rows, names_within
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import NotBlank, plain, settings_of
-from judgebench.types import Example, Scale
+from judgebench.runtime.fields import NotBlank, Words, plain, settings_of
+from judgebench.types import Example, Row, Scale
 
 Scores = Mapping[str, Mapping[str, float]]
 """Dimension -> rater -> the score that they gave one example; empty where it is unrated. Raters
@@ -38,7 +38,7 @@ class Rated:
     place: str
 
 
-Name = Annotated[str, NotBlank()]
+Name = Words
 """The name of a field of a row, or its path into objects and lists."""
 Names = Name | Annotated[Sequence[Name], NotBlank()]
 ByDimension = Names | Annotated[Mapping[str, Names], NotBlank()]
@@ -222,16 +222,15 @@ def dataset_of(
     return Dataset(examples, scale or {}, ratings, [text.place for text in texts], raters=raters)
 
 
-def check_rated(
-    path: Path, texts: Sequence[Rated], fields: str | Mapping[str, Any], key: str
-) -> None:
+def check_rated(path: Path, texts: Sequence[Rated], fields: str | Row, key: str) -> None:
     """`UserError` where a dimension is unrated, with the field that the config `key` names for
     it."""
     if isinstance(fields, str):
         rated = {name for text in texts for name in text.scores}
         fields = {name: f"{fields}.{name}" for name in rated} or {"any dimension": fields}
     for name, named in fields.items():
-        if texts and not any(text.scores.get(name) for text in texts):
+        scored = any(text.scores.get(name) for text in texts)
+        if texts and not scored:
             names = named if isinstance(named, str) else ", ".join(named)
             raise UserError(
                 f"{path.name}: no row has a human score for {name} in field '{names}'; {key} says "
@@ -328,7 +327,7 @@ def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
     )
 
 
-def _meant(entry: str, there: Mapping[str, Any], named: Collection[str]) -> str | None:
+def _meant(entry: str, there: Row, named: Collection[str]) -> str | None:
     """The field of a row that likely holds an entry of `data.fields`; None where no name is
     usual."""
     lowered = {name.lower(): name for name in there if name not in named}
@@ -339,7 +338,7 @@ def _meant(entry: str, there: Mapping[str, Any], named: Collection[str]) -> str 
     return None
 
 
-def _as_entry(entry: str, name: str, there: Mapping[str, Any]) -> str:
+def _as_entry(entry: str, name: str, there: Row) -> str:
     """The value of an entry of `data.fields` on a command line; a field of one score is also its
     dimension."""
     if entry != "human" or isinstance(there[name], Mapping):

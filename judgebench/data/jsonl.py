@@ -28,7 +28,7 @@ from judgebench.data.fields import (
 )
 from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
-from judgebench.types import Scale
+from judgebench.types import Records, Row, Scale
 
 
 class JsonLines(JudgeDataModule):
@@ -55,10 +55,10 @@ class JsonLines(JudgeDataModule):
     def __init__(
         self,
         path: str | None = None,
-        fields: Mapping[str, Any] | None = None,
+        fields: Row | None = None,
         scale: Mapping[str, Sequence[float]] | Sequence[float] | None = None,
         name: str | None = None,
-        layouts: Sequence[Mapping[str, Any]] | None = None,
+        layouts: Records | None = None,
         **common: Any,
     ) -> None:
         super().__init__(path, **common)
@@ -249,9 +249,9 @@ class Unrated(JudgeDataModule):
     def __init__(
         self,
         path: str | None = None,
-        fields: Mapping[str, Any] | None = None,
+        fields: Row | None = None,
         dimensions: Sequence[str] = ("quality",),
-        rows: Sequence[Mapping[str, Any]] | None = None,
+        rows: Records | None = None,
         name: str | None = None,
         **common: Any,
     ) -> None:

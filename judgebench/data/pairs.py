@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from judgebench.data.dataset import ANY_KIND, Dataset, JudgeDataModule
 from judgebench.data.fields import (
@@ -23,8 +23,8 @@ from judgebench.data.fields import (
 )
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.fields import NotBlank, settings_of
-from judgebench.types import Example
+from judgebench.runtime.fields import Words, settings_of
+from judgebench.types import Example, Records, Row
 
 FIRST, SECOND, TIE = LABELS = ("first", "second", "tie")
 """The three preferences; below, how much each is worth to the first text."""
@@ -87,7 +87,7 @@ class PairFields(RowFields):
         return row.named(first=first, second=second)
 
 
-Label = Annotated[str, NotBlank()] | int | float | bool
+Label = Words | int | float | bool
 
 
 @dataclass(frozen=True)
@@ -189,11 +189,11 @@ class JsonPairs(JudgeDataModule):
     def __init__(
         self,
         path: str | None = None,
-        fields: Mapping[str, Any] | None = None,
-        labels: Mapping[str, Any] | None = None,
+        fields: Row | None = None,
+        labels: Row | None = None,
         dimension: str = "overall",
         name: str | None = None,
-        layouts: Sequence[Mapping[str, Any]] | None = None,
+        layouts: Records | None = None,
         **common: Any,
     ) -> None:
         super().__init__(path, **common)
@@ -231,7 +231,8 @@ class JsonPairs(JudgeDataModule):
                 scores[dimension] = {}
                 for rater, name in raters.items():
                     value = row.value(name)
-                    if self.labels.by_sign(value):
+                    signed = self.labels.by_sign(value)
+                    if signed:
                         by_sign.setdefault(name, set()).add(float(value))
                     if self.layouts.declared or value is not None:
                         scores[dimension][rater] = self.labels.read(row, name)

@@ -22,6 +22,7 @@ from judgebench.runtime.dropped import DROPPED
 from judgebench.runtime.errors import UserError, reason, shown
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import Limits, check_columns, parse_json, read_json, read_text
+from judgebench.types import Row
 
 _EMBEDDED = "embedded:"
 FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -44,7 +45,7 @@ class FileRow:
         within: the file, where several are read: "Natural/dataset/".
     """
 
-    values: Mapping[str, Any]
+    values: Row
     place: str
     position: int
     names: Mapping[str, str] = field(default_factory=dict)

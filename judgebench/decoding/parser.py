@@ -95,11 +95,26 @@ _CHARACTERS = str.maketrans(
     }
 )
 
-_FRACTION_IN_LATEX = re.compile(
-    r"\\[dt]?frac ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\} ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\}"
+_REWRITTEN: Sequence[tuple[str, str | Callable[[re.Match[str]], str]]] = (
+    (r"<\|[^|>\n]{1,40}\|>", "\n"),
+    (r"</[a-z]{1,40} ?>", "\n"),
+    (r"<([a-z]{1,40}(?: [a-z]{1,40})?) ?/?>", r" \1: "),
+    (
+        r"\\[dt]?frac ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\} ?\{ ?(\d{1,9}(?:\.\d{1,9})?) ?\}",
+        r" \1/\2 ",
+    ),
+    (r"\\(?:text|math)(?:bf|it|rm|sf|tt)?(?![a-z])", " "),
+    (r"\\boxed\b|\[result\]", " final answer: "),
+    (r"(?<![a-z])'|'(?![a-z])", " "),
+    (r"(?<=\d)\s*[★⭐🌟]+", " stars"),
+    (r"[★⭐🌟]+", lambda stars: f" {len(stars[0])} stars "),
+    (r"(?<=\d) 1/2(?![\d/.,])", ".5"),
+    # check marks, thumbs and the like, which say nothing and may stand next to a number
+    ("[\U0001f000-\U0001faff\u2600-\u27bf]+", " "),
+    # long rules of dashes and the like would only cost time
+    (r"([^\w\s])\1{3,}", r"\1\1\1"),
 )
-_PICTURES = re.compile("[\U0001f000-\U0001faff\u2600-\u27bf]+")
-"""Check marks, thumbs and the like, which say nothing and may stand next to a number."""
+"""Patterns, and what stands for them afterwards, in this order."""
 
 
 LONGEST = 100_000
@@ -138,19 +153,8 @@ def warn_of_cut(texts: Iterable[str]) -> None:
 
 def _clean(text: str) -> str:
     text = text.translate(_CHARACTERS).lower()
-    text = re.sub(r"<\|[^|>\n]{1,40}\|>", "\n", text)
-    text = re.sub(r"</[a-z]{1,40} ?>", "\n", text)
-    text = re.sub(r"<([a-z]{1,40}(?: [a-z]{1,40})?) ?/?>", r" \1: ", text)
-    text = _FRACTION_IN_LATEX.sub(r" \1/\2 ", text)
-    text = re.sub(r"\\(?:text|math)(?:bf|it|rm|sf|tt)?(?![a-z])", " ", text)
-    text = re.sub(r"\\boxed\b|\[result\]", " final answer: ", text)
-    text = re.sub(r"(?<![a-z])'|'(?![a-z])", " ", text)
-    text = re.sub(r"(?<=\d)\s*[★⭐🌟]+", " stars", text)
-    text = re.sub(r"[★⭐🌟]+", lambda stars: f" {len(stars[0])} stars ", text)
-    text = re.sub(r"(?<=\d) 1/2(?![\d/.,])", ".5", text)
-    text = _PICTURES.sub(" ", text)
-    # long rules of dashes and the like would only cost time
-    text = re.sub(r"([^\w\s])\1{3,}", r"\1\1\1", text)
+    for pattern, instead in _REWRITTEN:
+        text = re.sub(pattern, instead, text)
     # a pattern that begins with spaces takes quadratic time
     lines = (line.strip() for line in text.split("\n"))
     return re.sub(r"[^\S\n]+", " ", "\n".join(line for line in lines if line))

@@ -25,7 +25,7 @@ from judgebench.decoding.rules import (
     has_answer,
 )
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Ge, Gt, OneOf, check_fields
+from judgebench.runtime.fields import Amount, OneOf, Positive, check_fields
 from judgebench.types import Array
 
 
@@ -212,7 +212,7 @@ class Ordinal(_Repair):
         array([1.5246])
     """
 
-    slope: Annotated[float, Ge(0)] | None = None
+    slope: Amount | None = None
     thresholds: Sequence[float] | None = None
     kind = rule = "ordinal"
     learned = ("thresholds", "slope")
@@ -301,7 +301,7 @@ class Ridge(_Repair):
 
     of: Annotated[str, OneOf(("judge", "both"))] = "judge"
     across: bool = False
-    penalty: Annotated[float, Gt(0)] | None = None
+    penalty: Positive | None = None
     intercept: float | None = None
     weights: Sequence[float] | None = None
     center: Sequence[float] | None = None
@@ -399,7 +399,11 @@ class Calibrated(_Repair):
             line = IsotonicRegression().fit(scores, human)
             knots = line.X_thresholds_
             levels = line.y_thresholds_
-        return replace(self, knots=tuple(knots.tolist()), levels=tuple(levels.tolist()))
+        return replace(
+            self,
+            knots=tuple(knots.tolist()),
+            levels=tuple(levels.tolist()),
+        )
 
     def _scores(self, readings: Sequence[Ranged]) -> Array:
         scores = self.of.scores_across(readings)

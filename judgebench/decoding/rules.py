@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from judgebench.runtime.errors import UserError
+from judgebench.types import Record
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +67,7 @@ class Decoding:
     across: bool = False
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Record:
         """The plain values that make it, what it has learned among them: name of a field -> number,
         text or list."""
         return (

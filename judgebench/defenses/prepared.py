@@ -11,7 +11,7 @@ from judgebench.judges import PassRunner
 from judgebench.judges.spec import JudgeSettings
 from judgebench.prompts.builder import Defense, Judged, PromptBuilder
 from judgebench.runtime.errors import UserError
-from judgebench.types import Condition, Example, Record, Records, Row
+from judgebench.types import Condition, Example, Record, Records, Row, Split
 
 if TYPE_CHECKING:
     from judgebench.tutor.vectors import StandardVectors
@@ -38,7 +38,7 @@ class Resources(PassRunner):
     builder: PromptBuilder
     conditions: Sequence[Condition]
     examples: Sequence[Example]
-    split: Mapping[str, str]
+    split: Split
     judged: Judged
     dataset: str
     prompt: Row

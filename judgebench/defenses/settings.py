@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from judgebench.runtime.fields import Annotated, Count, Natural, NotBlank, check_fields
+from judgebench.runtime.fields import Count, Natural, Words, check_fields
 from judgebench.tutor.spec import HelpingModel
 
 
@@ -43,7 +43,7 @@ class DefenseSettings:
     anchors: Count = 1
     anchors_sources: bool = False
     swap_references: bool = False
-    detectors: Annotated[str, NotBlank()] | None = None
+    detectors: Words | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "defense")

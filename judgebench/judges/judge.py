@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from judgebench.decoding.scores import decode
 from judgebench.judges.spec import LOCAL, RECORDED, REPLAYED, SERVED
 from judgebench.readings.reading import reading_columns
-from judgebench.types import Array, Condition, Example, Prompt, Reading
+from judgebench.types import Array, Condition, Example, Prompt, Reading, Row, Split
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from judgebench.decoding.rules import Decoding
     from judgebench.judges.assistants import Assistant
-    from judgebench.judges.earlier.replay import Answers
+    from judgebench.judges.earlier.answers import Answers
     from judgebench.judges.local.loading import ModelSource
     from judgebench.judges.local.models import Models, Trainers
     from judgebench.judges.reader import BaseReader
@@ -56,9 +56,9 @@ class RunReadings:
     """
 
     readings: Sequence[Reading]
-    fingerprints: Mapping[str, Mapping[str, Any]]
+    fingerprints: Mapping[str, Row]
     device: str
-    served: Mapping[str, Any] | None = None
+    served: Row | None = None
     evidence: Mapping[str, Sequence[Any]] | None = None
 
     @cached_property
@@ -133,7 +133,7 @@ class ReadingJudge:
         self,
         examples: Sequence[Example],
         conditions: Sequence[Condition],
-        split: Mapping[str, str],
+        split: Split,
         dataset: str = "texts",
         judged: Judged | None = None,
     ) -> Questions:
@@ -172,7 +172,7 @@ class ReadingJudge:
         return kind(self, questions, models)
 
     def read(
-        self, questions: Questions, split: Mapping[str, str], trainer: Trainers, models: Models
+        self, questions: Questions, split: Split, trainer: Trainers, models: Models
     ) -> RunReadings:
         """The readings of all prompts: what the store lacks is computed; `split`: group_id -> dev
         or test."""
@@ -190,7 +190,7 @@ class ReadingJudge:
         self,
         examples: Sequence[Example],
         conditions: Sequence[Condition],
-        split: Mapping[str, str],
+        split: Split,
         trainer: Trainers,
         models: Models,
     ) -> Asked:

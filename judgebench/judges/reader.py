@@ -21,7 +21,7 @@ from judgebench.prompts.tokens import encode_texts
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
-from judgebench.types import Array, Condition, Generation, Prompt, Reading
+from judgebench.types import Array, Condition, Generation, Prompt, Reading, Row, Split
 
 IN_STORE = "none: every reading was in the store"
 """Name of the device where nothing was computed."""
@@ -135,11 +135,11 @@ class BaseReader:
         return None
 
     @property
-    def fingerprints(self) -> Mapping[str, Mapping[str, Any]]:
+    def fingerprints(self) -> Mapping[str, Row]:
         """Role -> title and SHA-256 of each model's content."""
         raise NotImplementedError
 
-    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+    def readings(self, split: Split) -> list[Reading]:
         """The readings of all prompts, once they are read; `split`: group_id -> dev or test."""
         raise NotImplementedError
 
@@ -190,7 +190,7 @@ class Replayer(BaseReader):
     def fingerprints(self) -> dict[str, dict[str, str]]:
         return {"main": {"title": self.judge.source.title, "sha256": self.judge.source.sha256()}}
 
-    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+    def readings(self, split: Split) -> list[Reading]:
         assert self.answers is not None
         decoding = next(iter(self.of.decodings))
         readings = []
@@ -213,7 +213,7 @@ class RecordedReader(BaseReader):
         models = self.judge.recording.models
         return {"main": models["main"]} if self.assistant.kind == "none" else models
 
-    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+    def readings(self, split: Split) -> list[Reading]:
         """The readings of all prompts, see `Reader.readings`; `UserError` for what was not
         recorded: an answer under a lambda or t, or log-probabilities."""
         readings = []
@@ -234,7 +234,7 @@ class RecordedReader(BaseReader):
                     readings.append(Reading(prompt, part, generation=how, **answer))
         return readings
 
-    def _row(self, prompt: Prompt, how: Generation | None) -> Mapping[str, Any]:
+    def _row(self, prompt: Prompt, how: Generation | None) -> Row:
         """The row of a way of answering, or of log-probabilities; else `UserError`."""
         assert self.answers is not None
         row = answer_row(self.answers.to(prompt), how)

@@ -5,20 +5,27 @@ Torch is not needed until something is read, and readers are made elsewhere (`Re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from judgebench.judges.local.loading import ModelSource
 from judgebench.runtime.errors import Mistakes
-from judgebench.runtime.fields import Annotated, Ge, Le, OneOf, check_fields
-from judgebench.types import Prompt
+from judgebench.runtime.fields import (
+    Annotated,
+    Count,
+    Ge,
+    Le,
+    OneOf,
+    check_fields,
+)
+from judgebench.types import Prompt, Split
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from judgebench.judges.earlier.replay import Answers
+    from judgebench.judges.earlier.answers import Answers
     from judgebench.prompts.tokens import SpelledNames
 
 MODES = ("score_tokens", "generate")
@@ -35,6 +42,15 @@ GENERATION = "generation"
 GRADIENT = "gradient"
 PANEL = "panel"
 """Members of `JudgeSettings.capabilities`."""
+
+JUDGES = {
+    LOCAL: "the judge is a model here",
+    SERVED: "the judge is served",
+    REPLAYED: "judge=replay has answers only",
+    PANEL: "judge=panel has its members' readings only",  # which are recorded too
+    RECORDED: "judge=recorded has readings only",
+}
+"""Place of a judge -> what it is, as the reason why it does not give what something needs."""
 
 
 class Source(Protocol):
@@ -103,9 +119,7 @@ class JudgeSettings:
         tokens are sent."""
         return None
 
-    def answers(
-        self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str
-    ) -> Answers | None:
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers | None:
         """Its earlier answers to the prompts, where it has any."""
         return None
 
@@ -131,10 +145,10 @@ class JudgeSpec(JudgeSettings):
     dtype: str = "auto"
     trust_remote_code: bool = False
     mode: Annotated[str, OneOf(MODES)] = "score_tokens"
-    max_new_tokens: Annotated[int, Ge(1)] = 16
+    max_new_tokens: Count = 16
     draft_tokens: Annotated[int, Ge(0), Le(0)] = 0
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
-    token_budget: Annotated[int, Ge(1)] = 4096
+    token_budget: Count = 4096
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()

@@ -18,8 +18,8 @@ from judgebench.prompts.rubrics import (
 )
 from judgebench.prompts.tokens import ChatFormat, ControlTokens, encode_texts, tokenized
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Count, NotBlank, OneOf, settings_of
-from judgebench.types import Cell, Condition, Example, Prompt, Rubric
+from judgebench.runtime.fields import Annotated, Count, OneOf, Words, settings_of
+from judgebench.types import Cell, Condition, Example, Prompt, Row, Rubric
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -123,10 +123,10 @@ class PromptSettings:
     """conf/prompt, which says what each key is."""
 
     rubrics: Any
-    variants: Mapping[str, Annotated[str, NotBlank()]] | None
+    variants: Mapping[str, Words] | None
     max_tokens: Count | None
     truncate: Annotated[str, OneOf(("error", "source"))]
-    template_options: Mapping[str, Any] | None
+    template_options: Row | None
 
 
 class PromptBuilder:
@@ -155,7 +155,7 @@ class PromptBuilder:
         rubrics: Mapping[str, Rubric],
         max_tokens: int,
         truncate: str = "error",
-        template_options: Mapping[str, Any] | None = None,
+        template_options: Row | None = None,
         closed: bool = False,
     ):
         if max_tokens < 1:
@@ -179,7 +179,7 @@ class PromptBuilder:
     def from_config(
         cls,
         tokenizer: PreTrainedTokenizerBase,
-        config: Mapping[str, Any],
+        config: Row,
         dimensions: Sequence[str],
         limit: int,
         closed: bool = False,

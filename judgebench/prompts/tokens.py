@@ -21,7 +21,7 @@ import numpy as np
 
 from judgebench.prompts.rubrics import Filled
 from judgebench.runtime.errors import UserError, reason
-from judgebench.types import Array, Condition, Example, Prompt, ScoreRange
+from judgebench.types import Array, Condition, Example, Prompt, Row, ScoreRange
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
@@ -337,9 +337,7 @@ class ChatFormat:
         closed: True ends a plain text with the tokenizer's EOS, where it would put one.
     """
 
-    def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, options: Mapping[str, Any] | None, closed: bool
-    ):
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, options: Row | None, closed: bool):
         self._tokenizer = tokenizer
         self._options = dict(options or {})
         taken = {*inspect.signature(tokenizer.apply_chat_template).parameters, "messages"} - {

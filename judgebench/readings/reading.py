@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from judgebench.data.rows import existing
 from judgebench.decoding.scores import key_columns
 from judgebench.runtime.errors import UserError, escape_control
-from judgebench.runtime.files import atomic, check_run_file, user_path
+from judgebench.runtime.files import atomic, check_run_file, user_path, writing
 from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.types import Array, Prompt, Reading, ScoreRange
@@ -392,13 +392,8 @@ def write_recording(
         for name in SCHEMA.names
         if name not in ("main_logprobs", "assistant_logprobs", "prompt_sha256")
     ]
-    try:
-        with atomic(path) as temporary:
-            write_table(temporary, table, compression_level=19, use_dictionary=repeating)
-    except OSError as error:
-        raise UserError(
-            f"out={path}: cannot be written ({error.strerror or error}); name another file."
-        ) from error
+    with writing(f"out={path}:", "; name another file"), atomic(path) as temporary:
+        write_table(temporary, table, compression_level=19, use_dictionary=repeating)
 
 
 @contextmanager

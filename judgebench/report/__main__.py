@@ -12,14 +12,14 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
-from judgebench.cli import exit_code
 from judgebench.report.html import render_report, write_figures
 from judgebench.report.layout import draw_all
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import run_inputs
+from judgebench.runtime.ending import exit_code
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import atomic, check_outputs
+from judgebench.runtime.files import atomic, check_outputs, writing
 from judgebench.runtime.terminal import print_safely
 
 _COMPARISON = "comparison.html"
@@ -66,13 +66,8 @@ def _written(paths: Sequence[str], out: str | None) -> Path:
             drawn.append(folder.write_file("report.html", page))
             folder.write_digests(drawn)
             return drawn[-1]
-    try:
-        with atomic(target) as temporary:
-            temporary.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UserError(
-            f"--out: {target} cannot be written ({error.strerror or error})."
-        ) from error
+    with writing(f"--out: {target}"), atomic(target) as temporary:
+        temporary.write_text(page, encoding="utf-8")
     return target
 
 

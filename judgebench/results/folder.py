@@ -25,7 +25,6 @@ import pyarrow as pa
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-import judgebench
 from judgebench.results.schema import ARTIFACTS, FILES, Presence, columns_of, own_files
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked, write_digests
@@ -332,7 +331,7 @@ def describe_environment(
     for name in PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             packages[name] = metadata.version(name)
-    commit, changed = code_version(Path(judgebench.__file__).parent)
+    commit, changed = code_version(Path(__file__).parents[1])
     return {
         "packages": packages,
         "python": platform.python_version(),

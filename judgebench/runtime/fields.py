@@ -35,6 +35,7 @@ from typing_extensions import TypedDict
 from judgebench.runtime.dropped import refuse_names, up_to_date
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import faults
+from judgebench.types import Row
 
 __all__ = ["LEVELS", "MOST_RESAMPLES", "MetricSettings", "NotBlank", "OneOf"]
 __all__ += ["Ranking", "RunSettings"]
@@ -56,7 +57,10 @@ Settings = TypeVar("Settings")
 Share = Annotated[float, Ge(0), Le(1)]
 Count = Annotated[int, Ge(1)]
 Natural = Annotated[int, Ge(0)]
-"""Bounds that many settings have: a part of a whole; how many of something; a number or none."""
+Positive = Annotated[float, Gt(0)]
+Amount = Annotated[float, Ge(0)]
+"""Bounds that many settings have: a part of a whole; how many of something; a number or none; a
+number above 0; one that is not below."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,10 @@ class NotBlank:
             return value
 
         return core_schema.no_info_before_validator_function(filled, handler(source))
+
+
+Words = Annotated[str, NotBlank()]
+"""A text that says something."""
 
 
 def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
@@ -154,7 +162,7 @@ def _validator(cls: Any, names: tuple[str, ...]) -> Any:
     return TypeAdapter(shape).validator
 
 
-def _check(cls: Any, names: tuple[str, ...], values: Mapping[str, Any], key: str) -> None:
+def _check(cls: Any, names: tuple[str, ...], values: Row, key: str) -> None:
     from pydantic import ValidationError
 
     values = {
@@ -219,7 +227,7 @@ class Ranking:
     position: bool = True
     prior: Annotated[float, Ge(0.001), Le(1000)] = 1.0
     reference: str | int | None = None
-    human_tie: Annotated[float, Ge(0)] = 0.0
+    human_tie: Amount = 0.0
 
     @classmethod
     def parse(cls, given: Any) -> Ranking:

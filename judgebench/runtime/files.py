@@ -320,7 +320,17 @@ LOCK = ".lock"
 
 UNTIL_THE_END = ExitStack()
 """Holds locks until the work of a command is done, however that ends;
-`judgebench.cli.handle_errors` closes it."""
+`judgebench.runtime.ending.ending` closes it."""
+
+
+@contextmanager
+def writing(place: object, remedy: str = "") -> Iterator[None]:
+    """Makes a `UserError` of a file that cannot be written, with a remedy behind the reason."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"{place} cannot be written ({reason}){remedy}.") from error
 
 
 class Held(Exception):

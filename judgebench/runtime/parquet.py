@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from judgebench.runtime.parsing import check_columns
+from judgebench.types import Record
 
 DIGESTS = b"judgebench.digests"
 """Name of the metadata that holds the digests: {name of a column: digest, "": digest of the other
@@ -65,7 +66,7 @@ def read_schema(path: Path) -> pa.Schema:
         return _checked(file.schema_arrow)[0]
 
 
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+def read_rows(path: Path) -> Iterator[Record]:
     """The rows of anybody's file; one that is not ours, and may be large, is read in pieces. Raises
     as `read_table`."""
     with pq.ParquetFile(path, page_checksum_verification=True) as file:

@@ -120,7 +120,8 @@ def parse_json(
         nodes = opened + content.count(",")
         if opened > limits.depth or nodes >= limits.nodes:
             _check_plain(value, limits)
-        if not limits.loose and ("\\u" in content or not content.isascii()):
+        beyond_ascii = "\\u" in content or not content.isascii()
+        if not limits.loose and beyond_ascii:
             json.dumps(value, ensure_ascii=False).encode("utf-8")  # refuses half a surrogate
     check_shape(value, shape, name, remedy)
     return value

@@ -10,7 +10,20 @@ from typing import ClassVar, NamedTuple
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.spec import ENGINES
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.fields import Annotated, Ge, Gt, Le, NotBlank, OneOf, check_fields
+from judgebench.runtime.fields import (
+    Amount,
+    Annotated,
+    Count,
+    Ge,
+    Gt,
+    Le,
+    Natural,
+    NotBlank,
+    OneOf,
+    Positive,
+    Words,
+    check_fields,
+)
 
 ALPHA_UNITS = ("one", "norm")
 
@@ -44,7 +57,7 @@ class HelpingModel:
     dtype: str = "auto"
     trust_remote_code: bool = False
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
-    token_budget: Annotated[int, Ge(1)] = 8192
+    token_budget: Count = 8192
     role: ClassVar[str]
 
     @cached_property
@@ -92,33 +105,28 @@ class TutorSpec(HelpingModel):
     """
 
     prompts: str = "summary"
-    max_new_tokens: Annotated[int, Ge(1)] | None = None
-    candidates: Annotated[int, Ge(1)] = 16
-    temperature: Annotated[float, Gt(0)] = 1.0
+    max_new_tokens: Count | None = None
+    candidates: Count = 16
+    temperature: Positive = 1.0
     top_p: Annotated[float, Gt(0), Le(1)] = 1.0
-    seed: Annotated[int, Ge(0)] = 0
+    seed: Natural = 0
     high_percentile: Annotated[float, Ge(0), Le(100)] = 80.0
     low_percentile: Annotated[float, Ge(0), Le(100)] = 20.0
-    components: Annotated[int, Ge(1)] | None = None
-    layer: Annotated[int, Ge(1)] | None = None
-    alpha_high: Annotated[float, Ge(0)] | None = 3.0
-    alpha_low: Annotated[float, Ge(0)] | None = 3.0
+    components: Count | None = None
+    layer: Count | None = None
+    alpha_high: Amount | None = 3.0
+    alpha_low: Amount | None = 3.0
     alpha_unit: Annotated[str, OneOf(ALPHA_UNITS)] = "one"
-    strengths: Annotated[Sequence[Annotated[float, Ge(0)]], NotBlank()] | None = None
+    strengths: Annotated[Sequence[Amount], NotBlank()] | None = None
     sample_references: bool = False
-    vectors: Annotated[str, NotBlank()] | None = None
+    vectors: Words | None = None
     role: ClassVar[str] = "tutor"
 
     def __post_init__(self) -> None:
-        mistakes = Mistakes()
         elsewhere = ("path", "gguf_file", "revision", "dtype", "trust_remote_code", "prompts")
-        with mistakes.caught():
-            check_fields(
-                self,
-                "tutor",
-                of=[name for name in self.__dataclass_fields__ if name not in elsewhere],
-            )
-        mistakes.tell()
+        checked = [name for name in self.__dataclass_fields__ if name not in elsewhere]
+        check_fields(self, "tutor", of=checked)
+        mistakes = Mistakes()
         for name in ("alpha_high", "alpha_low"):
             if getattr(self, name) is None and not self.strengths:
                 mistakes.add(

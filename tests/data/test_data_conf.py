@@ -9,8 +9,8 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
+from judgebench.config.check import check_config
 from judgebench.config.keys import known_to_hydra
-from judgebench.config.parts import check_config
 from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
 from judgebench.data.dataset import JudgeDataModule
 from judgebench.data.jsonl import JsonLines

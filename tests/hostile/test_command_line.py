@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judgebench.cli import as_sentence, handle_errors
+from judgebench.cli import handle_errors
 from judgebench.config.keys import check_command
 from judgebench.config.rules import NEED_HELPER, NEED_TUTOR
 from judgebench.defenses.detection import PERPLEXITY
 from judgebench.defenses.references import REFERENCE_DEFENSES
+from judgebench.runtime.ending import as_sentence
 from tests.test_cli import REPOSITORY
 
 MISTAKES = {

@@ -9,7 +9,7 @@ decoded and recorded as any judge.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,14 +19,22 @@ import numpy as np
 
 from judgebench.decoding.parser import parse_answer
 from judgebench.decoding.rules import candidate_distribution, expected_value, has_answer
+from judgebench.judges.earlier.answers import Answers
 from judgebench.judges.earlier.recorded import RecordedSpec, answers_of
-from judgebench.judges.earlier.replay import Answers, ReplaySpec
+from judgebench.judges.earlier.replay import ReplaySpec
 from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECORDED, check_unused
 from judgebench.readings.reading import Recording
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.fields import Annotated, NotBlank, OneOf, check_fields, settings_of
+from judgebench.runtime.fields import (
+    Annotated,
+    NotBlank,
+    OneOf,
+    Words,
+    check_fields,
+    settings_of,
+)
 from judgebench.runtime.files import user_path
-from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt
+from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt, Record, Row, Split
 
 
 def score_shares(scores: Array, values: Array) -> Array:
@@ -94,9 +102,9 @@ class Member:
         fields: of answers, see `AnswerFields`.
     """
 
-    path: Annotated[str, NotBlank()]
+    path: Words
     judge: Annotated[str, OneOf(("main", "assistant"))] = "main"
-    fields: Mapping[str, Any] | None = None
+    fields: Row | None = None
 
     @cached_property
     def source(self) -> Recording | ReplaySpec:
@@ -126,7 +134,7 @@ class Member:
             if isinstance(rows, str):
                 rows = [{"text": rows, "judge": "main"}]
             ours: Any = [row for row in rows if row["judge"] in (None, self.judge)]
-            row: dict[str, Any] = ours[0] if ours else {"text": None}
+            row: Record = ours[0] if ours else {"text": None}
             values = np.array(prompt.condition.range.values)
             main = row.get(f"{self.judge}_logprobs")
             other = row.get("assistant_logprobs")
@@ -230,7 +238,7 @@ class PanelSpec(RecordedSpec):
         models = {"main": {"title": f"{self.combine} of {len(names)} judges", "members": names}}
         return Recording(user_path("the panel"), {"models": models, "compares": None, "config": {}})
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         """The panel's readings, each a row as recorded ones; `UserError` for a member that lacks
         texts which others have, has other candidates, or has read other texts or another rubric."""
         # 1. what each member has read: all of them the same

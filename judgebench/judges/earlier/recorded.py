@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from judgebench.data.rows import FileRow
-from judgebench.judges.earlier.replay import AnswerFields, AnswerFile, Answers, match
+from judgebench.judges.earlier.answers import Answers
+from judgebench.judges.earlier.replay import AnswerFields, AnswerFile, match
 from judgebench.judges.spec import (
     GENERATION,
     LOG_PROBABILITIES,
@@ -21,7 +22,7 @@ from judgebench.judges.spec import (
 from judgebench.readings.reading import MODES, Recording, holds, prompt_digest
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import Annotated, OneOf, check_fields
-from judgebench.types import Generation, Prompt
+from judgebench.types import Generation, Prompt, Records, Row, Split
 
 _AXES = ("dimension", "range", "attack", "defense")
 
@@ -99,12 +100,12 @@ class RecordedSpec(PlainJudge):
     def note(self) -> str:
         return self.recording.sentence
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         return answers_of(self.recording, prompts, split, dataset)
 
 
 def answers_of(
-    recording: Recording, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str
+    recording: Recording, prompts: Sequence[Prompt], split: Split, dataset: str
 ) -> Answers:
     """The readings of the prompts, each the rows of an example and condition; `UserError` for texts
     that were compared where texts are judged alone, or the other way, and for a prompt that is not
@@ -121,7 +122,7 @@ def answers_of(
         )
     # 1. a row for each example and condition, with all readings of it
     axes = {axis: axis for axis in (*_AXES, *(["order"] if compares else []))}
-    readings: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    readings: dict[tuple[str, ...], list[Row]] = {}
     for row in recording.rows:
         readings.setdefault(
             tuple(row[name] for name in ("example_id", *_AXES, "order")), []
@@ -162,9 +163,7 @@ def answers_of(
     return answers
 
 
-def answer_row(
-    rows: Sequence[Mapping[str, Any]], how: Generation | None
-) -> Mapping[str, Any] | None:
+def answer_row(rows: Records, how: Generation | None) -> Row | None:
     """The row of one way of answering, whatever its decoding was called, or with `how` None of
     log-probabilities; None where there is none."""
     if how is None:

@@ -13,19 +13,17 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar
 
-from judgebench.data.dataset import TEST
 from judgebench.data.rows import FileRow, json_lines, json_row
+from judgebench.judges.earlier.answers import Answers, Key, answer_key, first_names
 from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel, check_unused
 from judgebench.prompts.tokens import PlainTokenizer
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.fields import Annotated, NotBlank, settings_of
+from judgebench.runtime.fields import Words, settings_of
 from judgebench.runtime.files import sha256_of, user_path
-from judgebench.types import ORDERS, Condition, Example, Prompt, ScoreRange
+from judgebench.types import ORDERS, Condition, Example, Prompt, Row, ScoreRange, Split
 
-_Key = tuple[str, Condition]
 _AXES = ("dimension", "range", "attack", "defense", "order")
-_NAMED = 3
-_Name = Annotated[str, NotBlank()]
+
 _LINE = re.compile(r"line-(\d+)")  # what texts without names are called
 
 
@@ -42,15 +40,15 @@ class AnswerFields:
         order: `first` or `second`, the place of a pair's judged text.
     """
 
-    text: _Name
-    example_id: _Name | None = None
-    group_id: _Name | None = None
-    system_id: _Name | None = None
-    dimension: _Name | None = None
-    range: _Name | None = None
-    attack: _Name | None = None
-    defense: _Name | None = None
-    order: _Name | None = None
+    text: Words
+    example_id: Words | None = None
+    group_id: Words | None = None
+    system_id: Words | None = None
+    dimension: Words | None = None
+    range: Words | None = None
+    attack: Words | None = None
+    defense: Words | None = None
+    order: Words | None = None
 
     def __post_init__(self) -> None:
         if self.example_id is None and None in (self.group_id, self.system_id):
@@ -96,82 +94,6 @@ class AnswerFields:
 
 
 @dataclass(frozen=True)
-class Answers:
-    """The answers to some prompts, and what was left over on either side.
-
-    Attributes:
-        rows: number of rows of the file.
-        given: (example_id, condition) -> answer.
-        strays: a row each: names of examples that the data does not have.
-        elsewhere: a row each: examples answered under conditions that are not judged.
-        missing: prompts without a row.
-        in_order: neither rows nor texts have names, and they are about each other in their order.
-    """
-
-    file: str
-    rows: int
-    given: Mapping[_Key, Any]
-    strays: Sequence[str]
-    elsewhere: Sequence[str]
-    missing: Sequence[Prompt]
-    in_order: bool = False
-
-    def answered(self, prompts: Iterable[Prompt]) -> list[Prompt]:
-        return [prompt for prompt in prompts if _key(prompt) in self.given]
-
-    def to(self, prompt: Prompt) -> Any:
-        return self.given[_key(prompt)]
-
-    def check(self, prompts: Sequence[Prompt], split: Mapping[str, str]) -> None:
-        """Raises UserError where a condition has no answer, or none of the test split while others
-        have some."""
-        answered = self.answered(prompts)
-        under = {prompt.condition for prompt in answered}
-        tested = {prompt.condition for prompt in answered if split[prompt.example.group_id] == TEST}
-        for condition in dict.fromkeys(prompt.condition for prompt in prompts):
-            if condition not in under:
-                others = [stray.rpartition(" under ")[2] for stray in self.elsewhere]
-                listed = _first(list(dict.fromkeys(others)), "; ")
-                there = f"; {self.file} has answers under {listed}" if others else ""
-                raise UserError(
-                    f"judge.path: no row of {self.file} answers under {condition}, which is to be "
-                    f"judged{there}."
-                )
-            if tested and condition not in tested:
-                raise UserError(
-                    f"judge.path: under {condition}, no row of {self.file} answers a text of the "
-                    "test split, and under others some do; give such rows, leave the condition "
-                    "out, or set data.dev_share=0."
-                )
-
-    @property
-    def note(self) -> str:
-        how = (
-            " Rows and texts have no names, and are taken in their order." if self.in_order else ""
-        )
-        return f"Scored: {len(self.given):,} of the {self.rows:,} rows of {self.file}.{how} {self.left_out}".rstrip()
-
-    @property
-    def left_out(self) -> str:
-        """Rows and texts that have no part in the run; empty where all have."""
-        missing = [prompt.example.example_id for prompt in self.missing]
-        joint = ", "
-        if len({condition for _, condition in self.given}) > 1:
-            joint = "; "
-            missing = [f"{p.example.example_id} under {p.condition}" for p in self.missing]
-        leftovers = (
-            ("Rows whose example the data does not have", self.strays, ", "),
-            ("Rows under conditions that are not judged", self.elsewhere, ", "),
-            ("Examples without a row, left out", missing, joint),
-        )
-        return " ".join(
-            f"{text}: {len(names):,} ({_first(names, joint)})."
-            for text, names, joint in leftovers
-            if names
-        )
-
-
-@dataclass(frozen=True)
 class AnswerFile:
     """Source of a judge without a model: a file."""
 
@@ -207,7 +129,7 @@ class ReplaySpec(NoModel):
     """
 
     path: str
-    fields: Mapping[str, Any]
+    fields: Row
     title: str | None = None
     mode: str = "generate"
 
@@ -241,7 +163,7 @@ class ReplaySpec(NoModel):
     def capabilities(self) -> frozenset[str]:
         return frozenset({REPLAYED, GENERATION})
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         whole = list(json_lines(self.source.path, "judge.path"))
         numbered = in_order(whole, self._names, prompts)
         if numbered is None:
@@ -289,7 +211,7 @@ class IndexedReplay(ReplaySpec):
     def _index(self) -> AnswerIndex:
         return AnswerIndex(self.source.path, self._names)
 
-    def answers(self, prompts: Sequence[Prompt], split: Mapping[str, str], dataset: str) -> Answers:
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         rows = self._index.rows([prompt.example for prompt in prompts])
         if not rows:  # none of this shard's
             return Answers(self.source.path.name, 0, {}, (), (), prompts)
@@ -384,7 +306,7 @@ def match(
     fields: AnswerFields,
     answer_of: Callable[[FileRow], Any],
     prompts: Sequence[Prompt],
-    split: Mapping[str, str],
+    split: Split,
     dataset: str,
 ) -> Answers:
     """Matches each row with the prompt that it answers; UserError for a row that cannot be read or
@@ -400,8 +322,8 @@ def match(
     for name, example in examples.items():
         by_writer[example.group_id, example.system_id].append(name)
     # 1. each row to its example and condition
-    answers: dict[_Key, Any] = {}
-    places: dict[_Key, str] = {}
+    answers: dict[Key, Any] = {}
+    places: dict[Key, str] = {}
     strays = []
     elsewhere = []
     count = 0
@@ -452,7 +374,7 @@ def match(
             f"{next(iter(examples), '')!r}; the fields that hold these names (judge.fields, "
             "data.fields) must fit each other."
         )
-    missing = [prompt for prompt in prompts if _key(prompt) not in both]
+    missing = [prompt for prompt in prompts if answer_key(prompt) not in both]
     matched = Answers(file, count, both, strays, elsewhere, missing)
     matched.check(prompts, split)
     return matched
@@ -488,7 +410,7 @@ def _example_of(
     if len(names) > 1:
         raise UserError(
             f"{row.place}: group '{group}' has {len(names)} examples of system '{system}' "
-            f"({_first(names)}); say which one by its example_id."
+            f"({first_names(names)}); say which one by its example_id."
         )
     return f"{group} by {system}", names[0] if names else None
 
@@ -497,12 +419,3 @@ def _plain(value: object) -> str:
     """A range as tables print it, with spaces and a dash of any width, or any other axis, as it is
     compared."""
     return str(value).replace("–", "-").replace(" ", "")
-
-
-def _key(prompt: Prompt) -> _Key:
-    return prompt.example.example_id, prompt.condition
-
-
-def _first(names: Sequence[str], joint: str = ", ") -> str:
-    more = len(names) - _NAMED
-    return joint.join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -41,7 +41,7 @@ from judgebench.judges.engine.kernels import (
     to_device,
 )
 from judgebench.judges.engine.packing import Packed
-from judgebench.types import Array
+from judgebench.types import Array, Record
 
 NAME = "judgebench_packed"
 EXACT = "judgebench_exact"
@@ -470,7 +470,7 @@ def exact_attention(
     return out.transpose(1, 2).contiguous(), None
 
 
-def _how(query: Tensor, options: dict[str, Any]) -> AttentionOptions:
+def _how(query: Tensor, options: Record) -> AttentionOptions:
     scale = options.get("scaling")
     return AttentionOptions(
         scale=query.shape[-1] ** -0.5 if scale is None else scale,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from torch import Tensor
 from judgebench.judges.engine.candidates import Branch
 from judgebench.judges.engine.kernels import Segments, to_device
 from judgebench.judges.local.batches import Groups, common_prefix
-from judgebench.types import Array
+from judgebench.types import Array, Record
 
 
 class Stretch(NamedTuple):
@@ -84,7 +84,7 @@ class Packed:
     def to(self, device: torch.device) -> Packed:
         if device.type == "cpu":
             return self
-        moved: dict[str, Any] = {
+        moved: Record = {
             k: to_device(v, device) for k, v in vars(self).items() if isinstance(v, Tensor)
         }
         for name in ("parts", "read_parts"):

@@ -24,10 +24,10 @@ from unittest.mock import patch
 import numpy as np
 
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, NotBlank, OneOf, check_fields
+from judgebench.runtime.fields import Annotated, OneOf, Words, check_fields
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_json
-from judgebench.types import Array
+from judgebench.types import Array, Record
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -58,9 +58,9 @@ class ModelSource:
         role: the config group whose keys error messages name; no part of the source's identity.
     """
 
-    path: Annotated[str, NotBlank()]
-    gguf_file: Annotated[str, NotBlank()] | None = None
-    revision: Annotated[str, NotBlank()] | None = None
+    path: Words
+    gguf_file: Words | None = None
+    revision: Words | None = None
     dtype: Annotated[str, OneOf(("auto", *DTYPES))] = "auto"
     trust_remote_code: bool = False
     role: str = field(default="judge", compare=False)
@@ -163,7 +163,7 @@ class ModelSource:
         import huggingface_hub as hub
 
         patterns = list(self._patterns(weights))
-        wanted: dict[str, Any] = {
+        wanted: Record = {
             "repo_id": self.path,
             "revision": self.revision,
             "allow_patterns": patterns,
@@ -273,7 +273,7 @@ class ModelSource:
         dtype = self.effective_dtype()
         kinds = transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForCausalLM
         kind: Any = kinds[0] if self.encoder_decoder else kinds[1]
-        options: dict[str, Any] = {"dtype": getattr(torch, dtype) if dtype in DTYPES else "auto"}
+        options: Record = {"dtype": getattr(torch, dtype) if dtype in DTYPES else "auto"}
         if self._gguf:
             options["quantization_config"] = transformers.GgufConfig(dequantize=True)
         else:

@@ -26,7 +26,7 @@ from judgebench.judges.local.loading import ModelSource
 from judgebench.prompts.thoughts import END_OF_THINK
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.runtime.errors import UserError
-from judgebench.types import Array, Condition, Prompt, ScoreRange
+from judgebench.types import Array, Condition, Prompt, Record, ScoreRange
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ModelView:
     engine: str = "prefix"
     exit: int | None = None
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Record:
         """All that its distributions depend on, but the prompt."""
         return {
             "model": self.fingerprint,

@@ -8,7 +8,6 @@ Ray's; what a killed run lacks, the store says.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import logging
 import os
@@ -21,12 +20,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Ge, Gt, NotBlank, check_fields
-from judgebench.types import Example, Prompt
+from judgebench.runtime.fields import (
+    Amount,
+    Count,
+    Positive,
+    Words,
+    check_fields,
+)
+from judgebench.runtime.files import sha256_of
+from judgebench.types import Example, Prompt, Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,10 +57,10 @@ class RayRunner:
         num_cpus: cores of an actor.
     """
 
-    address: Annotated[str, NotBlank()] | None = None
-    actors: Annotated[int, Ge(1)] | Sequence[Annotated[int, Ge(1)]] | None = None
-    num_gpus: Annotated[float, Ge(0)] | None = None
-    num_cpus: Annotated[float, Gt(0)] = 1
+    address: Words | None = None
+    actors: Count | Sequence[Count] | None = None
+    num_gpus: Amount | None = None
+    num_cpus: Positive = 1
 
     def __post_init__(self) -> None:
         check_fields(self, "runner")
@@ -285,11 +290,8 @@ def _answer(device: tuple[str, bool], name: str, *arguments: Any) -> Any:
     return getattr(compute_on(torch.device(device[0]), device[1]), name)(*arguments)
 
 
-@cache
-def _digest(path: Path) -> str:
-    """SHA-256 of a file of a model, which stays as it is while it is read."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+_digest = cache(sha256_of)
+"""Of a file of a model, which stays as it is while it is read."""
 
 
 @contextmanager
@@ -319,7 +321,7 @@ def _ray(
             host, colon, port = (address or "").rpartition(":")
             if colon:  # Ray would try for many minutes
                 socket.create_connection((host, int(port)), timeout=10).close()
-            options: dict[str, Any] = {} if address else {"include_dashboard": False}
+            options: Record = {} if address else {"include_dashboard": False}
             ray.init(
                 address or "local", log_to_driver=False, logging_level=logging.ERROR, **options
             )

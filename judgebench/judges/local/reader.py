@@ -3,7 +3,6 @@ of them is missing, and the reading that main model and assistant give together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -18,7 +17,7 @@ from judgebench.judges.local.passes import GeneratePass, LocalPass, ModelView, S
 from judgebench.judges.reader import IN_STORE, BaseReader
 from judgebench.judges.spec import JudgeSpec
 from judgebench.runtime.distributed import Alone
-from judgebench.types import Generation, Reading
+from judgebench.types import Generation, Reading, Split
 
 
 class Reader(BaseReader):
@@ -107,7 +106,7 @@ class Reader(BaseReader):
         ran = runner.run(self._thoughts, self.judge.token_budget)
         return runner.run(self.passes, self.judge.token_budget) or ran
 
-    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+    def readings(self, split: Split) -> list[Reading]:
         """The readings of all prompts, from the store; of free answers one a prompt and way of
         answering. `split`: group_id -> dev or test."""
         stored = self.store.get(

@@ -28,6 +28,7 @@ from judgebench.runtime.errors import ComeBack, UserError
 from judgebench.runtime.files import Held, atomic, locked
 from judgebench.runtime.parsing import parse_json, read_bytes
 from judgebench.runtime.progress import Progressing
+from judgebench.types import Record
 
 _LONGEST_PAUSE = 60.0
 """Seconds between two looks at a batch."""
@@ -107,7 +108,7 @@ def damaged(path: Path, reason: str, remedy: str) -> UserError:
     return UserError(f"judge.batch: {path} is damaged ({reason}); {remedy}.")
 
 
-def _checksum(content: dict[str, Any]) -> str:
+def _checksum(content: Record) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -126,7 +127,7 @@ class Look:
     over: bool
     done: int
     answered: int
-    record: dict[str, Any]
+    record: Record
     failure: str | None = None
 
 
@@ -181,7 +182,7 @@ class OpenAIBatches:
         except UserError as error:
             raise Unclear(error) from None
 
-    def row(self, key: str, request: Request) -> dict[str, Any]:
+    def row(self, key: str, request: Request) -> Record:
         return {
             "custom_id": key,
             "method": "POST",
@@ -205,7 +206,7 @@ class OpenAIBatches:
         batch = await self._json("POST", self.address, made)
         return str(batch["id"])
 
-    async def listed(self) -> AsyncIterator[dict[str, Any]]:
+    async def listed(self) -> AsyncIterator[Record]:
         """All batches of the account, page after page, each once."""
         seen: set[str] = set()
         after = ""
@@ -280,7 +281,7 @@ class AnthropicBatches(OpenAIBatches):
     cursor = "after_id"
     named = False
 
-    def row(self, key: str, request: Request) -> dict[str, Any]:
+    def row(self, key: str, request: Request) -> Record:
         return {"custom_id": key, "params": request.body}
 
     async def submit(self, name: str, rows: Sequence[bytes]) -> str:

@@ -38,10 +38,11 @@ from judgebench.judges.served.protocol import (
     Request,
     answer_of,
 )
-from judgebench.judges.served.settings import Account, ApiSpec, Bill, is_loopback
+from judgebench.judges.served.settings import Account, ApiSpec, Bill, bare_name, is_loopback
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.runtime.terminal import print_safely
+from judgebench.types import Record
 
 Result = TypeVar("Result")
 
@@ -196,7 +197,7 @@ class Client:
             except (ValueError, ImportError, httpx.InvalidURL) as error:
                 reason = self._scrubbed(str(error))
                 raise self._error(url, _NO_PROXY, reason=reason) from None
-            new: dict[str, Any] = {
+            new: Record = {
                 "requests": 0,
                 "failures": 0,
                 "models": [],
@@ -360,7 +361,7 @@ class Client:
         if self._account.identity is None:
             self._account.identity = (url, model)
         first_url, first = self._account.identity
-        if _last_part(model) == _last_part(first):
+        if bare_name(model) == bare_name(first):
             return
         if len(self._spec.urls) > 1:
             raise OtherModel(
@@ -511,11 +512,6 @@ def _place(location: str, url: str) -> str:
     except ValueError:
         return "an address that cannot be read"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-def _last_part(model: str) -> str:
-    """A model's name without the folders before it."""
-    return re.split(r"[/\\]", model.rstrip("/\\"))[-1]
 
 
 def retry_after(response: httpx.Response) -> float | None:

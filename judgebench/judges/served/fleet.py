@@ -8,9 +8,10 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import httpx
+
+from judgebench.types import Record
 
 _UNEVEN = 1.05
 """Times the mean load that a server's own articles may make."""
@@ -29,13 +30,18 @@ def homes(articles: Iterable[str], urls: Sequence[str]) -> dict[str, tuple[int, 
     counts = Counter(articles)
     load = [0] * len(urls)
     order_of: dict[str, tuple[int, ...]] = {}
-    most = math.ceil(_UNEVEN * counts.total() / len(urls))
+    total = _UNEVEN * counts.total()
+    most = math.ceil(total / len(urls))
     for article, count in counts.items():
-        weights = [hashlib.sha256(f"{url} {article}".encode()).digest() for url in urls]
+        names = [f"{url} {article}" for url in urls]
+        weights = [hashlib.sha256(name.encode()).digest() for name in names]
         order = sorted(range(len(urls)), key=weights.__getitem__, reverse=True)
         # the first with room for it, or else the one with the least load
-        free = [server for server in order if load[server] + count <= most]
-        home = free[0] if free else min(order, key=load.__getitem__)
+        room = most - count
+        free = [server for server in order if load[server] <= room]
+        home = min(order, key=load.__getitem__)
+        if free:
+            home = free[0]
         load[home] += count
         others = [server for server in order if server != home]
         order_of[article] = (home, *others)
@@ -53,9 +59,7 @@ class Server:
         down_until: when one request may try whether it is well again; 0 for one that is.
     """
 
-    def __init__(
-        self, url: str, http: httpx.AsyncClient, slots: asyncio.Semaphore, record: dict[str, Any]
-    ):
+    def __init__(self, url: str, http: httpx.AsyncClient, slots: asyncio.Semaphore, record: Record):
         self.url = url
         self.http = http
         self.slots = slots

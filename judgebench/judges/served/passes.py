@@ -298,7 +298,7 @@ class ListedPass(ApiPass):
         times = 1
         while self.spec.explicit == "llama_cpp" and listed * _WIDER ** (times - 1) < MOST_LISTED:
             times += 1  # see `_listed`
-        more: dict[str, Any] = {"listed": listed, "seed": self.spec.seed}
+        more: Record = {"listed": listed, "seed": self.spec.seed}
         first = request(self.spec, self.sent_prompt(prompt), self._max_tokens(prompt), **more)
         return first, nodes * times - 1
 
@@ -434,9 +434,9 @@ def unstacked(reading: ModelReading) -> tuple[Array, Array, Array]:
     return value, lower, upper
 
 
-def answer_record(reading: ModelReading) -> dict[str, Any]:
+def answer_record(reading: ModelReading) -> Record:
     """The record of a reading besides its numbers, see `_record`."""
-    record: dict[str, Any] = parse_json(reading.text or "{}", "store: an answer", limits=_STORED)
+    record: Record = parse_json(reading.text or "{}", "store: an answer", limits=_STORED)
     # half a character, which earlier versions took and stored, can be written nowhere
     return {
         name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value

@@ -22,6 +22,7 @@ from pydantic import (
 
 from judgebench.judges.served.bounds import Listing
 from judgebench.judges.served.settings import ApiSpec, Usage
+from judgebench.types import Record, Row, Rows
 
 _LARGEST_SUM = 1.01
 """Of the probabilities of a list: 1, with the rounding of log-probabilities in a few digits."""
@@ -91,7 +92,7 @@ class Request:
     """
 
     path: str
-    body: Mapping[str, Any]
+    body: Row
     estimate: Usage
     listed: int = 0
 
@@ -122,7 +123,7 @@ def request(
     wanted = listed is not None or None  # None leaves a key out
     path = PROVIDERS[spec.protocol].path.format(model=spec.model)
     temperature = spec.degree()
-    body: dict[str, Any] = {
+    body: Record = {
         "model": spec.model,
         "temperature": temperature,
         spec.length_name: max_tokens,
@@ -153,7 +154,7 @@ def request(
     return Request(path, _set(body) | dict(spec.extra_body), estimate, listed or 0)
 
 
-def _set(body: Mapping[str, Any]) -> dict[str, Any]:
+def _set(body: Row) -> Record:
     """The keys of a request that have a value."""
     return {name: value for name, value in body.items() if value is not None}
 
@@ -248,7 +249,7 @@ def _in_places(lists: Any) -> Any:
     return {"content": [{**entry, "top_logprobs": tops} for entry, tops in pairs]}
 
 
-def _entries(pairs: Iterable[tuple[Any, Any]]) -> list[dict[str, Any]]:
+def _entries(pairs: Iterable[tuple[Any, Any]]) -> Rows:
     return [{"token": token, "logprob": logprob} for token, logprob in pairs]
 
 

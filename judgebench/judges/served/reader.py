@@ -4,7 +4,7 @@ what they bring."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +32,7 @@ from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.progress import Progressing
-from judgebench.types import FAILED, Generation, Prompt, Reading
+from judgebench.types import FAILED, Generation, Prompt, Reading, Record, Records, Rows, Split
 
 _GREEDY = "greedy"
 _ROLES = {"judge": "main", "assistant": "assistant"}
@@ -49,7 +49,7 @@ class ApiReader(BaseReader):
     def __init__(self, judge: ReadingJudge, questions: Questions, models: Models | None = None):
         super().__init__(judge, questions, models)
         self._bill = Bill(self.judge.max_cost, self.models.spent)
-        self._facts: list[dict[str, Any]] = []  # the evidence behind each reading
+        self._facts: Rows = []  # the evidence behind each reading
 
     def tokens(self) -> Tokens:
         """Tokens as the server bills them: every prompt whole."""
@@ -74,7 +74,7 @@ class ApiReader(BaseReader):
         return [*self._thoughts, *self._scoring.values(), *(pass_ for _, _, pass_ in self._writing)]
 
     @property
-    def fingerprints(self) -> dict[str, dict[str, Any]]:
+    def fingerprints(self) -> dict[str, Record]:
         """Role -> title, address and name of each model; what the servers say they are is in
         `served`."""
         return {
@@ -120,14 +120,14 @@ class ApiReader(BaseReader):
     def device(self, trainer: Any) -> str:
         return IN_STORE if trainer is None else "served: the models are behind a URL"
 
-    def readings(self, split: Mapping[str, str]) -> list[Reading]:
+    def readings(self, split: Split) -> list[Reading]:
         """The readings of all prompts, see `Reader.readings`."""
         stored = self.store.get(
             key for pass_ in self.passes for prompt in pass_.prompts for key in pass_.keys(prompt)
         )
         self._facts = []
 
-        def noted(role: str, prompt: Prompt, pass_: ApiPass) -> dict[str, Any]:
+        def noted(role: str, prompt: Prompt, pass_: ApiPass) -> Record:
             answers = [stored[key] for key in pass_.keys(prompt)]
             fact = _fact(prompt, answers, prompt.condition.defense in self.of.free_text)
             fact["role"] = role
@@ -160,18 +160,18 @@ class ApiReader(BaseReader):
         return readings
 
     @property
-    def served(self) -> dict[str, Any]:
+    def served(self) -> Record:
         """Requests, their outcome and their cost by role, for environment.json; once there are
         readings.
 
         Conditions count readings, those that are `bounded` and `undecided` (see `Bounds`), answers
         and `failed_answers`; `unlisted` is the probability that lists leave out in the mean.
         """
-        record: dict[str, Any] = {}
+        record: Record = {}
         for role, spec in self.sides.items():
             settings = ("model", "protocol", "scores_from", "explicit")
             account = self._accounts[role]
-            of_role: dict[str, Any] = {name: getattr(spec, name) for name in settings}
+            of_role: Record = {name: getattr(spec, name) for name in settings}
             of_role["url"] = spec.where
             if len(spec.urls) > 1:
                 of_role["concurrency"] = spec.concurrency
@@ -189,15 +189,18 @@ class ApiReader(BaseReader):
         record["cost"] = self._bill.spent if priced else None
         return record | {"max_cost": self.judge.max_cost}
 
-    def _facts_of(self, role: str) -> list[dict[str, Any]]:
+    def _facts_of(self, role: str) -> Rows:
         return [fact for fact in self._facts if fact["role"] == role]
 
     @property
     def evidence(self) -> dict[str, list[Any]]:
         """The evidence behind each reading, as the columns of served.parquet; once there are
         readings."""
-        facts = [fact for role in self.sides for fact in self._facts_of(role)]
-        columns = key_columns([Reading(fact["prompt"], fact["split"]) for fact in facts])
+        facts: Rows = []
+        for role in self.sides:
+            facts += self._facts_of(role)
+        readings = [Reading(fact["prompt"], fact["split"]) for fact in facts]
+        columns = key_columns(readings)
         columns["role"] = [fact["role"] for fact in facts]
         ranges = [fact["prompt"].condition.range for fact in facts]
         columns["candidates"] = [list(range_.candidates) for range_ in ranges]
@@ -205,7 +208,7 @@ class ApiReader(BaseReader):
             columns[name] = [fact[name] for fact in facts]
         return columns
 
-    def _served_as(self, role: str) -> list[dict[str, Any]]:
+    def _served_as(self, role: str) -> Rows:
         names = Counter(name for fact in self._facts_of(role) for name in fact["as"])
         return [
             {"model": model, "fingerprint": mark, "answers": n}
@@ -286,7 +289,7 @@ class ApiReader(BaseReader):
         return "\n".join(lines)
 
 
-def _fact(prompt: Prompt, answers: Sequence[ModelReading], free: bool) -> dict[str, Any]:
+def _fact(prompt: Prompt, answers: Sequence[ModelReading], free: bool) -> Record:
     """The evidence behind a reading; None for what its way of reading does not have.
 
     `value` [candidates] are log-probabilities: those of a list, or the log of each candidate's
@@ -294,7 +297,7 @@ def _fact(prompt: Prompt, answers: Sequence[ModelReading], free: bool) -> dict[s
     """
     records = [answer_record(answer) for answer in answers]
     first = records[0]
-    fact: dict[str, Any] = dict.fromkeys(("lower", "upper", "texts", "failed"))
+    fact: Record = dict.fromkeys(("lower", "upper", "texts", "failed"))
     fact["unlisted"] = first.get("unlisted")
     fact["bounded"] = first.get("bounded")
     fact["undecided"] = first.get("undecided")
@@ -332,15 +335,15 @@ def candidate_of(prompt: Prompt, answer: str) -> float | None:
     return read.value if read.status != FAILED and read.value in scores.values else None
 
 
-def _by_condition(facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _by_condition(facts: Records) -> Rows:
     """Numbers of readings and of what they lack, a record a condition; None where there is nothing
     to count."""
-    records: list[dict[str, Any]] = []
+    records: Rows = []
     for condition in dict.fromkeys(fact["prompt"].condition for fact in facts):
         readings = [fact for fact in facts if fact["prompt"].condition == condition]
         listed = [fact for fact in readings if fact["unlisted"] is not None]
         drawn = [fact for fact in readings if fact["texts"] is not None]
-        record: dict[str, Any] = {
+        record: Record = {
             name: str(getattr(condition, name))
             for name in ("dimension", "range", "attack", "defense")
         }

@@ -30,13 +30,16 @@ from judgebench.runtime.fields import (
     Ge,
     Gt,
     Le,
-    NotBlank,
     OneOf,
+    Positive,
+    Share,
+    Words,
     check_fields,
     plain,
     settings_of,
 )
 from judgebench.runtime.parsing import parse_json
+from judgebench.types import Record, Row
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -56,7 +59,7 @@ class Price:
     input: _Usd = None
     cached_input: _Usd = None
     output: _Usd = None
-    batch: Annotated[float, Ge(0), Le(1)] = 0.5
+    batch: Share = 0.5
 
     @property
     def known(self) -> bool:
@@ -133,10 +136,10 @@ class Account:
     cost: float = 0.0
     unconfirmed: float = 0.0
     ratio: float = 1.0
-    servers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    servers: dict[str, Record] = field(default_factory=dict)
     identity: tuple[str, str] | None = None
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> Record:
         """For environment.json; money is None where prices are unknown."""
         known = self.price.known
         return {
@@ -216,7 +219,7 @@ class Bill:
         account.unconfirmed += reserved if billed else 0.0
 
 
-def unpaid(served: Mapping[str, Any]) -> dict[str, Any]:
+def unpaid(served: Row) -> Record:
     """The `served` record of a run that sends nothing, for all readings are in the store."""
     record = {**served, "cost": None if served["cost"] is None else 0.0}
     for role in served.keys() & {"main", "assistant"}:
@@ -305,21 +308,21 @@ class ApiSpec(JudgeSettings):
     url: str | Sequence[str]
     model: str
     key_variable: str | None = None
-    title: Annotated[str, NotBlank()] | None = None
+    title: Words | None = None
     protocol: Annotated[str, OneOf(("chat", "completions", "anthropic", "gemini"))] = "chat"
     batch: Annotated[str, OneOf(("submit", "wait"))] | None = None
     retry_refused: bool = False
     scores_from: Annotated[str, OneOf(("logprobs", "samples", "text"))] = "logprobs"
     explicit: Annotated[str, OneOf(("vllm", "llama_cpp"))] | None = None
     top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
-    follow_above: Annotated[float, Ge(0), Le(1)] = 0.001
+    follow_above: Share = 0.001
     # whose share has a standard error of at most 0.016
     samples: Annotated[int, Ge(1), Le(1000)] = 8
     temperature: Annotated[float, Ge(0), Le(2)] | None = None
     seed: Annotated[int, Ge(0), Le(2**63 - 1)] | None = 0
     max_new_tokens: Annotated[int, Ge(1), Le(2**20)] = 16
     length_name: Annotated[str, OneOf(("max_tokens", "max_completion_tokens"))] = "max_tokens"
-    extra_body: Mapping[str, Any] = field(default_factory=dict)
+    extra_body: Row = field(default_factory=dict)
     tokenizer: str | None = None
     gguf_file: str | None = None
     revision: str | None = None
@@ -333,7 +336,7 @@ class ApiSpec(JudgeSettings):
     backoff: _Seconds = 1.0
     longest_wait: _Seconds = 300.0
     price: Any = None
-    max_cost: Annotated[float, Gt(0)] | None = None
+    max_cost: Positive | None = None
     path: None = None
     dtype: str = "auto"
     engine: str = "prefix"
@@ -363,7 +366,7 @@ class ApiSpec(JudgeSettings):
                 raise UserError(_UNPRICED.format(role=self.role))
         mistakes.tell()
 
-    def _faults(self) -> dict[str, Any]:
+    def _faults(self) -> Record:
         """Sentence, in which `{...}` are settings -> true where it is called for."""
         url = self.url
         batch = self.batch
@@ -559,7 +562,7 @@ _OWN_BODY = {
 """Reason -> keys of a request that `extra_body` may not hold."""
 
 
-def parse_extra(extra: Any, role: str) -> dict[str, Any]:
+def parse_extra(extra: Any, role: str) -> Record:
     """The config key `<role>.extra_body`, as plain JSON; `UserError` for no mapping, what JSON
     cannot hold, or a key that has another place."""
     key = f"{role}.extra_body"
@@ -574,7 +577,7 @@ def parse_extra(extra: Any, role: str) -> dict[str, Any]:
         text = json.dumps(extra)
     except (TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{key}: cannot be written as JSON ({error}).") from None
-    body: dict[str, Any] = parse_json(text, key)
+    body: Record = parse_json(text, key)
     return body
 
 
@@ -585,3 +588,8 @@ def is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def bare_name(model: str) -> str:
+    """A model's name without the folders before it."""
+    return re.split(r"[/\\]", model.rstrip("/\\"))[-1]

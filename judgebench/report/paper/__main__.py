@@ -13,7 +13,6 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from judgebench.cli import exit_code
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from judgebench.report.figures.style import file_name, save_figures
 from judgebench.report.paper.cap import build_cap
@@ -22,8 +21,8 @@ from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import run_inputs
 from judgebench.runtime.dropped import dropped
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import atomic, check_outputs
+from judgebench.runtime.ending import exit_code
+from judgebench.runtime.files import atomic, check_outputs, writing
 from judgebench.runtime.terminal import print_safely
 
 ARTIFACTS = (
@@ -74,15 +73,11 @@ def _work(paths: Sequence[str], out: str | None) -> int:
         inputs = chain.from_iterable(run_inputs(run.folder) for run in runs)
         check_outputs([(f"--out={out}", Path(out) / name) for name in files], inputs)
         figures = _assessment_figures(runs)
-        try:
+        with writing(f"--out: {out}"):
             for name, text in files.items():
                 with atomic(Path(out) / name) as temporary:
                     temporary.write_text(text, encoding="utf-8")
             save_figures(figures, Path(out))
-        except OSError as error:
-            raise UserError(
-                f"--out: {out} cannot be written ({error.strerror or error})."
-            ) from error
     ours = [table.text.rstrip("\n") for table in tables if table.has_ours]
     if not ours:
         print_safely(f"judgebench: {dropped('own tables')}", error=True)

@@ -1,0 +1,395 @@
+"""A configuration checked once, before torch is imported, which takes seconds.
+
+Keys that need no part of an experiment are checked by themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from judgebench.attacks import PhraseFile, select_attacks
+from judgebench.attacks.search import AdvSuffix
+from judgebench.components import TARGET, build_component
+from judgebench.config.defaults import read_dimensions, stand_in_rubrics
+from judgebench.config.inputs import inputs_of, store_of
+from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
+from judgebench.config.parts import Parts, built, refuse_unrated
+from judgebench.config.rules import check_rules, mismatches, unmet_needs
+from judgebench.data.dataset import TEST, DataSettings, JudgeDataModule, Rivals
+from judgebench.decoding.rules import Decoding
+from judgebench.defenses import DefenseSettings, select_defenses
+from judgebench.judges.assistants import Assistant
+from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.ray_runner import RayRunner
+from judgebench.judges.spec import SERVED, JudgeSettings
+from judgebench.prompts.builder import PromptSettings
+from judgebench.prompts.rubrics import load_rubrics
+from judgebench.runtime.dropped import refuse_settings
+from judgebench.runtime.errors import Mistakes, UserError
+from judgebench.runtime.fields import (
+    LOGGER_MODES,
+    Margins,
+    MetricSettings,
+    Ranking,
+    RunSettings,
+    plain,
+    settings_of,
+)
+from judgebench.runtime.files import check_outputs, check_store, user_path
+from judgebench.tutor.spec import TutorSpec
+from judgebench.types import Cell, ScoreRange
+
+if TYPE_CHECKING:
+    from judgebench.readings.reading import Recording
+
+
+_MOST_DEVICES = 64
+"""Processes on one machine, unless it has more cores."""
+
+
+_NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_dir", "store")
+"""Keys without which there is no run."""
+
+
+def missing_values(config: DictConfig, mistakes: Mistakes) -> bool:
+    """Adds a mistake for each value that is `???`; True where there is one. Refuses a configuration
+    without a key that every run needs."""
+    for key in _NEEDED:
+        if config.get(key) is None and (
+            key not in config or OmegaConf.is_dict(config._get_node(key))
+        ):
+            mistakes.add(
+                f"{key}: this configuration has none, and a run needs it; leave out what takes it "
+                "away."
+            )
+    mistakes.tell()
+    incomplete = False
+    for group in map(str, config):
+        node = config._get_node(group)
+        try:
+            missing = sorted(OmegaConf.missing_keys(node)) if OmegaConf.is_config(node) else []
+        # it refers to a value of another part, which is missing there
+        except OmegaConfBaseException:
+            missing = []
+            incomplete = True
+        for key in missing:
+            incomplete = True
+            choice = choice_of(group)
+            comment = _comment(group, key.rpartition(".")[2])
+            because = f"{group}={choice} needs it" if choice else "it is needed"
+            mistakes.add(
+                f"{key} is not given, and {because}; add "
+                f"{key}=VALUE{f': {comment}' if comment else ''}."
+            )
+    return incomplete
+
+
+def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
+    """The entries of the decoding group that name a class; the others are hyperparameters."""
+    decodings = {
+        str(name): build_component(entry)
+        for name, entry in config.items()
+        if isinstance(entry, DictConfig) and TARGET in entry
+    }
+    if not decodings:
+        raise UserError(
+            "decoding: none is chosen; give at least one, as decoding=[greedy,contrastive]."
+        )
+    for name, decoding in decodings.items():
+        if not isinstance(decoding, Decoding):
+            raise UserError(
+                f"decoding.{name}: {type(decoding).__name__} is no decoding; give a subclass of "
+                "Greedy, Expectation or Contrastive of judgebench.decoding."
+            )
+    return decodings
+
+
+def cells_of(config: DictConfig) -> list[Cell]:
+    """Every dimension in every range; else `UserError`."""
+    mistakes = Mistakes()
+    axes: dict[str, list[Any]] = {"dimensions": [], "ranges": []}
+    for key, make in (("ranges", ScoreRange.parse), ("dimensions", str)):
+        with mistakes.caught():
+            for entry in list_at(config, key):
+                with mistakes.caught():
+                    axes[key].append(make(entry))
+            names = list(map(str, axes[key]))
+            if len(set(names)) < len(names):
+                alike = (
+                    ", or two whose ends are alike; ask for those in runs of their own"
+                    if key == "ranges"
+                    else ""
+                )
+                raise UserError(f"{key}: {', '.join(names)} names one twice{alike}.")
+    mistakes.tell()
+    return list(product(axes["dimensions"], axes["ranges"]))
+
+
+def check_recorded(config: DictConfig, recording: Recording, cells: Sequence[Cell]) -> None:
+    """Refuses a dimension or range under which a file of recorded readings has none."""
+    if recording.about["compares"] != (config.prompt.get("rivals") is not None):
+        return  # which is said where prompts meet readings
+    recorded: dict[str, list[str]] = {}
+    for condition in recording.about["conditions"]:
+        ranges = recorded.setdefault(condition["dimension"], [])
+        if condition["range"] not in ranges:
+            ranges.append(condition["range"])
+    for dimension, score_range in cells:
+        if str(score_range) not in recorded.get(dimension, ()):
+            file = recording.path.name
+            answers = "; ".join(f"{name}, {', '.join(recorded[name])}" for name in recorded)
+            raise UserError(
+                f"judge.path: no row of {file} answers under {dimension}, {score_range}, which is "
+                f"to be judged; {file} has answers under {answers}."
+            )
+
+
+def _check_packages(parts: Parts) -> None:
+    """Refuses models where what reads them, or tokenizes for a server, is not installed."""
+    needed: Sequence[str] = ()
+    if parts.computes:
+        needed = _OF_MODELS
+    elif getattr(parts.judge, "own_tokenizer", None):
+        needed = _OF_MODELS[:1]
+    if missing := [name for name in needed if importlib.util.find_spec(name) is None]:
+        raise UserError(
+            "judge: a model that is read here needs packages that this installation leaves out; "
+            f"install them with `pip install {' '.join(missing)}`, where there is no GPU from the "
+            "index that PyTorch's install page names for CPU; or take judge=recorded, judge=replay "
+            "or a judge behind a URL."
+        )
+
+
+def _check_machine(config: DictConfig) -> None:
+    mode = None if config.get("logger") is None else config.logger.get("mode")
+    if mode is not None and mode not in LOGGER_MODES:
+        raise UserError(f"logger.mode: {mode!r} is not one of {', '.join(LOGGER_MODES)}.")
+    folder = config.get("tasks")
+    if folder is not None and not (isinstance(folder, str) and user_path(folder).is_dir()):
+        raise UserError(
+            f"tasks: there is no folder {folder}; give the one with the files of the tasks, as "
+            "tasks=DIR."
+        )
+
+
+def _check_devices(config: DictConfig) -> None:
+    """Refuses more processes than a machine can run, which Lightning would start."""
+    devices = config.trainer.get("devices")
+    most = max(os.cpu_count() or 1, _MOST_DEVICES)
+    if isinstance(devices, int) and devices > most:
+        raise UserError(
+            f"trainer.devices: {devices} processes on one machine of {os.cpu_count()} cores are "
+            f"more than it can run; give at most {most}."
+        )
+
+
+def _check_outputs(config: DictConfig) -> None:
+    """Refuses a run folder, or a store, whose files are inputs or would become some."""
+    from judgebench.results.schema import own_files  # it needs pyarrow
+
+    folder = path_of(config, "run_dir")
+    inputs = list(inputs_of(config))
+    files = [path for path in own_files(folder) if not path.is_dir()]
+    check_outputs(
+        [(f"run_dir={folder}", path) for path in files], [*inputs, store_of(config, inputs)]
+    )
+
+
+MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
+    _check_machine,
+    _check_devices,
+    _check_outputs,
+    lambda config: check_store(path_of(config, "store")),
+)
+"""Checks of paths, files and devices of this machine."""
+
+
+def _comment(group: str, name: str) -> str | None:
+    """The comment on a key, which has no value there, in the files of a group."""
+    for file in sorted((FOLDER / group).glob("*.yaml")):
+        pattern = rf"^ *{re.escape(name)}: \?\?\? *# *(.+)$"
+        if line := re.search(pattern, file.read_text("utf-8"), re.MULTILINE):
+            return line[1]
+    return None
+
+
+_PAIRS = ("rivals", "rivals_seed")
+
+
+_OF_MODELS = ("transformers", "torch", "lightning", "accelerate", "safetensors", "gguf")
+
+
+def check_config(config: DictConfig, here: bool = True) -> Parts:
+    """The parts of a configuration; `UserError` with all of its mistakes, those of this machine's
+    paths and devices only where it runs `here`."""
+    refuse_settings(config)
+    mistakes = Mistakes()
+    made = {}
+    incomplete = missing_values(config, mistakes)
+
+    @contextmanager
+    def caught() -> Iterator[None]:
+        try:
+            with mistakes.caught():
+                yield
+        except OmegaConfBaseException:  # it refers to a value that is not given
+            if not incomplete:
+                raise
+
+    data = None
+    parts = None
+    with caught():
+        data = built(config, "data", JudgeDataModule)
+        if here:
+            data.check_path()
+        read_dimensions(config, data)
+    with caught():
+        stand_in_rubrics(config)
+    for name, make in _MAKERS.items():
+        if name == "cells" and config.get("dimensions") is None:  # which the data have not said
+            continue
+        with caught():
+            made[name] = make(config)
+    with caught():
+        switches = [key.name for key in dataclasses.fields(RunSettings)]
+        settings_of(RunSettings, {name: config.get(name) for name in switches}, "")
+    with caught():
+        settings_of(MetricSettings, config.metrics, "metrics")
+    for check in MACHINE_CHECKS if here else ():
+        with caught():
+            check(config)
+    learned = made.pop("attack", None)
+    prompt = made.pop("prompt", (None, None))
+    if {"judge", "assistant", "decodings"} <= set(made):
+        search = learned if isinstance(learned, AdvSuffix) else None
+        parts = Parts(config, **made, search=search, prompt=prompt[0], rivals=prompt[1], data=data)
+        with caught():
+            # the run folder and a judge card say which it was
+            if config.data.get("dev_share", 0) is None:
+                config.data.dev_share = DataSettings.dev_share if parts.needs_dev else 0.0
+                if data is not None:
+                    data.divide(config.data.dev_share)
+        with caught():
+            _check_packages(parts)
+            check_rules(unmet_needs(parts), mismatches(parts))
+            served: Any = parts.judge
+            if parts.assistant.served is not None and SERVED in served.capabilities:
+                parts.assistant.served.spec(served)
+        with caught():
+            parts = parts.with_phrases([learned.load()] if isinstance(learned, PhraseFile) else [])
+        recording: Any = getattr(parts.judge, "recording", None)
+        if here and recording is not None:
+            with caught():
+                check_recorded(config, recording, parts.cells)
+    for role in ("judge", "assistant") if here else ():
+        with caught():  # a model that can only be on this machine
+            source = getattr(made.get(role), "source", None)
+            if isinstance(source, ModelSource) and not source.on_hub:
+                source.locate(weights=False)
+    if mistakes.found and here and parts is not None and parts.cells:
+        with caught():  # what is wrong with data and rubrics is said at once, too
+            _read(parts)
+    mistakes.tell()
+    assert parts is not None
+    return parts
+
+
+def with_data(parts: Parts) -> Parts:
+    """The same with the data read, so that a mistake in them is named before what takes seconds is
+    imported; in a later run of a process they are read when they are needed, if the last run's
+    cannot be used again."""
+    return parts if "judgebench.pipeline" in sys.modules else with_read(parts)
+
+
+def with_read(parts: Parts) -> Parts:
+    """The same with the data read; `UserError` of all mistakes in data and rubrics, or in the run
+    folder."""
+    parts = _read(parts)
+    from judgebench.results.folder import RunFolder  # it needs pandas, which takes a second
+
+    RunFolder.check(path_of(parts.config, "run_dir"))
+    return parts
+
+
+def _read(parts: Parts) -> Parts:
+    mistakes = Mistakes()
+    with mistakes.caught():
+        parts = replace(parts, data=data_of(parts))
+    with mistakes.caught():
+        prompts = settings_of(PromptSettings, parts.prompt, "prompt")
+        load_rubrics(prompts.rubrics, list_at(parts.config, "dimensions"), prompts.variants)
+    if parts.config.get("tables"):
+        from judgebench.report.paper import check_tables  # it needs pandas
+
+        with mistakes.caught():
+            check_tables(parts.config.tables)
+    mistakes.tell()
+    return parts
+
+
+def data_of(parts: Parts) -> JudgeDataModule:
+    """The data, read; `UserError` where it has no human scores of a dimension."""
+    data: JudgeDataModule = parts.data
+    data.setup()
+    asked = dict.fromkeys(name for name, _ in parts.cells)
+    known = ", ".join(data.dimensions)
+    if missing := [name for name in asked if name not in data.dimensions]:
+        raise UserError(
+            *(
+                f"dimensions: {data.name} has no human scores for {name!r}; it has {known}."
+                for name in missing
+            ),
+            give=[f"dimensions=[{known}]"] if len(data.dimensions) == 1 else (),
+        )
+    if data.rated:
+        refuse_unrated(
+            data,
+            parts.cells,
+            TEST,
+            "data.dev_share: none of the {groups} of the test split has a human score for "
+            "{name!r}; put all into it with data.dev_share=0, draw others with data.seed=1, or "
+            "rate some of them.",
+        )
+    return data
+
+
+def _prompt(config: DictConfig) -> tuple[Any, Rivals | None]:
+    """conf/prompt without its keys on rivals, and those."""
+    prompt = plain(config.get("prompt")) or None
+    if not isinstance(prompt, Mapping) or not set(_PAIRS) & set(prompt):
+        return prompt, None
+    given = {key: prompt[key] for key in _PAIRS if key in prompt}
+    rivals = settings_of(Rivals, {"rivals": None, **given}, "prompt")
+    return {key: value for key, value in prompt.items() if key not in _PAIRS}, rivals
+
+
+_MAKERS: Mapping[str, Callable[[DictConfig], Any]] = {
+    "judge": lambda config: built(config, "judge", JudgeSettings),
+    "assistant": lambda config: built(config, "assistant", Assistant),
+    "decodings": lambda config: decodings_of(config.get("decoding") or {}),
+    "cells": cells_of,
+    "attacks": lambda config: select_attacks(list_at(config, "attacks")),
+    "defenses": lambda config: select_defenses(
+        list_at(config, "defenses"),
+        built(config, "defense", DefenseSettings),
+        built(config, "tutor", TutorSpec),
+    ),
+    "attack": lambda config: built(config, "attack", AdvSuffix | PhraseFile),
+    "prompt": _prompt,
+    "runner": lambda config: built(config, "runner", RayRunner),
+    "ranking": lambda config: Ranking.parse(plain(config.get("pairwise"))),
+    "margins": lambda config: settings_of(Margins, config.get("verdict") or {}, "verdict"),
+}
+"""Parts by the names of their fields, each made by itself."""
