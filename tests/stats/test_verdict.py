@@ -287,6 +287,7 @@ def test_few_attacked_texts_are_too_few_rather_than_a_yes():
 
 
 @needs_recorded
+@pytest.mark.exhaustive
 def test_recorded_judges_are_told_apart():
     lines = list(simulate.verdict(type("options", (), {"recorded": [], "data_sets": 0})))[2:]
     ordered = [line.split(" | ")[2].split(":")[0] for line in lines]

@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from judgebench.runtime.errors import UserError
@@ -188,18 +187,6 @@ def test_a_file_gives_them_back(vectors, tutor, tmp_path):
             assert ours == theirs
     assert again.standard().fingerprint == vectors.standard().fingerprint
     assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
-def test_any_reader_of_safetensors_sees_where_they_come_from(vectors, tmp_path):
-    save_vectors(vectors, tmp_path / "v")
-    with safe_open(str(tmp_path / "v"), framework="pt") as file:
-        said = file.metadata()
-        assert torch.equal(file.get_tensor("high"), torch.from_numpy(vectors.high))
-    assert said["tutor"] == '"tiny-main"'
-    assert said["dataset"] == '"mini"'
-    assert said["groups"] == '["mini-01", "mini-02", "mini-03"]'
-    assert (said["layer"], said["seed"], said["high_count"]) == (str(vectors.layer), "0", str(len(vectors.high_points)))
-    assert float(said["high_threshold"]) == vectors.high_threshold
 
 
 def test_vectors_of_another_model_are_refused(vectors, tutor, tmp_path):
