@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import lightning as L
+import numpy as np
 import pytest
 
 from judgebench.data.benchmarks import Mini
@@ -69,3 +70,8 @@ def asking(tokenizer, collection="summary"):
 def tokens(found):
     """The tokens of what was written, as lists that compare."""
     return [each.tokens.tolist() for each in found]
+
+
+def by_length(examples):
+    """A judge that is plain to see through: the more letters, the better."""
+    return np.array([len(example.output) for example in examples], dtype=np.float64)

@@ -24,6 +24,7 @@ from judgebench.tutor.vectors import (
     save_vectors,
     separability,
 )
+from tests.tutor.conftest import by_length
 
 
 def sets(seed, high=6, low=5, layers=3, hidden=4):
@@ -122,11 +123,6 @@ def test_sets_that_cannot_be_averaged_are_refused(scores, said):
         retain(scores)
     with pytest.raises(UserError, match=r"1 of 20 candidates scored at or below percentile 5 .* low set"):
         retain(np.arange(20.0), low_percentile=5)
-
-
-def by_length(examples):
-    """A judge that is plain to see through: the more letters, the better."""
-    return np.array([len(example.output) for example in examples], dtype=np.float64)
 
 
 def found_by(tutor, contexts, scorer=by_length):
