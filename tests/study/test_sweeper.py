@@ -20,7 +20,10 @@ def trials():
     return json.loads(STUDY.read_text())["trials"]
 
 
-@pytest.mark.parametrize("name", ["TPESampler", "NSGAIISampler", "QMCSampler", "GridSampler", "BruteForceSampler"])
+MORE = (pytest.param(name, marks=pytest.mark.exhaustive) for name in ("NSGAIISampler", "QMCSampler"))
+
+
+@pytest.mark.parametrize("name", ["TPESampler", "GridSampler", "BruteForceSampler", *MORE])
 def test_samplers_are_named_by_their_class(app, name):
     sampler = f"hydra.sweeper.sampler._target_=optuna.samplers.{name}"
     code, out, err = app(sampler, "x=1,2,3", "y=range(1,3)", "hydra.sweeper.n_trials=6", "hydra.sweeper.seed=1")

@@ -34,22 +34,26 @@ def mini():
     return data
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def contexts(mini):
     return contexts_of(mini.examples)
 
 
-@pytest.fixture
-def make_tutor(tiny_pair, mini, tmp_path):
-    """Settings -> a tutor with a store of its own folder's; `store` names another file."""
+def tutors_in(folder, tiny_pair):
+    """Settings -> a tutor with a store of its own in the folder; `store` names another file."""
 
     def make(store="store.sqlite", trainer=trainer, **settings):
         given = {"path": str(tiny_pair[0]), "dtype": "float32", "max_new_tokens": 8, "candidates": 3, **settings}
         spec = TutorSpec(**given)
-        runner = PassRunner(store=ReadingStore(Path(tmp_path / store)), trainer=trainer)
+        runner = PassRunner(store=ReadingStore(Path(folder / store)), trainer=trainer)
         return Tutor(spec, ScoreRange(1, 5), runner)
 
     return make
+
+
+@pytest.fixture
+def make_tutor(tiny_pair, tmp_path):
+    return tutors_in(tmp_path, tiny_pair)
 
 
 def asking(tokenizer, collection="summary"):

@@ -24,7 +24,7 @@ from judgebench.tutor.vectors import (
     save_vectors,
     separability,
 )
-from tests.tutor.conftest import by_length
+from tests.tutor.conftest import by_length, tutors_in
 
 
 def sets(seed, high=6, low=5, layers=3, hidden=4):
@@ -129,12 +129,12 @@ def found_by(tutor, contexts, scorer=by_length):
     return find_vectors(tutor, contexts, scorer, "mini", "the longest wins", "0" * 64)
 
 
-@pytest.fixture
-def tutor(make_tutor):
-    return make_tutor(candidates=8)
+@pytest.fixture(scope="module")
+def tutor(tiny_pair, tmp_path_factory):
+    return tutors_in(tmp_path_factory.mktemp("tutor"), tiny_pair)(candidates=8)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def vectors(tutor, contexts):
     return found_by(tutor, contexts)
 
