@@ -114,5 +114,3 @@ def test_a_drawn_number_survives_its_override(value):
     space = Space.parse({"x": "interval(-1e9, 1e9)"})
     parsed = OverridesParser.create().parse_override(space.overrides({"x": value})[0]).value()
     assert parsed == value
-
-
