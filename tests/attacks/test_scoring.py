@@ -40,17 +40,12 @@ def test_values_are_those_of_plain_passes(kind, scorers, engines, gaps, tries, b
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_estimate_is_exact_at_its_anchor_and_tangent_around_it(kind, scorers):
+def test_an_estimate_is_exact_at_its_anchor(kind, scorers):
     scorer = scorers[kind]
     words = [(1500,), (1501,), (900,)]
     estimates = [scorer.estimates((777,), (31,), [word], 1, [0, 1, 2], [0])[0] for word in words]
     exact = scorer.values([(777, *word, 31) for word in words], [0, 1, 2]).mean(axis=1)
     assert np.allclose(estimates, exact, atol=1e-5)
-    # an embedding half way between two words: the tangent at one of them is nearer to the truth than its value
-    both = scorer.estimates((777,), (31,), words, 1, [0, 1, 2], [0])
-    anchored = int(np.abs(both - exact).argmin())
-    assert both[anchored] == pytest.approx(exact[anchored], abs=1e-5)
-    assert np.ptp(both) > 1e-4
 
 
 def test_estimates_follow_the_slope(engines, scorer, gaps):

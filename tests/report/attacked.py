@@ -12,7 +12,6 @@ from judgebench.results.results import Results
 from judgebench.stats.evaluate import evaluate, suffix_records
 from judgebench.stats.paired import attack_differences, default_pairs
 from judgebench.stats.scores import Scores
-from judgebench.types import ScoreRange
 from tests.report import conftest
 from tests.report.conftest import RULES, Run, columns
 
@@ -75,10 +74,3 @@ def attacks_on(run: Run, gains: dict[str, dict[str, float]], kept=lambda defense
     scores = pd.concat(parts, ignore_index=True)
     how = {"resamples": 50, "scale": run.scale, "rules": RULES} | settings
     return results_of(replace(run, scores=scores, records=evaluate(columns(scores), "summeval", ["dataset"], **how)))
-
-
-def with_cot(builder, decodings) -> Results:
-    """A judge that is read by probabilities without defense and under `words`, and answers in words under `cot`."""
-    run = builder(ranges=[ScoreRange(1, 5)], articles=6, systems=4, assistant=False)
-    gains = {"cot": {"dsi": 0.5}, "none": {"dsi": 1.0}, "words": {"dsi": 0.25}}
-    return attacks_on(run, gains, lambda defense: ["greedy"] if defense == "cot" else decodings, resamples=20)

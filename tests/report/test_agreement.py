@@ -11,7 +11,7 @@ from judgebench.report.views.bias import MAPPING_NOTE, mapping_note, most_freque
 from judgebench.report.views.correlations import CORRELATION
 from judgebench.report.views.tuning import TASKS_TABLE
 from judgebench.results.folder import RunFolder
-from judgebench.results.results import Results, SeriesIndex, ratings_frame
+from judgebench.results.results import Results, ratings_frame
 from judgebench.types import Example, ScoreRange
 
 CEILING = {
@@ -53,12 +53,6 @@ def run_of(*records, dataset="d", humans=()):
 def test_what_is_called_the_best(records, best):
     (table,) = CORRELATION.tables(run_of(*records))
     assert [[row[2].marked for row in section.rows] for section in table.sections] == best
-
-
-def test_series_are_ordered_as_people_read_them(run):
-    assert [str(series) for series in SeriesIndex(run.records).all] == [
-        *("main, greedy", "main, expectation", "assistant, greedy", "assistant, expectation", "pair, contrastive"),
-    ]
 
 
 # --- humans -----------------------------------------------------------------------------------------------------------

@@ -6,16 +6,13 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.report.layout import terminal_blocks
 from judgebench.report.render import WIDTH, to_terminal
 from judgebench.report.views.answer import MOST
 from judgebench.results.results import Results
-from judgebench.stats.evaluate import evaluate
 from judgebench.stats.repairs import repair_records
 from judgebench.stats.verdict import CARE, FEW, NO, YES
 from judgebench.types import ScoreRange
-from tests.report import test_pairs as pairs
 from tests.report.attacked import attacks_on
 from tests.report.conftest import build_run, columns, results_of
 from tests.report.test_league import setting
@@ -68,16 +65,6 @@ def test_a_gain_that_may_be_chance_though_its_interval_says_otherwise_has_its_re
     results = results_of(run, **judged("coherence"), repairs=[gain | {"difference_low": low, "p_holm": p}])
     said = " ".join(" ".join(answered(results)).split())
     assert f"repairs expectation instead of greedy +0.19 [{low:+.2f}, +0.35]{clause} " in said
-
-
-@pytest.mark.parametrize("judge", ["lenient", "noisy"])
-def test_one_verdict_has_one_word_whether_raw_or_calibrated_and_with_one_dimension_or_more(run, judge):
-    known = judged("coherence", judge=judge)
-    word = known["verdict"][2]["verdict"]
-    said = " ".join(" ".join(answered(results_of(run, **known))).split())  # a long clause takes two lines
-    assert said.count("report scores ") == 1
-    assert f"report scores {word} {known['verdict'][2]['clause']} " in said
-    assert (judge == "lenient") == (word == YES and known["verdict"][2]["scores"] == "calibrated")
 
 
 @pytest.mark.parametrize(
@@ -134,15 +121,6 @@ def test_a_league_of_14_decodings_and_long_notes_fit_too():
     assert text.endswith("main: 1,200 requests, 345,678 prompt tokens cost: $0.0625")
 
 
-def test_too_few_texts_are_one_reason_for_all_uses(run):
-    few = judged("coherence", articles=9)
-    assert {row["verdict"] for row in few["verdict"][:4]} == {FEW}
-    lines = answered(results_of(run, **few))
-    (line,) = (line for line in lines if FEW in line)
-    assert line.split()[0] == "verdict"
-    assert line.endswith(few["verdict"][0]["clause"])
-
-
 @pytest.fixture(scope="module")
 def attacked():
     """Six attacks in one range, the later the larger, and a defense that holds them all down."""
@@ -166,24 +144,6 @@ def test_attacks_lead_and_end_in_what_to_do(attacked, verdict, advice):
     assert "and 2 more: print=all" in lines[6]
     assert " ".join(lines[7].split()).startswith(advice)
     assert f"  resist attacks   {verdict.ljust(14)}attack 6 moves scores by +0.60 points of 4" in lines
-
-
-def test_pairs_say_what_was_tried_what_was_found_and_what_to_do():
-    for attacks in (("none",), ("none", "dsi")):
-        readings = pairs.read(attacks=attacks)
-        scores = win_probabilities(decode(readings, pairs.DECODINGS))
-        records = evaluate(scores, "mini", resamples=50, scale={"joint": None})
-        lines = answered(pairs.results_of(scores, records, readings))
-        assert [line.split()[0] for line in lines[2:] if line] == ["tried", "found", "do"] * len(attacks) + [
-            *attacks[1:]
-        ]
-        greedy = next(row for row in records if (row["judge"], row["decoding"]) == ("main", "greedy"))
-        place = next(line for line in lines if line.startswith("  found"))
-        assert f"place one gets {50 + 100 * greedy['position_bias']:.0f} % of the preference" in place
-        # a condition is named where there are several
-        assert [("joint: " in line, "attack dsi: " in line) for line in lines if line.startswith("  tried")] == [
-            (len(attacks) > 1 and attack == "none", attack == "dsi") for attack in attacks
-        ]
 
 
 def test_answers_that_could_not_be_read_are_said_and_a_page_is_named(run, tmp_path):

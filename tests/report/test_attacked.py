@@ -7,16 +7,15 @@ from dataclasses import replace
 import pytest
 
 from judgebench.report.figures.attacks import phrase_figure
-from judgebench.report.formats import change, three, two
 from judgebench.report.layout import draw_all
 from judgebench.report.render import to_html
 from judgebench.report.views.attacks import GAPS
-from judgebench.report.views.defenses import DEFENSES, DETECTORS, standards
+from judgebench.report.views.defenses import DETECTORS, standards
 from judgebench.report.views.phrases import PANEL, drawn_rows, phrase_blocks, phrase_frame
 from judgebench.results.schema import PLACES
 from judgebench.types import ScoreRange
-from tests.report.attacked import HOSTILE, PHRASES, attacked_run, results_of, with_cot
-from tests.report.conftest import in_terminal, on_page
+from tests.report.attacked import HOSTILE, PHRASES, attacked_run, results_of
+from tests.report.conftest import in_terminal
 from tests.report.defended_records import RECORD, standard
 
 ONE = [ScoreRange(1, 5)]
@@ -90,23 +89,6 @@ def test_each_range_has_a_figure_of_a_name_that_a_run_folder_clears(builder):
 
 
 # --- defenses ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("decodings", [["expectation"], ["greedy", "expectation"]])
-def test_free_text_has_a_row_in_every_section_of_its_judge(builder, decodings):
-    results = with_cot(builder, decodings)
-    (table,) = DEFENSES.tables(results)
-    assert [section.title for section in table.sections] == [f"dsi, 1-5: main, {name}" for name in decodings]
-    own = {one["attack"]: one for one in results.metrics if one["defense"] == "cot" and one["split"] == "test"}
-    for section in table.sections:
-        assert [row[0].text for row in section.rows] == ["none", "cot (its number)", "words"]
-        assert [cell.text for cell in section.rows[1][1:5]] == [
-            *(two(own["none"]["mean_score"]), three(own["none"]["spearman"])),
-            *(two(own["dsi"]["attacked_mean_score"]), change(own["dsi"]["change"])),
-        ]
-    assert "answers in words" in table.note
-    for text in (in_terminal(results), on_page(results)):
-        assert "cot (its number)" in text
 
 
 def test_nothing_that_others_named_becomes_markup(attacked):

@@ -6,12 +6,8 @@ import pandas as pd
 import pytest
 
 from judgebench.report.views.advice import recommendations
-from judgebench.report.views.attacks import GAPS
 from judgebench.report.views.league import LEAGUE, league_rows
 from judgebench.results.results import Results
-from judgebench.stats.paired import Plain, attack_differences
-from tests.report.attacked import attacks_on
-from tests.report.conftest import build_run, columns
 
 CELL = {"split": "test", "dimension": "tone", "range_step": 1.0, "attack": "none", "defense": "none"}
 CELL |= {"lambda": None, "temperature": None, "dataset": "mine"}
@@ -40,14 +36,6 @@ def said(*choice):
 @pytest.mark.parametrize(
     ("choice", "sentence"),
     [
-        (
-            [PLAIN, OTHER],
-            "tone: take main, expectation in range 1-5. It promises Spearman 0.480 [0.380, 0.580] on stories "
-            "that had no part in the choice. With a fold left out, every choice was the same. Of 2 settings "
-            "main, expectation in range 0-4 looks best and would have promised Spearman 0.520; it is not "
-            "distinguishable from the former: chance gives the best of so many as large a lead (+0.020, "
-            "standard error 0.020).",
-        ),
         (
             # of several as simple as each other the plain one is the best, and need not be the first
             [setting("median", worth=0.49), PLAIN | {"taken": False, "share": 0.25},
@@ -119,17 +107,3 @@ def test_a_judge_that_says_the_same_of_everything_is_above_one_against_the_human
     ]
     rows = league_rows(replace(frame, metrics=metrics))
     assert [row["who"] for row in rows] == ["main, over", "main, x", "main, expectation"]
-
-
-def test_a_table_a_repair_is_folded_and_has_no_sentence():
-    run = attacks_on(build_run(articles=6, systems=4), {"none": {"dsi": 1.0}, "words": {"dsi": 0.5}}, resamples=20)
-    scores = columns(run.scores)
-    differences = attack_differences(scores, Plain("expectation", ["contrastive"]), "mine", 20)
-    run = replace(run, attack_differences=differences, config={"compare_with": "expectation"})
-    titles = [table.folded for table in GAPS.tables(run)]
-    assert titles == [
-        "coherence: main, greedy against main, expectation",
-        "coherence: pair, contrastive against main, expectation",  # of all ranges, so that it has their mean alone
-        *(f"coherence, defense words: {who} against main, expectation, no defense"
-          for who in ("main, greedy", "main, expectation", "pair, contrastive")),
-    ]  # fmt: skip

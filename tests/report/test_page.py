@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from markupsafe import escape
 
-from judgebench.report.html import _BROWSER_SCRIPTS, _BROWSER_STYLES, _SCRIPTS, _STYLES, asset
-from judgebench.report.layout import draw_all, terminal_blocks
+from judgebench.report.html import _BROWSER_SCRIPTS, _BROWSER_STYLES, _SCRIPTS, _STYLES, _names, asset
+from judgebench.report.layout import PAGE, draw_all, terminal_blocks
 from judgebench.report.render import Terminal, to_terminal
 from judgebench.stats.evaluate import evaluate
 from judgebench.types import ScoreRange
@@ -109,6 +109,14 @@ def test_every_figure_stands_in_one_section(run, figures):
     }
     known = {"scores_coherence": ["shift"], "logprobs_coherence": ["shift"]}
     assert at == known | {"of_another_kind": ["certainty"]}
+
+
+def test_figures_of_both_papers_have_their_places():
+    starts = [start for start in _names(part for section in PAGE for part in section.parts) if start]
+    of_texts = ("scores_coherence", "logprobs_coherence", "suffix_adv_suffix_coherence_0-4")
+    of_defenses = ("candidates_joint", "embeddings_joint", "separability_joint", "strengths_joint", "detectors")
+    for name in (*of_texts, *of_defenses):
+        assert any(map(name.startswith, starts)), name
 
 
 @pytest.mark.parametrize("ranges", MIXED)

@@ -27,7 +27,7 @@ from judgebench.report.formats import (
     two,
     whole,
 )
-from judgebench.report.render import to_html, to_latex, to_markdown, to_terminal
+from judgebench.report.render import to_html, to_markdown, to_terminal
 from judgebench.report.table import Col, Details, Facts, Heading, Paragraph, View
 from tests.report.conftest import words_of
 
@@ -101,26 +101,6 @@ def test_markdown(tables):
     ]
     assert to_markdown(tables[0]).startswith("**tone: made up, 1-5 only**\n\n| range |")
     assert to_markdown(tables[1]).endswith("\n- 4 rows. Bold: the best.\n")
-
-
-def test_latex_escapes_what_others_named(tables):
-    assert r"\textbf{0.13} {\scriptsize [.10,.20]}" in to_latex(tables[0], "Made up")
-    text = to_latex(tables[1], "100 %", r"\emph{x}")
-    assert r"1-5 & \textless{}b\textgreater{}\&\_\$ & 0.00 {\scriptsize [$-$.20,.30]} & 1-5 \\" in text
-    assert r"\caption{100 \% \emph{x}}" in text
-
-
-def test_signs_and_groups_of_columns():
-    rows = pd.DataFrame({"who": ["a", "b"], "ours": [0.5, -0.25], "paper": [0.4, None], "signs": ["_/", "!"]})
-    columns = [Col("who", "who", left=True), Col("x", "ours", two, signs="signs", group="ours"),
-               Col("x", "paper", two, group="paper")]  # fmt: skip
-    (table,) = View("grouped", "", lambda given: given, columns).tables(rows)
-    assert "| b   | -0.25!  | -        |" in to_markdown(table).splitlines()
-    latex = to_latex(table, "")
-    assert r" & \multicolumn{1}{c}{ours} & \multicolumn{1}{c}{paper} \\" in latex
-    assert r"\cmidrule(lr){2-2}\cmidrule(lr){3-3}" in latex
-    assert r"a & \textit{\underline{0.50}} & 0.40 \\" in latex
-    assert r"b & $-$0.25$^{!}$ & -- \\" in latex
 
 
 def test_a_page_escapes_and_a_terminal_has_no_room_for_wide_columns(tables):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judgebench.report.figures.scores import variance_figure
-from judgebench.report.layout import draw_all
 from judgebench.results.results import Results
-from judgebench.results.schema import is_ours
 from judgebench.stats.variance import variance_records
 from tests.stats.sides import FOUR, known_judge, sample_of
 
@@ -45,8 +43,3 @@ def test_there_is_no_figure_without_components():
     assert variance_figure(Results()) is None
     assert variance_figure(results([sample_of([0.1, 0.2])])) is None
     assert variance_figure(results([sample_of([0.5] * 3, *ends) for ends in ((0, 4), (1, 5))])) is None
-
-
-def test_the_run_folder_takes_it():
-    assert "range_variance" in draw_all(results(judges(("main", "greedy"))))
-    assert is_ours("figures", "range_variance.svg")

@@ -41,12 +41,6 @@ def test_the_range_does_not_matter_where_only_it_was_moved():
     assert bias(human, human, FIVE, (1, 5)) == {"bias_wasserstein": 0.0, "bias_kl": 0.0, "bias_shift": 0.0}
 
 
-@pytest.mark.parametrize(("count", "scale"), [(3, None), (0, (1, 5)), (3, (2, 2))])
-def test_no_scale_no_bias(count, scale):
-    names = ("bias_wasserstein", "bias_kl", "bias_shift")
-    assert bias(np.ones(count), np.ones(count), FIVE, scale) == dict.fromkeys(names)
-
-
 def test_bins_are_the_nearest_candidates_half_up():
     halves = ScoreRange(1, 2, 0.5)
     assert candidate_index(np.array([1, 1.24, 1.25, 1.75, 2, 7, -3]), halves).tolist() == [0, 0, 1, 2, 2, 2, 0]

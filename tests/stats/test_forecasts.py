@@ -16,8 +16,7 @@ from judgebench.stats import forecasts as stats
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.forecasts import calibration_error, forecast_record, ranked_scores, rater_shares
 from judgebench.stats.scores import cross_fitted
-from tests.stats.panels import FIVE, alone, built, panel, ragged
-from tests.stats.recorded import DIMENSIONS
+from tests.stats.panels import FIVE, alone, built, ragged
 from tests.stats.sides import cell, side
 
 NAN = np.nan
@@ -191,15 +190,6 @@ def test_too_few_articles_give_the_whole_scale_and_unrated_texts_an_interval():
     assert (record["coverage"], record["width"]) == (1.0, 2.0)
 
 
-@pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_recorded_judges_are_covered(dimension):
-    ratings, groups, judges = panel(dimension)
-    for scores in judges.values():
-        record = stats.coverage_record(scores, ratings.mean(axis=1), Clusters.of(groups, 200), (1, 5))
-        assert record["coverage_high"] > 0.9  # 0.9 is promised on average over judges and splits, not for each
-        assert record["coverage"] > 0.88
-
-
 # --- the study --------------------------------------------------------------------------------------------------------
 
 
@@ -268,24 +258,3 @@ def test_lists_that_a_server_cut_have_no_mass():
     assert (record["mass"], record["answers"]) == (None, None)
     assert record["mass_reason"] == "No mass: the judge's probabilities are not known over all tokens."
     assert record["rps"] is not None
-
-
-def test_ranked_scores_are_distances_of_points_and_the_continuous_score_of_distributions():
-    rng = np.random.default_rng(0)
-    values = np.arange(1.0, 6.0)
-    shares = rng.dirichlet(np.ones(5), 30)
-    ratings = rng.integers(2, 11, (30, 3)) / 2
-    ratings[0, 1:] = np.nan
-    # on a grid so fine that every score lies on it, the ranked score of all mass on the score is its distance
-    grid = np.linspace(1, 5, 401)
-    score = (shares @ values).round(2)
-    point = (grid == grid[np.abs(grid - score[:, None]).argmin(axis=1)][:, None]).astype(float)
-    said = stats.rater_shares(ratings, grid)
-    distance = np.nanmean(np.abs(score[:, None] - ratings), axis=1) / 4
-    assert stats.ranked_scores(point, said, grid) == pytest.approx(distance)
-    # of E|X - y| - E|X - X'| / 2 (Gneiting and Raftery 2007, eq. 21), ratings between two candidates among them
-    fine = np.zeros((30, 401))
-    fine[:, ::100] = shares
-    p, y = shares[0], ratings[0, 0]
-    expected = (p @ np.abs(values - y) - p @ np.abs(values[:, None] - values) @ p / 2) / 4
-    assert stats.ranked_scores(fine, said, grid)[0] == pytest.approx(expected)

@@ -11,7 +11,6 @@ from sklearn.metrics import roc_auc_score
 
 from judgebench.stats.bradley_terry import AGREEMENT_MEASURES, MEASURES, Preferences, best_threshold, comparative
 from judgebench.stats.clusters import Clusters
-from tests.stats.test_evaluate import evaluate, table
 
 
 def preferences(judge, human, share=None, tie=0.0):
@@ -114,16 +113,3 @@ def test_seen_from_the_rivals_nothing_changes(rows):
     for name in MEASURES:
         assert (ours[name] is None) == (theirs[name] is None)
         assert ours[name] is None or ours[name] == pytest.approx(theirs[name], abs=1e-6)
-
-
-def test_records_of_compared_texts_have_the_measures_at_every_level_and_others_have_not():
-    rng = np.random.default_rng(1)
-    first, second, human = rng.random(20), rng.random(20), np.round(rng.normal(size=20), 1)
-    ends = {"range_min": 0.0, "range_max": 1.0, "range_step": 0.5}
-    columns = table(lambda *_: (first + second) / 2, lambda *_: human, 5, 4, **ends)
-    pairs = columns | {"score_first": first, "score_second": second, "text_id": columns["example_id"]}
-    expected = comparative(first, second, human, Clusters.of(columns["group_id"], 20))
-    for record in evaluate(pairs, "mini", resamples=20, scale={"coherence": None}):
-        assert {name: record[name] for name in expected} == expected
-        assert record["bias_kl"] is None
-    assert all("position_bias" not in record for record in evaluate(columns, "mini", resamples=0))

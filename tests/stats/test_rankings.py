@@ -10,6 +10,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Ranking
 from judgebench.stats.clusters import group_weights
 from judgebench.stats.rankings import pairwise_records
+from tests.stats.test_evaluate import CELL, joined
 
 WHOLE = {
     "position": True,
@@ -22,11 +23,7 @@ WHOLE = {
 def columns_of(rows, **cell):
     """Rows are (group, system, rival, score_first, score_second, human, tie_first, tie_second); the last two default
     to 0."""
-    table = {
-        "split": "test", "dimension": "joint", "range_min": 0.0, "range_max": 1.0, "range_step": 0.5, "attack": "none",
-        "defense": "none", "judge": "main", "decoding": "greedy", "lambda": np.nan, "temperature": np.nan,
-        "status": "parsed",
-    }  # fmt: skip
+    table = CELL | {"dimension": "joint", "range_min": 0.0, "range_max": 1.0, "range_step": 0.5}
     found = []
     for group, one, other, first, second, human, *ties in rows:
         tied = ties or (0.0, 0.0)
@@ -39,10 +36,6 @@ def columns_of(rows, **cell):
             | cell
         )
     return {name: np.array([row[name] for row in found]) for name in found[0]}
-
-
-def joined(*parts):
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def ranked(rows, resamples=0, cell=None, **settings):

@@ -134,6 +134,7 @@ def test_figures_are_those_of_the_other_studies():
             assert ours[side] == pytest.approx(record["range_both"], abs=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_without_a_difference_any_is_found_in_at_most_5_per_cent_of_data_sets():
     """Four decodings with the same noise: the five comparisons of agreement, and attacks that do the same under a
     defense; 400 data sets. The chance of more than 7.5 % where 5 % are true is below .02."""

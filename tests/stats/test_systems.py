@@ -25,7 +25,7 @@ from judgebench.stats.system_pairs import (
     soft_pairwise_accuracy,
     system_record,
 )
-from judgebench.stats.systems import ERRORS, ORDER, distances_record, system_records
+from judgebench.stats.systems import ERRORS, ORDER, system_records
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.sides import sample_of
 from tests.test_scripts import script
@@ -106,19 +106,6 @@ def test_pairwise_accuracy_by_loops():
     low, high = np.quantile(of_articles, expanded(12))
     assert record["pairwise_accuracy_low"] == pytest.approx(min(low, record["pairwise_accuracy"]))
     assert record["pairwise_accuracy_high"] == pytest.approx(max(high, record["pairwise_accuracy"]))
-
-
-def test_ties_of_the_judge_count_half_and_those_of_the_humans_not_at_all():
-    """Systems a to d over two articles. The humans order five of six pairs: their means of a and b are the same."""
-    human = np.array([[4.0, 2.0], [3.0, 3.0], [2.0, 2.0], [1.0, 1.0]])
-    judge = np.array([[3.0, 3.0], [2.0, 2.0], [2.0, 2.0], [3.0, 3.0]])
-    once = Clusters.of(np.arange(2), 0)
-    sides = PairedSystems(judge), PairedSystems(human)
-    # a > c is right; a - d and b - c are tied; b > d and c > d are wrong
-    assert ordered_alike(*sides, once).tolist() == [(1 + 0.5 + 0.5) / 5]
-    names, articles = np.repeat(["a", "b", "c", "d"], 2), np.tile([0, 1], 4)
-    record = system_record(judge.ravel(), human.ravel(), names, Clusters.of(articles, 0))
-    assert record["pairwise_accuracy"] == pytest.approx(0.4)
 
 
 @given(st.integers(0, 10**6))
@@ -359,17 +346,9 @@ def test_a_noisier_judge_has_no_smaller_errors():
     noisy = replace(off, scores=off.scores + 2 * np.random.default_rng(0).normal(size=len(off.scores)))
     quiet, loud = system_records([off, noisy])
     assert quiet["error"] == pytest.approx(0.3)
+    assert 0 < quiet["error_low"] <= quiet["error"] <= quiet["error_high"]
     assert loud["error"] > 0.29
     assert loud["error_high"] > quiet["error_high"]
-
-
-def test_the_interval_of_a_distance_holds_it_and_is_not_below_zero():
-    clusters = Clusters.of(np.arange(30), 200)
-    errors = clusters.mean(1 + np.random.default_rng(1).normal(size=30))
-    values, noise = np.abs(errors), np.abs(errors - errors[0])
-    record = distances_record("error", np.stack([values, 2 * values]), np.stack([noise, 2 * noise]), clusters)
-    assert 0 < record["error_low"] <= record["error"] <= record["error_high"]
-    assert record["error_largest"] == 2 * record["error"]
 
 
 def test_systems_that_are_right_but_for_noise_have_a_low_end_of_zero():

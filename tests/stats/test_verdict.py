@@ -91,15 +91,6 @@ def test_an_error_nearer_to_a_constants_than_to_a_raters_replaces_nobody(half_wa
     assert ("always saying 3 by 0.89" in record["clause"]) == (word == NO)
 
 
-def test_a_lenient_judge_may_report_its_scores_once_they_are_calibrated_and_a_clause_names_what_it_is_held_against():
-    record = simulate.verdicts(simulate.simulated_judge("lenient", 40, seed=0))["report_scores"]
-    assert (record["verdict"], record["scores"]) == (YES, "calibrated")
-    number = r"0\.\d\d"
-    assert re.fullmatch(
-        f"calibrated: largest system error {number} of 1-5; rater {number}, constant {number}", record["clause"]
-    )
-
-
 def reported(sample, margins=None, **resampled):
     """The record of report_scores, and the figures of systems it rests on."""
     sample = replace(sample, **resampled)
@@ -144,18 +135,6 @@ def test_the_value_is_the_error_of_the_scores_that_the_verdict_is_about(judge, a
     assert record["scores"] == better
     if better == "raw":
         assert errors["raw"].value < errors["calibrated"].value
-
-
-def test_raw_scores_are_taken_where_they_are_nearer_whichever_fifth_of_the_articles_is_left_out():
-    """A judge that is right: regression to the mean of other systems only moves the best and the worst inwards."""
-    sample = simulate.simulated_judge("noisy", 60, seed=2)
-    record, systems = reported(sample)
-    assert systems["error_largest"] < systems["unseen_error_largest"]
-    assert record["scores"] == "raw"
-    lenient = replace(sample, scores=np.clip(sample.scores + 1, 1, 5))
-    record, systems = reported(lenient)
-    assert systems["error_largest"] > systems["unseen_error_largest"]
-    assert record["scores"] == "calibrated"
 
 
 def test_an_interval_of_r2_that_holds_the_margin_is_too_few_texts_and_only_one_below_it_is_hardly():
@@ -308,6 +287,7 @@ def test_few_attacked_texts_are_too_few_rather_than_a_yes():
 
 
 @needs_recorded
+@pytest.mark.exhaustive
 def test_recorded_judges_are_told_apart():
     lines = list(simulate.verdict(type("options", (), {"recorded": [], "data_sets": 0})))[2:]
     ordered = [line.split(" | ")[2].split(":")[0] for line in lines]

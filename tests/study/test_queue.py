@@ -84,15 +84,6 @@ def test_a_trial_for_a_task_that_another_runs_is_closed():
     assert not failed(closed)
 
 
-def test_a_worker_that_finds_the_queue_empty_makes_no_trial():
-    one, two = crew(2, {"sample 0": {}})
-    one.fill()
-    two.fill()
-    assert one.take() is not None
-    assert two.take() is None
-    assert len(one.trials()) == 1
-
-
 @pytest.mark.parametrize(("how", "again"), [(FAILED, False), (LOST, True)])
 def test_a_lost_trial_is_run_again_and_a_failed_one_if_that_is_asked_for(how, again):
     queue = crew(1, SPACE.grid())[0]

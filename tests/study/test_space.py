@@ -114,7 +114,3 @@ def test_a_drawn_number_survives_its_override(value):
     space = Space.parse({"x": "interval(-1e9, 1e9)"})
     parsed = OverridesParser.create().parse_override(space.overrides({"x": value})[0]).value()
     assert parsed == value
-
-
-def test_whole_numbers_of_an_interval_make_a_grid():
-    assert len(Space.parse({"x": "int(interval(1,3))", "y": "a,b"}).grid()) == 6

@@ -165,18 +165,6 @@ def test_scores_and_metrics_carry_each_cells_setting_and_the_edge():
     assert not any("edge" in r["flags"] for r in records if r["judge"] != "pair")
 
 
-def test_records_are_jsons_own_types_and_never_nan():
-    def plain(node):
-        if isinstance(node, dict):
-            return all(isinstance(key, str) and plain(value) for key, value in node.items())
-        if isinstance(node, list):
-            return all(map(plain, node))
-        return node is None or type(node) in (str, bool, int) or (type(node) is float and math.isfinite(node))
-
-    for tuner in (Dev(), Shared()):
-        assert all(plain(dict(record)) for record in tune(readings_of(), DECODINGS, tuner).records)
-
-
 def check(tuner, decodings=ARGMAX, mode="score_tokens", splits=("dev", "test")):
     check_tuning(tuner, decodings, mode, splits, [("coherence", RANGES[0])], MODELS)
 
@@ -226,13 +214,9 @@ def test_the_best_point_of_a_grid(values, constant, place):
     ("given", "sentence"),
     [
         ({"lambdas": []}, r"tune\.lambdas: \[\] should "),
-        ({"lambdas": "0.1"}, r"tune\.lambdas: '0\.1' should "),
         ({"lambdas": [-1]}, r"tune\.lambdas\[0\]: -1 should "),
         ({"lambdas": [math.nan]}, r"tune\.lambdas\[0\]: nan should"),
-        ({"lambdas": [True]}, r"tune\.lambdas\[0\]: True should"),
         ({"temperatures": [0]}, r"tune\.temperatures\[0\]: 0 should "),
-        ({"temperatures": ["hot"]}, r"tune\.temperatures\[0\]: 'hot' should"),
-        ({"temperatures": None}, r"tune\.temperatures: None should "),
         ({"decodings": "contrastive"}, r"tune\.decodings: 'contrastive' should "),
     ],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import lightning as L
+import numpy as np
 import pytest
 
 from judgebench.data.benchmarks import Mini
@@ -33,22 +34,26 @@ def mini():
     return data
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def contexts(mini):
     return contexts_of(mini.examples)
 
 
-@pytest.fixture
-def make_tutor(tiny_pair, mini, tmp_path):
-    """Settings -> a tutor with a store of its own folder's; `store` names another file."""
+def tutors_in(folder, tiny_pair):
+    """Settings -> a tutor with a store of its own in the folder; `store` names another file."""
 
     def make(store="store.sqlite", trainer=trainer, **settings):
         given = {"path": str(tiny_pair[0]), "dtype": "float32", "max_new_tokens": 8, "candidates": 3, **settings}
         spec = TutorSpec(**given)
-        runner = PassRunner(store=ReadingStore(Path(tmp_path / store)), trainer=trainer)
+        runner = PassRunner(store=ReadingStore(Path(folder / store)), trainer=trainer)
         return Tutor(spec, ScoreRange(1, 5), runner)
 
     return make
+
+
+@pytest.fixture
+def make_tutor(tiny_pair, tmp_path):
+    return tutors_in(tmp_path, tiny_pair)
 
 
 def asking(tokenizer, collection="summary"):
@@ -69,3 +74,8 @@ def asking(tokenizer, collection="summary"):
 def tokens(found):
     """The tokens of what was written, as lists that compare."""
     return [each.tokens.tolist() for each in found]
+
+
+def by_length(examples):
+    """A judge that is plain to see through: the more letters, the better."""
+    return np.array([len(example.output) for example in examples], dtype=np.float64)

@@ -33,7 +33,7 @@ from judgebench.tutor.texts import (
 from judgebench.tutor.writing import Text
 from judgebench.types import Condition, ScoreRange
 from tests.judges.test_engine import model_of, prompts
-from tests.tutor.conftest import refuse, trainer
+from tests.tutor.conftest import by_length, refuse, trainer
 
 
 def by_transformers(model, ids):
@@ -160,11 +160,6 @@ def test_an_empty_reference_is_refused(make_tutor, contexts, tiny_pair, tmp_path
 
 
 ALPHAS = [0.0, 3.0, 9.0]
-
-
-def by_length(examples):
-    """A judge who likes long texts."""
-    return np.array([float(len(example.output)) for example in examples])
 
 
 def measured(make_tutor, contexts, scorer=by_length, targets=(10.0, 30.0), alphas=ALPHAS):

@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from judgebench.runtime.errors import UserError
@@ -25,6 +24,7 @@ from judgebench.tutor.vectors import (
     save_vectors,
     separability,
 )
+from tests.tutor.conftest import by_length, tutors_in
 
 
 def sets(seed, high=6, low=5, layers=3, hidden=4):
@@ -125,21 +125,16 @@ def test_sets_that_cannot_be_averaged_are_refused(scores, said):
         retain(np.arange(20.0), low_percentile=5)
 
 
-def by_length(examples):
-    """A judge that is plain to see through: the more letters, the better."""
-    return np.array([len(example.output) for example in examples], dtype=np.float64)
-
-
 def found_by(tutor, contexts, scorer=by_length):
     return find_vectors(tutor, contexts, scorer, "mini", "the longest wins", "0" * 64)
 
 
-@pytest.fixture
-def tutor(make_tutor):
-    return make_tutor(candidates=8)
+@pytest.fixture(scope="module")
+def tutor(tiny_pair, tmp_path_factory):
+    return tutors_in(tmp_path_factory.mktemp("tutor"), tiny_pair)(candidates=8)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def vectors(tutor, contexts):
     return found_by(tutor, contexts)
 
@@ -188,18 +183,6 @@ def test_a_file_gives_them_back(vectors, tutor, tmp_path):
             assert ours == theirs
     assert again.standard().fingerprint == vectors.standard().fingerprint
     assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
-def test_any_reader_of_safetensors_sees_where_they_come_from(vectors, tmp_path):
-    save_vectors(vectors, tmp_path / "v")
-    with safe_open(str(tmp_path / "v"), framework="pt") as file:
-        said = file.metadata()
-        assert torch.equal(file.get_tensor("high"), torch.from_numpy(vectors.high))
-    assert said["tutor"] == '"tiny-main"'
-    assert said["dataset"] == '"mini"'
-    assert said["groups"] == '["mini-01", "mini-02", "mini-03"]'
-    assert (said["layer"], said["seed"], said["high_count"]) == (str(vectors.layer), "0", str(len(vectors.high_points)))
-    assert float(said["high_threshold"]) == vectors.high_threshold
 
 
 def test_vectors_of_another_model_are_refused(vectors, tutor, tmp_path):
