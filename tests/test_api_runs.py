@@ -16,7 +16,6 @@ from judgebench.runtime.errors import UserError
 from tests.conftest import write_rows
 from tests.served import answer, status
 
-KEY = "sk-planted-4711-0815-abcdef"
 QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "report=false")
 QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]")
 
@@ -208,25 +207,6 @@ def test_max_cost_stops_before_it_is_passed_and_the_same_command_goes_on(run, sm
     told = RunFolder.open("run").read("environment")["served"]
     assert told["main"]["requests"] == len(RunFolder.open("run").read("readings")) - first
     assert told["max_cost"] == 1
-
-
-@pytest.mark.parametrize("fails", [pytest.param(False, marks=pytest.mark.exhaustive), True])
-def test_the_key_stands_in_no_file_and_no_line(run, small_server, monkeypatch, fails):
-    monkeypatch.setenv("PLANTED_API_KEY", KEY)
-    if fails:
-        small_server.otherwise = status(400, f"the key {KEY} is fine, the rest is not")
-    logger = ("logger=wandb", "report=true", "hydra.verbose=true")
-    code, out, err = run("judge.key_variable=PLANTED_API_KEY", *logger, mistaken=fails)
-    assert small_server.seen[0]["headers"]["authorization"] == f"Bearer {KEY}"
-    assert bool(code) is fails
-    assert KEY not in out + err
-    files = [path for path in Path().rglob("*") if path.is_file()]
-    assert any(path.name == "readings.sqlite" for path in files)
-    assert fails or any("wandb" in path.parts for path in files)
-    assert not [path for path in files if KEY.encode() in path.read_bytes()]
-    if not fails:
-        assert RunFolder.open("run").read("config")["judge"]["key_variable"] == "PLANTED_API_KEY"
-        assert "scores from listed log-probabilities" in Path("run/report.html").read_text("utf-8")
 
 
 def test_several_servers_share_the_articles_and_another_one_reads_nothing_anew(run, small_servers):

@@ -5,8 +5,6 @@ import json
 from judgebench.results.folder import RunFolder
 from tests.test_cli import QUICK, pair, told
 
-DEFENSES = ("none", "sandwich", "delimiters")
-ASKED = (*QUICK, f"defenses=[{','.join(DEFENSES)}]", "attacks=[none,dsi]", "data.limit_groups=2")
 LEARNED = (
     *("attack=adv_suffix", "attack.length=1", "attack.vocabulary=frequent", "attack.words=6", "search=exhaustive"),
     *("attack.contexts=1", "attack.systems=1", "data.dev_share=0.5", "decoding=[expectation]"),

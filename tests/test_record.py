@@ -296,9 +296,3 @@ def test_nothing_private_is_passed_on():
         ("judge.path=Qwen/Qwen2.5-Coder-1.5B-Instruct", "judge.path=Qwen/Qwen2.5-Coder-1.5B-Instruct"),
     ):
         assert public([private, 1, None]) == [kept, 1, None]
-
-
-def test_help_names_the_file_that_is_written(capsys):
-    with pytest.raises(SystemExit):
-        record(["--help"])
-    assert "out=FILE.parquet  the file" in capsys.readouterr().out
