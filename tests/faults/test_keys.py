@@ -108,15 +108,15 @@ def test_a_server_that_says_the_key(planted, small_server):
 @pytest.mark.parametrize(
     "mistake",
     [
-        f"judge.api_key={GIVEN}",  # a key that the judge does not have, which the sentence repeats
-        f"+judge.api_key={GIVEN}",
-        f"judge={{api_key: {GIVEN}, path: a}}",
-        f"+judge.whatever_token='{GIVEN}",  # cannot be parsed
-        "+note='${oc.env:OPENAI_API_KEY}'",
-        "ranges=${oc.env:OPENAI_API_KEY}",
-        "data.path=${oc.env:MY_PASSWORD}",
+        [f"judge.api_key={GIVEN}"],  # a key that the judge does not have, which the sentence repeats
+        [f"+judge.api_key={GIVEN}"],
+        [f"judge={{api_key: {GIVEN}, path: a}}"],
+        [f"+judge.whatever_token='{GIVEN}"],  # cannot be parsed
+        ["judge.path=nowhere", "+note='${oc.env:OPENAI_API_KEY}'"],
+        ["ranges=${oc.env:OPENAI_API_KEY}"],
+        ["data.path=${oc.env:MY_PASSWORD}", "data=jsonl"],
     ],
 )
 def test_a_run_that_is_refused(planted, mistake):
-    assert planted(mistake, "judge=local", "judge.path=nowhere", "data=jsonl", *QUICK, code=2).strip()
+    assert planted(*mistake, *QUICK, code=2).strip()
     clean(".")
