@@ -120,6 +120,16 @@ def write_rows(path: Path | str, rows: Iterable[object]) -> None:
     Path(path).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
 
 
+def rated_texts(groups: int = 4) -> list[dict]:
+    """Five texts a group, with what a judge says of each; humans agree with it in all groups but the first."""
+    return [
+        {"example_id": f"{group}-{score}", "source": f"Article {group}.", "output": f"Text {group} {score}."}
+        | {"human": {"coherence": score if group else 6 - score}, "judged": score}
+        for group in range(groups)
+        for score in range(1, 6)
+    ]
+
+
 def tiny_llama(seed: int, layers: int = 4) -> transformers.LlamaForCausalLM:
     """A random Llama with SmolLM2's vocabulary."""
     torch.manual_seed(seed)

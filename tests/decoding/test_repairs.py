@@ -381,8 +381,9 @@ def test_a_run_scores_by_each_of_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = sorted({file.stem for file in (CONF / "decoding").glob("*.yaml")} - {"repairs"})  # a list of them
     both = "+decoding.all={_target_: judgebench.decoding.Ridge, of: both, across: true}"
-    chosen = ["report=false", f"decoding=[{','.join(names)}]", both, "ranges=[[0,4],[1,5]]", "metrics.resamples=2"]
-    results = judgebench.run(["+exp=demo", "tune=crossfit", *chosen, "run_dir=run"])
+    chosen = [f"decoding=[{','.join(names)}]", both, "ranges=[[0,4],[1,5]]"]
+    quick = ["report=false", "worth=false", "metrics.resamples=2", "metrics.levels=[dataset]", "tune.repeats=1"]
+    results = judgebench.run(["+exp=demo", "tune=crossfit", *chosen, *quick, "run_dir=run"])
     # those that need an assistant score the pair, those across the ranges one range, and each judge the 288 texts
     found = results.scores.groupby(["judge", "decoding"], observed=True)["score"].agg(["size", "min", "max"])
     assert set(found.loc["main"].index) | set(found.loc["pair"].index) == {*names, "all"}

@@ -110,6 +110,7 @@ def test_a_server_that_says_the_key(planted, small_server):
     [
         [f"judge.api_key={GIVEN}"],  # a key that the judge does not have, which the sentence repeats
         [f"+judge.api_key={GIVEN}"],
+        [f"nokey={GIVEN}"],
         [f"judge={{api_key: {GIVEN}, path: a}}"],
         [f"+judge.whatever_token='{GIVEN}"],  # cannot be parsed
         ["judge.path=nowhere", "+note='${oc.env:OPENAI_API_KEY}'"],

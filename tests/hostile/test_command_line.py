@@ -166,13 +166,6 @@ def test_a_fault_in_the_check_of_a_job_is_no_mistake_of_the_users():
         check_command(["-m", "metrics.seed=1,2"], "config", look)
 
 
-def test_a_refusal_repeats_no_secret(judgebench):
-    key = "sk-0123456789abcdefghij"
-    code, _, err = judgebench(f"+judge.api_key={key}", f"nokey={key}", mistaken=True)
-    assert code == 2
-    assert key not in err
-
-
 WHOLE = (
     *("+exp=mini", "judge=smollm2", "judge.max_new_tokens=8", "decoding=[greedy,contrastive]", "decoding.lambda=1"),
     *("ranges=[[1,5],[0,4]]", "name='a b'", "~tune", "data.path=null", "attacks=[none,{template: a.txt}]", "--cfg"),
