@@ -1,5 +1,6 @@
 """judge=api end to end, against a small real server: ways of reading, resuming, money, faults, and a planted key."""
 
+import math
 import os
 import re
 import sqlite3
@@ -322,6 +323,21 @@ def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server
         ({"concurrency": "auto"}, r"concurrency: auto is not found out any more; .* judge\.concurrency=8"),
         ({"price": {"input": -1}}, "price.input"),
         ({"path": "DIR"}, "path"),
+        *(({"url": urls}, "url") for urls in ([], ["http://a/v1", 3], ["http://a/v1", "http://a/v1/"], None)),
+        ({"url": ["http://a/v1", "http://me:secret@b/v1"]}, "url"),
+        ({"batch": "wait", "protocol": "completions", "tokenizer": "a/b"}, "batch"),
+        ({"batch": "wait", "url": ["http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"]}, "batch"),
+        ({"batch": "wait", "protocol": "anthropic"}, "scores_from"),
+        ({"batch": "yes"}, "batch"),
+        ({"batch": "wait", "protocol": "gemini"}, r"batch: judgebench sends Gemini no .* take judge\.batch=null"),
+        *(
+            ({"extra_body": {name: 1}}, rf"extra_body\.{name}: .*; leave it out of extra_body\.$")
+            for name in ("messages", "prompt", "input_ids", "n", "stream", "model", "max_tokens", "temperature")
+        ),
+        *(
+            ({"extra_body": value}, "extra_body: ")
+            for value in ({"a": {1, 2}}, {"a": math.nan}, {"a": "\ud800"}, {"a": b"a"}, [1], {"a": 10**5000})
+        ),
     ],
 )
 def test_settings_that_cannot_be_are_a_sentence_with_their_key(given, key):

@@ -43,20 +43,20 @@ def test_a_run_folders_files(judgebench, tiny_pair):
                 run.read(name)
 
 
-@pytest.mark.parametrize("name", ["metrics.json", "config.yaml", "defense/references.parquet", "defense/costs.json"])
-def test_tables_of_a_run_that_is_damaged(judgebench, tiny_pair, capfd, name):
+def test_tables_of_a_run_that_is_damaged(judgebench, tiny_pair, capfd):
     model = ("judge=local", f"judge.path={tiny_pair[0]}", "judge.dtype=float32", *ASKED, *TUTOR)
     judgebench(*model, "decoding=[expectation]", "defenses=[none,random_reference]")
-    path = Path("run", name)
-    if name == "config.yaml":
-        path.write_text("judge: [1\n")
-    else:
-        cut(path)
-    assert tables(["run"]) == 2
-    out, err = capfd.readouterr()
-    assert err.startswith(f"judgebench: {path}: cannot be read (")
-    assert err.endswith("; restore the file or run again.\n")
-    assert not out
+    capfd.readouterr()
+    for name in ("metrics.json", "config.yaml", "defense/references.parquet", "defense/costs.json"):
+        path = Path("run", name)
+        whole = path.read_bytes()
+        path.write_bytes(b"judge: [1\n" if name == "config.yaml" else whole[: len(whole) // 2])
+        assert tables(["run"]) == 2
+        out, err = capfd.readouterr()
+        assert err.startswith(f"judgebench: {path}: cannot be read (")
+        assert err.endswith("; restore the file or run again.\n")
+        assert not out
+        path.write_bytes(whole)
 
 
 def test_standard_vectors(tmp_path):

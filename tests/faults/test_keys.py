@@ -76,6 +76,7 @@ def test_a_multirun_and_a_study(planted, tiny_pair):
     asked = (
         *pair(tiny_pair),
         *QUICK,
+        "data.limit_groups=2",
         "data.dev_share=0.5",
         "decoding=[contrastive]",
         "+hydra.job.env_set.A_TOKEN=" + GIVEN,

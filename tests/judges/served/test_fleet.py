@@ -52,12 +52,3 @@ def test_servers_that_are_all_down_are_the_sentence_of_one(small_servers):
     assert isinstance(error, UserError)
     assert "tried 3 times" in str(error)
     assert all(server.seen for server in small_servers)
-
-
-@pytest.mark.parametrize(
-    "url", [[], ["http://a/v1", 3], ["http://a/v1", "http://a/v1/"], ["http://a/v1", "http://me:secret@b/v1"], None]
-)
-def test_a_list_of_servers_is_checked_one_by_one(url):
-    with pytest.raises(UserError, match=r"^judge\.url") as error:
-        ApiSpec(url=url, model="m")
-    assert "secret" not in str(error.value)
