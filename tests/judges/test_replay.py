@@ -10,6 +10,7 @@ import pytest
 
 from judgebench.data.rows import json_lines
 from judgebench.judges.earlier.replay import AnswerFields, ReplaySpec
+from judgebench.judges.judge import Questions
 from judgebench.judges.reader import Replayer
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
@@ -207,9 +208,8 @@ def test_prompts_are_the_rubrics_plain_text_of_no_tokens(tmp_path):
 def test_readings_hold_the_answers_and_the_file_is_its_own_fingerprint(tmp_path, replayed):
     answers = replayed([{"example_id": "ay", "text": "4"}])
     judge = ReplaySpec(str(tmp_path / "answers.jsonl"), FIELDS, title="mine")
-    asked: Any = SimpleNamespace(assistant=None, prompts=answers.answered(prompts()), models=None, free_text={})
-    asked.answers, asked.decodings = answers, {"greedy": None}
-    replayer = Replayer(judge, asked)
+    reading_judge: Any = SimpleNamespace(settings=judge, assistant=None, free_text={}, decodings={"greedy": None})
+    replayer = Replayer(reading_judge, Questions(answers.answered(prompts()), answers))
     assert replayer.fingerprints == {
         "main": {"title": "mine", "sha256": hashlib.sha256((tmp_path / "answers.jsonl").read_bytes()).hexdigest()}
     }
