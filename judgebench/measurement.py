@@ -38,7 +38,8 @@ from judgebench.stats.systems import system_records
 from judgebench.stats.variance import variance_records
 from judgebench.stats.verdict import verdict_records
 from judgebench.tuning.choose import choice_records
-from judgebench.tuning.tune import Tuned, tune
+from judgebench.tuning.learned import Tuned
+from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import CrossFit
 from judgebench.types import Array, Record, Records
 

@@ -51,8 +51,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from judgebench.attacks import attacked_text, select_attacks
 from judgebench.attacks.adv_suffix import Journal, Walk
+from judgebench.attacks.gaps import gaps_of, in_place
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
-from judgebench.attacks.search import AdvSuffix, Search, frequent_words, gaps_of, in_place
+from judgebench.attacks.search import AdvSuffix, Search, frequent_words
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Expectation
 from judgebench.judges import PassRunner

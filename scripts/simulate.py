@@ -41,7 +41,8 @@ from judgebench.stats.scores import Cell as StudyCell
 from judgebench.stats.scores import JudgeScores
 from judgebench.stats.systems import system_records
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES, verdict_records
-from judgebench.tuning.choose import Candidates, Learner, choose, worth_of
+from judgebench.tuning.choose import Candidates, choose, worth_of
+from judgebench.tuning.learned import Learner
 from judgebench.tuning.tuners import Dev
 from judgebench.types import FAILED, PARSED
 

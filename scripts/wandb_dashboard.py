@@ -64,11 +64,11 @@ def contrastive(numbers: Sequence[str]) -> list[ws.Section]:
     """Agreement by range, bias, whether contrast helps, what sweeps tried."""
     against = [name for name in numbers if " minus/" in name and name.endswith("/difference")]
     holm = [name for name in numbers if " minus/" in name and name.endswith("/p_holm")]
-    agreement, distance, modal, spread = (
-        ending(numbers, end, attacked=False) for end in ("spearman", "bias_wasserstein", "modal_share", "stability")
+    agreement, distance, modal = (
+        ending(numbers, end, attacked=False) for end in ("spearman", "bias_wasserstein", "modal_share")
     )
     bias = bars("Distance from the humans' scores (Wasserstein)", distance)
-    bias += bars("Share of the most frequent score", modal) + bars("Spread of Spearman over ranges", spread)
+    bias += bars("Share of the most frequent score", modal)
     helps = bars("Difference in Spearman", against) + bars("p of the permutation test, Holm", holm)
     pairs = [name for name in ending(numbers, "spearman", attacked=False, split="dev") if "/pair/" in name]
     return [

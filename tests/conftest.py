@@ -25,7 +25,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hypothesis import settings
 
 from judgebench import prompts
-from judgebench.attacks.search import PROBES
+from judgebench.attacks.gaps import PROBES
 from judgebench.judges.local.loading import ModelSource
 from tests.served import llama_server, small_server, small_servers  # noqa: F401 - fixtures of every test
 

@@ -23,8 +23,9 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from judgebench.attacks.attack import ADV_SUFFIX, LearnedPhrase
+from judgebench.attacks.gaps import fitting, gaps_of, in_place
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer, worth
-from judgebench.attacks.search import AdvSuffix, fitting, gaps_of, in_place, select_words
+from judgebench.attacks.search import AdvSuffix, select_words
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.local.passes import ModelView, engine_for
 from judgebench.judges.local.reader import Reader
@@ -203,22 +204,22 @@ class Walk:
         if rows is None:
             value = float(self.scorer.values([()], range(gaps)).mean())
             tokens = float(self.scorer.tokens - before)
-            row = [
-                "word_0",
-                "clean",
-                -1,
-                "",
-                "",
-                value,
-                gaps,
-                float("nan"),
-                0,
-                True,
-                0.0,
-                tokens,
-                0,
-            ]
-            rows = pd.DataFrame([row], columns=TRACE)
+            row = {
+                "step": "word_0",
+                "kind": "clean",
+                "position": -1,
+                "phrase": "",
+                "word": "",
+                "score": value,
+                "contexts": gaps,
+                "estimate": float("nan"),
+                "kept": 0,
+                "survives": True,
+                "seconds": 0.0,
+                "forward_tokens": tokens,
+                "dropped": 0,
+            }
+            rows = pd.DataFrame([row])
             self.journal.put("word_0", rows)
         self.rows.append(rows)
         self.clean = float(rows["score"][0])
@@ -321,10 +322,10 @@ class Walk:
         gaps = len(scorer.gaps)
         title = name.replace("_", " ")
         score = np.full(count, np.nan)
-        contexts = np.full(count, 0)
         estimate = np.full(count, np.nan)
-        seconds = np.full(count, 0.0)
-        tokens = np.full(count, 0.0)
+        contexts = np.zeros(count, dtype=np.int64)
+        seconds = np.zeros(count)
+        tokens = np.zeros(count)
         order = spread([gap.example.group_id for gap in scorer.gaps], seed)
         alive = np.arange(count)
         # 1. the gradient leaves a shortlist
@@ -368,8 +369,9 @@ class Walk:
             "contexts": contexts,
             "estimate": estimate,
             "seconds": seconds,
+            "forward_tokens": tokens,
         }
-        return pd.DataFrame(columns | {"forward_tokens": tokens}), ranked.tolist()
+        return pd.DataFrame(columns), ranked.tolist()
 
 
 def learn(

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from judgebench.attacks.search import Gap
+from judgebench.attacks.gaps import Gap
 from judgebench.decoding.rules import Contrastive, Decoding, Expectation, contrast
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.layers import forget_gradients
@@ -89,9 +90,9 @@ class PhraseScorer:
         self._main = main
         self._assistant = assistant
         self._budget = token_budget
-        self._engines = list(
-            dict.fromkeys([main.engine] + ([assistant.engine] if assistant else []))
-        )
+        self._engines = [main.engine]
+        if assistant and assistant.engine is not main.engine:
+            self._engines.append(assistant.engine)
         self._silent: dict[Condition, torch.Tensor] = {}
 
     @property
@@ -104,19 +105,21 @@ class PhraseScorer:
     def values(self, phrases: Sequence[Sequence[int]], at: Sequence[int]) -> Array:
         """[phrases, gaps] float64 the objective of each phrase (tokens) in the gaps numbered
         `at`."""
-        values = np.empty((len(phrases), len(at)))
+        count = len(phrases)
+        values = np.empty((count, len(at)))
         for column, number in enumerate(at):
             gap = self.gaps[number]
             longest = max(map(len, phrases)) + len(gap.tail)
-            batches = -(-len(phrases) * longest // self._budget)
-            for rows in np.array_split(np.arange(len(phrases)), max(1, batches)):
+            batches = max(1, -(-count * longest // self._budget))
+            for rows in np.array_split(np.arange(count), batches):
                 texts = [gap.filled(phrases[row]) for row in rows.tolist()]
                 main, assistant = self._logprobs(gap, texts)
                 values[rows, column] = self._worth(gap, main, assistant).cpu().numpy()
-        if np.isnan(values).any():
-            number = at[int(np.isnan(values).any(axis=0).argmax())]
+        unknown = np.isnan(values).any(axis=0)
+        if unknown.any():
+            gap = self.gaps[at[int(unknown.argmax())]]
             raise UserError(
-                f"The judge answers to example {self.gaps[number].example.example_id} with NaN, so "
+                f"The judge answers to example {gap.example.example_id} with NaN, so "
                 "its weights or its dtype are not fit to be searched."
             )
         return values
@@ -172,9 +175,6 @@ class PhraseScorer:
         at: Sequence[int],
     ) -> Array:
         """[words] estimates of `words` [words, tokens] around `anchors` [anchors, tokens]."""
-        other = self._assistant
-        # an exit of the main model is read in the same pass
-        shared = other is not None and other.engine is self._main.engine and other.nulls is None
         # 1. mean value at the anchors, and for each model the mean gradient [anchors, tokens,
         # hidden] over the gaps
         phrases = [[*before, *anchor, *after] for anchor in anchors.tolist()]
@@ -184,26 +184,14 @@ class PhraseScorer:
             prompts = [gap.filled(phrase) for phrase in phrases]
             main, assistant = self._logprobs(gap, prompts)
             base += float(self._worth(gap, main, assistant).mean())
-
-            def of_main(
-                exits: list[torch.Tensor], gap: Gap = gap, assistant: Any = assistant
-            ) -> torch.Tensor:
-                theirs = exits[other.exit] if other is not None and shared else assistant
-                return self._worth(gap, exits[self._main.exit], theirs).sum()
-
-            def of_assistant(
-                exits: list[torch.Tensor], gap: Gap = gap, main: Any = main
-            ) -> torch.Tensor:
-                assert other is not None
-                return self._worth(gap, main, exits[other.exit]).sum()
-
             start = len(gap.head) + len(before)
             places = slice(start, start + anchors.shape[1])
-            for engine, objective in zip(self._engines, (of_main, of_assistant), strict=False):
+            for engine in self._engines:
                 if not isinstance(engine, PrefixEngine):
                     raise UserError(
                         "search: the gradient needs judge.engine=prefix; or take search=exhaustive."
                     )
+                objective = partial(self._of_exits, engine, gap, main, assistant)
                 began = engine.computed
                 slope = engine.gradient(
                     prompts, self.tries[gap.condition.range], places, objective, gap.head
@@ -214,44 +202,65 @@ class PhraseScorer:
         # 2. sum over anchors a and positions m of slope[a, m] . (embedding(word m) - embedding(a,
         # m))
         rise = np.zeros(len(words))
+        batches = np.array_split(np.arange(len(words)), max(1, len(words) // 4096))
         for model, slope in slopes.items():
-            embed = model.get_input_embeddings()
-            there = torch.einsum(
-                "pmh,pmh->", slope, embed(torch.as_tensor(anchors, device=slope.device)).float()
-            )
-            for rows in np.array_split(np.arange(len(words)), max(1, len(words) // 4096)):
-                embedded = embed(torch.as_tensor(words[rows], device=slope.device)).float()
-                rise[rows] += (
-                    (torch.einsum("mh,wmh->w", slope.sum(0), embedded) - there)
-                    .double()
-                    .cpu()
-                    .numpy()
-                )
+            total = slope.sum(0)  # [tokens, hidden]
+            there = torch.einsum("pmh,pmh->", slope, _embedded(model, anchors, slope.device))
+            for rows in batches:
+                embedded = _embedded(model, words[rows], slope.device)
+                rises = torch.einsum("mh,wmh->w", total, embedded) - there
+                rise[rows] += rises.double().cpu().numpy()
         return (base + rise) / len(at)
+
+    def _of_exits(
+        self,
+        engine: Engine,
+        gap: Gap,
+        main: torch.Tensor,
+        assistant: torch.Tensor | None,
+        exits: Sequence[torch.Tensor],
+    ) -> torch.Tensor:
+        """The objective, summed over prompts, with the log-probabilities at an engine's exits in
+        place of those that it gave before."""
+        other = self._assistant
+        if engine is self._main.engine:
+            main = exits[self._main.exit]
+        # an exit of the main model is read in the same pass
+        if other is not None and engine is other.engine and other.nulls is None:
+            assistant = exits[other.exit]
+        return self._worth(gap, main, assistant).sum()
 
     def _logprobs(
         self, gap: Gap, prompts: Sequence[Array]
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """[prompts, candidates] of main model and assistant, float64."""
-        trie = self.tries[gap.condition.range]
+        condition = gap.condition
+        trie = self.tries[condition.range]
         other = self._assistant
         exits = self._main.engine.read([prompts], trie, gap.head)
         main = exits[self._main.exit]
         if other is None:
             return main, None
         if other.nulls is not None:
-            if gap.condition not in self._silent:
-                null = other.nulls[gap.condition]
-                self._silent[gap.condition] = other.engine.read([[null]], trie, null[:0])[
-                    other.exit
-                ]
-            return main, self._silent[gap.condition].expand(len(prompts), -1)
+            if condition not in self._silent:
+                null = other.nulls[condition]
+                exits = other.engine.read([[null]], trie, null[:0])
+                self._silent[condition] = exits[other.exit]
+            silent = self._silent[condition]
+            return main, silent.expand(len(prompts), -1)
         if other.engine is self._main.engine:
             return main, exits[other.exit]
-        return main, other.engine.read([prompts], trie, gap.head)[other.exit].to(main.device)
+        exits = other.engine.read([prompts], trie, gap.head)
+        return main, exits[other.exit].to(main.device)
 
     def _worth(self, gap: Gap, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
         return self.objective.of(main, assistant, torch.tensor(worth(gap.condition)))
+
+
+def _embedded(model: Any, tokens: Array, device: torch.device) -> torch.Tensor:
+    """[..., hidden] float32 the embeddings of tokens [...]."""
+    ids = torch.as_tensor(tokens, device=device)
+    return model.get_input_embeddings()(ids).float()
 
 
 def worth(condition: Condition) -> tuple[float, ...]:

@@ -41,7 +41,7 @@ from judgebench.runtime.secrets import mask_secrets
 from judgebench.stats.clusters import ENDS, Clusters, Estimate, divided
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
-from judgebench.tuning.choose import deal
+from judgebench.tuning.learned import deal
 from judgebench.tuning.tuners import METRICS, PER_RANGE
 from judgebench.types import FAILED, LABELS, RANGE, Array, Record, Records, Row, Rows, ScoreRange
 

@@ -35,6 +35,7 @@ class JudgeBench(JudgeDataModule):
     """
 
     groups_are = "instances"
+    expects = "a file in JUDGE-BENCH's schema"
 
     def __init__(self, path: str | None = None, name: str | None = None, **common: Any) -> None:
         super().__init__(path, **common)
@@ -43,7 +44,7 @@ class JudgeBench(JudgeDataModule):
         self.name = str(name) if name else usual
 
     def load(self) -> Dataset:
-        path = existing(self.given_path("a file in JUDGE-BENCH's schema"))
+        path = existing(self.given_path())
         head = json_object(path)
         metrics = head.inners("annotations")
         scale = {  # worst and best score, of metrics that are graded or continuous

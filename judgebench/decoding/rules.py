@@ -128,7 +128,7 @@ class Decoding:
         )
 
 
-Array = TypeVar("Array", np.ndarray, "torch.Tensor")
+AnyArray = TypeVar("AnyArray", np.ndarray, "torch.Tensor")
 """An array of numpy's or of torch's; laws are the same for both, and recorded readings need no
 torch."""
 
@@ -138,7 +138,7 @@ def _library(array: Any) -> Any:
     return np if isinstance(array, np.ndarray) else sys.modules["torch"]
 
 
-def contrast(main: Array, assistant: Array, kappa: float, alpha: float = 0.0) -> Array:
+def contrast(main: AnyArray, assistant: AnyArray, kappa: float, alpha: float = 0.0) -> AnyArray:
     """Scores adjusted by contrastive decoding: log p_main - lambda * log p_asst, up to a constant
     of each row.
 
@@ -174,17 +174,17 @@ def contrast(main: Array, assistant: Array, kappa: float, alpha: float = 0.0) ->
     return adjusted
 
 
-def floored(assistant: Array) -> Array:
+def floored(assistant: AnyArray) -> AnyArray:
     """`assistant` [N, K] with every zero (-inf) read as the smallest probability of its row; 0 in a
     row of zeros."""
     of = _library(assistant)
     possible = of.isfinite(assistant)
     floor = of.amin(of.where(possible, assistant, math.inf), axis=1, keepdims=True)
-    result: Array = of.where(possible, assistant, of.where(of.isfinite(floor), floor, 0.0))
+    result: AnyArray = of.where(possible, assistant, of.where(of.isfinite(floor), floor, 0.0))
     return result
 
 
-def plausible(main: Array, alpha: float) -> Array:
+def plausible(main: AnyArray, alpha: float) -> AnyArray:
     """The plausibility constraint: [N, K] -> [N, K] bool, true where p_main >= alpha * max p_main;
     everywhere in a row of zeros (-inf)."""
     of = _library(main)

@@ -75,7 +75,7 @@ class Col:
 
     @property
     def source(self) -> str | Callable[[Row], Any]:
-        """Where its values come from: the key, or the title."""
+        """The place of its values: the key, or the title."""
         return self.key or self.title
 
     def cell(self, row: Row) -> TableCell:

@@ -265,7 +265,7 @@ def masked(config: DictConfig | Row) -> Record:
         if OmegaConf.is_config(config)
         else config
     )
-    hidden: Record = mask_secrets(plain)
+    hidden: dict[str, Any] = mask_secrets(plain)
     return hidden
 
 

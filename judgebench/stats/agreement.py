@@ -245,9 +245,12 @@ def closer(scores: Array, ratings: Array) -> Sides:
     s = np.where(scored, scores[:, None], 0.0)
     sums = x.sum(axis=1, keepdims=True) - x
     others = np.maximum(raters - 1, 1)
-    ahead = (x - s) * (s + x - 2 * sums / others)
-    judge = np.where(compared, 1.0 * (ahead >= -tie), np.nan)
-    rater = np.where(compared, 1.0 * (ahead <= tie), np.nan)
+    mean = sums / others
+    ahead = (x - s) * (s + x - 2 * mean)
+    judge_wins = 1.0 * (ahead >= -tie)
+    rater_wins = 1.0 * (ahead <= tie)
+    judge = np.where(compared, judge_wins, np.nan)
+    rater = np.where(compared, rater_wins, np.nan)
     return judge, rater
 
 
@@ -261,12 +264,14 @@ def clustered_p(differences: Array, group: Array, epsilon: float) -> float:
     count = int(number.max()) + 1
     if count < 2:
         return 1.0
-    sums = np.bincount(number, differences - differences.mean())
-    variance = count / (count - 1) * (sums @ sums)
+    freedom = count - 1
+    centered = differences - differences.mean()
+    sums = np.bincount(number, centered)
+    variance = count / freedom * (sums @ sums)
     error = np.sqrt(variance) / len(differences)
     if error < _TIE:
         return 0.0 if apart < -_TIE else 1.0
-    return float(scipy.special.stdtr(count - 1, apart / error))
+    return float(scipy.special.stdtr(freedom, apart / error))
 
 
 def alternative_record(
@@ -412,20 +417,23 @@ def _blind(scores: Array, ratings: Array, columns: Sequence[int]) -> tuple[float
 
     # 1. each rating, given to all texts
     places = np.linspace(0, 1, _TRIED)
-    ratings_tried = np.quantile(ratings[~np.isnan(ratings)], places, method="nearest")
-    sides = {rating: always(rating) for rating in np.unique(ratings_tried).tolist()}
+    given = ratings[~np.isnan(ratings)]
+    tried = np.unique(np.quantile(given, places, method="nearest"))
+    sides = {rating: always(rating) for rating in tried.tolist()}
     won = {}
     for rating, (judge, _) in sides.items():
-        shares = np.nanmean(judge[:, columns], axis=0)  # [raters]
+        tested = judge[:, columns]
+        shares = np.nanmean(tested, axis=0)  # [raters]
         won[rating] = float(shares.mean())
     best = max(won, key=won.__getitem__)
     # 2. the mean over all orders of the scores: each text gets each score as often as there are
     if len(np.unique(scores)) > _TRIED:
         scores = np.quantile(scores, places, method="nearest")
     values, counts = np.unique(scores, return_counts=True)
+    shares = counts / counts.sum()
     shuffled_judge = np.zeros(ratings.shape)
     shuffled_rater = np.zeros(ratings.shape)
-    for value, share in zip(values, counts / counts.sum(), strict=True):
+    for value, share in zip(values, shares, strict=True):
         judge, rater = always(value)
         shuffled_judge += share * judge
         shuffled_rater += share * rater

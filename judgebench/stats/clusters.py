@@ -245,6 +245,14 @@ class Clusters:
         numbers."""
         return Clusters.of(self.number[where], self.resamples, self.seed)
 
+    def among(self, where: Array) -> Clusters:
+        """The same with the weights of the clusters that hold a text `where` [N]; all other texts
+        have number 0, and are not to be summed."""
+        clusters = self.at(where)
+        number = np.zeros(len(where), dtype=np.int64)
+        number[where] = clusters.number
+        return replace(clusters, number=number)
+
     @property
     def count(self) -> int:
         """G, the clusters."""
@@ -361,9 +369,11 @@ def with_agreement_interval(name: str, values: Array) -> dict[str, float | None]
         return keys_of(name, Estimate(value))
     # the jackknife's standard error of log(1 - figure), and Student's t of it
     logs = np.log1p(-rest)  # [G]
-    error = math.sqrt(groups - 1) * logs.std()
-    t = float(scipy.special.stdtrit(groups - 1, CONFIDENCE[1]))
-    ends = math.log1p(-value) + error * np.array([t, -t])
-    low, high = (-np.expm1(ends)).tolist()
-    low = max(low, min(value, -1.0))
-    return keys_of(name, Estimate(value, low, high))
+    freedom = groups - 1
+    error = math.sqrt(freedom) * logs.std()
+    t = float(scipy.special.stdtrit(freedom, CONFIDENCE[1]))
+    middle = math.log1p(-value)
+    low = -math.expm1(middle + error * t)
+    high = -math.expm1(middle - error * t)
+    lowest = min(value, -1.0)
+    return keys_of(name, Estimate(value, max(low, lowest), high))

@@ -117,7 +117,9 @@ def correlate_rows(judge: Array, human: Array) -> Array:
             x = _signs(judge[part])
             y = _signs(human[part])
             product = (x * y).sum(axis=(1, 2))
-            tau[part] = ratio(product, (x * x).sum(axis=(1, 2)), (y * y).sum(axis=(1, 2)))
+            square_x = (x * x).sum(axis=(1, 2))
+            square_y = (y * y).sum(axis=(1, 2))
+            tau[part] = ratio(product, square_x, square_y)
     return np.stack([_pearson(judge, human), rho, tau])
 
 
@@ -457,6 +459,11 @@ class Correlated:
     missing: str | None = None
 
     @property
+    def figures(self) -> dict[str, Array]:
+        """`CORRELATIONS` by their names, [1 + B] each."""
+        return dict(zip(CORRELATIONS, self.values, strict=True))
+
+    @property
     def known(self) -> bool:
         """False where there are no correlations."""
         return not np.isnan(self.values[:, 0]).any()
@@ -556,7 +563,8 @@ def _within_groups(judge: Array, human: Array, group: Array, count: int) -> Arra
     order = np.argsort(group, kind="stable")
     starts = sizes.cumsum() - sizes
     within = np.zeros((3, count))
-    for size in np.unique(sizes[sizes > 1]):
+    several = sizes[sizes > 1]
+    for size in np.unique(several):
         here = np.flatnonzero(sizes == size)
         places = starts[here, None] + np.arange(size)
         rows = order[places]  # [groups, size]
@@ -589,17 +597,19 @@ def _means(values: Array, group: Array, system: Array) -> Means:
     were summed in.
     """
     spread = np.ptp(values)
-    scaled = (values - values.min()) / spread if spread > 0 else np.zeros(len(values))
+    scaled = (values - values.min()) / (spread or 1.0)
     # sparse: where each text has a group and a system of its own, the tables would grow with the
     # square of the texts
     place = (system, group)
-    sizes = scipy.sparse.csr_array((np.ones(len(values)), place))  # [S, G]
+    ones = np.ones(len(values))
+    sizes = scipy.sparse.csr_array((ones, place))  # [S, G]
     sums = scipy.sparse.csr_array((scaled, place))
 
     def at(weights: Array) -> Array:
         drawn = weights.T.astype(np.float64)
         means = divided(sums @ drawn, sizes @ drawn)
-        return np.ascontiguousarray(np.round(means, 12).T)
+        rounded = np.round(means, 12)
+        return np.ascontiguousarray(rounded.T)
 
     return at
 

@@ -248,8 +248,10 @@ def _slice_record(errors: Array, groups: Array, inside: Array) -> Record:
     ones = np.ones(len(errors))
     own_errors = errors[inside]
     own_groups = groups[inside]
-    error = Estimate(float(own_errors.mean()))
-    apart = Estimate(float(own_errors.mean() - errors[~inside].mean()))
+    mean = float(own_errors.mean())
+    others = float(errors[~inside].mean())
+    error = Estimate(mean)
+    apart = Estimate(mean - others)
     p = None
     if len(own_errors) > 1:
         ((error, _),) = clustered_regression(ones[inside, None], own_errors, own_groups)

@@ -195,16 +195,18 @@ def _standing(clean: Array, scores: Array, group: Array) -> tuple[Array, Array]:
     rank = np.ones(len(clean))
     win = np.ones(len(clean))
     order = np.argsort(group, kind="stable")
-    starts = np.flatnonzero(np.diff(group[order])) + 1
-    for rows in np.split(order, starts):
+    changes_at = np.flatnonzero(np.diff(group[order]))
+    for rows in np.split(order, changes_at + 1):
         here = scores[rows]
         ascending = np.sort(clean[rows])
         below = np.searchsorted(ascending, here - _EQUAL, "left")
         upto = np.searchsorted(ascending, here + _EQUAL, "right")
         # a text does not compete with itself
         ahead = clean[rows] - here
-        above = len(rows) - upto - (ahead > _EQUAL)
-        ties = upto - below - (np.abs(ahead) <= _EQUAL)
+        itself_above = ahead > _EQUAL
+        itself_tied = np.abs(ahead) <= _EQUAL
+        above = len(rows) - upto - itself_above
+        ties = upto - below - itself_tied
         rank[rows] = 1 + above + ties / 2
         win[rows] = np.where(above == 0, 1 / (1 + ties), 0.0)
     return rank, win
@@ -227,7 +229,8 @@ def against_clean(
         correlated: those of each cell and level with the humans, all resampled alike.
     """
     nothing = {name: column[:0] for name, column in parts[cell].items()}
-    clean, attacked = shared([parts.get(cell.clean, nothing), parts[cell]])
+    unattacked = parts.get(cell.clean, nothing)
+    clean, attacked = shared([unattacked, parts[cell]])
     sides = (clean["score"], attacked["score"])
     clusters = Clusters.of(attacked["group_id"], resamples, seed)
     changed = robustness(*sides, cell.range, clusters, attacked.get("text_id"))
@@ -239,19 +242,23 @@ def against_clean(
     # only the rated texts of both count: all of each cell, or those that were read on both sides
     read = (clean["status"] != FAILED) & (attacked["status"] != FAILED)
     rated = np.isfinite(attacked["human"]) & (read | ~read.any())
-    sizes = {len(part["human"]) for part in (attacked, parts[cell], parts.get(cell.clean, nothing))}
+    rated_sides = []
+    for side in (clean, attacked):
+        rated_sides.append({name: column[rated] for name, column in side.items()})
+    sizes = {len(part["human"]) for part in (attacked, parts[cell], unattacked)}
+    all_rated = read.all() and len(sizes) == 1
     records = []
     for level in levels:
-        if read.all() and len(sizes) == 1:
+        if all_rated:
             both = [correlated[cell.clean, level], correlated[cell, level]]
         else:
-            rated_sides = [{n: column[rated] for n, column in x.items()} for x in (clean, attacked)]
             both = [correlate_part(level, side, resamples, seed) for side in rated_sides]
-        record = dict(changed) | {"clean_spearman": None}
         before, after = (side.values[SPEARMAN] for side in both)
-        if all(side.known for side in both):
-            record["clean_spearman"] = float(before[0])
-        record |= with_intervals({"spearman_change": after - before, "clean_correlation": in_order})
+        known = all(side.known for side in both)
+        record = dict(changed)
+        record["clean_spearman"] = float(before[0]) if known else None
+        change = after - before
+        record |= with_intervals({"spearman_change": change, "clean_correlation": in_order})
         records.append(record)
     return records
 
@@ -344,7 +351,8 @@ def suffix_records(
                 texts = both[1].get("text_id")
                 changed = robustness(before, after, cell.range, clusters, texts)
                 phrase = learned.by_length[length - 1] if length else ""
-                record = head | {"length": length, "phrase": phrase} | cells[length].named
+                record = head | {"length": length, "phrase": phrase}
+                record |= cells[length].named
                 record |= {"contexts": contexts, "systems": systems}
                 record |= {"n": changed.pop("paired"), "groups": clusters.count}
                 for name, number in changed.items():
@@ -423,19 +431,19 @@ def evaluate(
             correlated[cell, level] = correlate_part(level, rated, resamples, seed)
             if len(answered[cell]["score"]) < len(score):
                 failures[cell, level] = _with_failures(level, table, cell, resamples, seed)
-        described[cell] = {
+        ends = (scale or {}).get(cell.dimension)
+        record: Record = {
             "failed_share": float((status == FAILED).mean()),
             "clamped_share": float((status == CLAMPED).mean()),
             "mean_score": float(score.mean()),
         }
-        described[cell] |= favorite(score, cell.range)
-        described[cell] |= bias(
-            rated["score"], rated["human"], cell.range, (scale or {}).get(cell.dimension)
-        )
+        record |= favorite(score, cell.range)
+        record |= bias(rated["score"], rated["human"], cell.range, ends)
         if table.compares:
             pairs = Clusters.of(part["group_id"], resamples, seed)
             sides = (part["score_first"], part["score_second"])
-            described[cell] |= comparative(*sides, part["human"], pairs)
+            record |= comparative(*sides, part["human"], pairs)
+        described[cell] = record
     # 2. each judge over its ranges
     records: dict[tuple[Cell, str], Record] = {}
     for ranges in series_of(table.cells).values():
@@ -448,7 +456,8 @@ def evaluate(
             of_ranges = [correlated[cell, level] for cell in cells]
             spread, unstable = stability([of.values for of in of_ranges if of.known])
             for cell, measured in zip(cells, of_ranges, strict=True):
-                record = {"dataset": dataset, "split": cell.split, "level": level} | cell.named
+                record: Record = {"dataset": dataset, "split": cell.split, "level": level}
+                record |= cell.named
                 record["rule"] = (rules or {}).get(cell.decoding)
                 record |= _of_level(measured) | described[cell]
                 record |= failures.get((cell, level), {})
@@ -490,14 +499,15 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
 def _of_level(measured: Correlated) -> Record:
     """The part of a record that differs from level to level."""
     record: Record = {"n": measured.n, "groups": measured.groups}
-    values = dict(zip(CORRELATIONS, measured.values, strict=True))
-    record |= with_intervals(values)
-    names = ("constant", "constant_groups", "human_constant_groups", "missing")
-    record |= {name: getattr(measured, name) for name in names}
+    record |= with_intervals(measured.figures)
+    for name in ("constant", "constant_groups", "human_constant_groups", "missing"):
+        record[name] = getattr(measured, name)
     for k, name in enumerate(CORRELATIONS):
-        record[f"{name}_varied"] = None if measured.varied is None else float(measured.varied[k])
+        varied = None if measured.varied is None else float(measured.varied[k])
         values = measured.over_systems[k]
-        low, high = percentile_interval(values[~np.isnan(values)]) or (None, None)
+        known = values[~np.isnan(values)]
+        low, high = percentile_interval(known) or (None, None)
+        record[f"{name}_varied"] = varied
         record[f"{name}_systems_low"] = low
         record[f"{name}_systems_high"] = high
     return record
@@ -508,15 +518,16 @@ def _with_failures(level: str, table: Scores, cell: Cell, resamples: int, seed: 
     other scores in their place, at worst and at best; and in `lowest` with the lowest score, as the
     papers count them."""
     part = table.rated(cell)
-    values = correlate_part(level, part, resamples, seed).values
-    record: Record = {"lowest": with_intervals(dict(zip(CORRELATIONS, values, strict=True)))}
+    as_scored = correlate_part(level, part, resamples, seed)
+    record: Record = {"lowest": with_intervals(as_scored.figures)}
     answered = part["status"] != FAILED
     worst = best = part["score"]
     if answered.any():
         worst, best = stand_ins(part["score"], part["human"], answered, cell.range)
     for end, scores in (("worst", worst), ("best", best)):
         measured = correlate_part(level, part | {"score": scores}, 0, seed)
-        for name, value in zip(CORRELATIONS, measured.values[:, 0].tolist(), strict=True):
+        for name, values in measured.figures.items():
+            value = float(values[0])
             record[f"{name}_{end}"] = value if measured.known else None
     return record
 
@@ -591,13 +602,16 @@ def bias(
         return {"bias_wasserstein": None, "bias_kl": None, "bias_shift": None}
     width = score_range.maximum - score_range.minimum
     apart = np.abs(np.sort(judge) - np.sort(target))
+    shift = judge.mean() - target.mean()
     p = histogram(target, score_range) + SMOOTHING
     q = histogram(judge, score_range) + SMOOTHING
-    entropies = scipy.special.rel_entr(p / p.sum(), q / q.sum())
+    p /= p.sum()
+    q /= q.sum()
+    entropies = scipy.special.rel_entr(p, q)
     return {
         "bias_wasserstein": float(apart.mean() / width),
         "bias_kl": float(entropies.sum()),
-        "bias_shift": float((judge.mean() - target.mean()) / width),
+        "bias_shift": float(shift / width),
     }
 
 
@@ -624,10 +638,13 @@ def stability(correlations: Sequence[Array]) -> tuple[float | None, bool]:
     if len(correlations) < 2:
         return None, False
     spearman = [in_range[SPEARMAN] for in_range in correlations]  # each [1 + B]
-    spread = float(np.std([values[0] for values in spearman], ddof=1))
-    if spread <= UNSTABLE_ABOVE or any(len(values) == 1 for values in spearman):
+    in_data = [values[0] for values in spearman]
+    spread = float(np.std(in_data, ddof=1))
+    shortest = min(map(len, spearman))
+    if spread <= UNSTABLE_ABOVE or shortest == 1:
         return spread, False
-    resampled = np.stack([values[1:] for values in spearman])  # [ranges, B]
+    resampled = np.stack(spearman)[:, 1:]  # [ranges, B]
     moved = resampled - resampled.mean(axis=1, keepdims=True)
     noise = moved.std(axis=0, ddof=1)
-    return spread, bool(spread > np.quantile(noise, _NOISE))
+    explained = np.quantile(noise, _NOISE)
+    return spread, bool(spread > explained)

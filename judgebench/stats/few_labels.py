@@ -77,11 +77,13 @@ class Means(NamedTuple):
         texts = sizes.sum(axis=1)
         articles = (sizes > 0).sum(axis=1)
         mean = divided(sums.sum(axis=1), texts)
-        distance = np.where(sizes > 0, sums - mean[:, None] * sizes, 0.0)  # [S, G]
+        expected = mean[:, None] * sizes
+        distance = np.where(sizes > 0, sums - expected, 0.0)  # [S, G]
         articles_a_text = divided(articles, texts)
         apart = np.nan_to_num(distance * articles_a_text[:, None])
         squares = (apart**2).sum(axis=1)
-        variance = squares / np.maximum(articles - 1, 1)
+        freedom = np.maximum(articles - 1, 1)
+        variance = squares / freedom
         return cls(mean, apart, articles, squares, variance)
 
 
@@ -118,17 +120,19 @@ class FewLabels:
         self.scale = scale
         names, system = np.unique(np.asarray(systems), return_inverse=True)
         labels, group = np.unique(np.asarray(groups), return_inverse=True)
-        place = system * len(labels) + group
         shape = len(names), len(labels)
 
         def table(values: Array, where: Array) -> Array:
-            sums = np.bincount(place[where], values[where], shape[0] * shape[1])
-            return sums.reshape(shape)
+            sums = np.zeros(shape)
+            place = (system[where], group[where])
+            np.add.at(sums, place, values[where])
+            return sums
 
         rated = ~np.isnan(human)
-        texts = np.ones(len(human))
+        every = np.ones(len(human), dtype=bool)
+        labelled_sizes = table(rated, rated)
         self.names = [str(name) for name in names]
-        self.sizes = table(texts, rated), table(texts, texts > 0)
+        self.sizes = labelled_sizes, table(every, every)
         self.ratings = Means.of(table(human, rated), self.sizes[0])
         self.labelled = Means.of(table(judge, rated), self.sizes[0])
         self.every = Means.of(table(judge, np.isfinite(judge)), self.sizes[1])
@@ -192,13 +196,15 @@ def estimates(data: FewLabels, beta: Array, these: bool) -> Estimates:
     usable = human.articles >= 2
     degrees = human.articles - 1
     share = np.full(len(value), np.nan)
-    share[usable] = dispersions(squares[usable], degrees[usable], human.mean[usable], data.scale)
+    means = human.mean[usable]
+    share[usable] = dispersions(squares[usable], degrees[usable], means, data.scale)
     # 3. the means that are not refuted
     unlabelled = data.unlabelled() if these else 1.0
     times = student(degrees) ** 2
     with np.errstate(invalid="ignore", divide="ignore"):
         relative = times * share / human.articles * unlabelled
-        fixed = times * beta**2 * every.variance / every.articles
+        of_mean = every.variance / every.articles
+        fixed = times * beta**2 * of_mean
         if these:  # the judge's mean over these very articles has no error
             fixed = np.zeros(len(value))
         low, high = means_not_refuted(value, relative, fixed, data.scale)
@@ -231,12 +237,15 @@ def dispersions(squares: Array, degrees: Array, means: Array, scale: Scale) -> A
         low, high = scale
         allowed = np.maximum((means - low) * (high - means), 0.0)
         flat = _FLAT * (high - low) ** 2 / 4
-    mass = (degrees * allowed).sum() + flat
-    pooled = (squares.sum() + _EVEN * flat) / mass if mass > 0 else 0.0
+    most = degrees * allowed
+    mass = most.sum() + flat
+    pooled = 0.0
+    if mass > 0:
+        pooled = (squares.sum() + _EVEN * flat) / mass
     weight = _POOLED * allowed.mean() if len(means) > 1 else 0.0
     if not weight:
         return np.full_like(means, pooled)
-    return (squares + weight * pooled) / (degrees * allowed + weight)
+    return (squares + weight * pooled) / (most + weight)
 
 
 def means_not_refuted(
@@ -250,9 +259,10 @@ def means_not_refuted(
         half = np.sqrt(relative + fixed)
         return value - half, value + half
     low, high = scale
+    center = (low + high) / 2
     # the roots of curvature (m^2 - 2 middle m) + constant = 0
     curvature = 1 + relative
-    middle = (value + relative * (low + high) / 2) / curvature
+    middle = (value + relative * center) / curvature
     constant = value**2 + relative * low * high - fixed
     inner = middle**2 - constant / curvature
     half = np.sqrt(np.maximum(inner, 0.0))

@@ -37,7 +37,7 @@ from judgebench.decoding.rules import (
     has_answer,
 )
 from judgebench.stats.clusters import Clusters, divided, unknown
-from judgebench.stats.scores import JudgeScores, cross_fitted, on_scale, with_flag
+from judgebench.stats.scores import JudgeScores, cross_fitted, dealt, on_scale, with_flag
 from judgebench.types import LABELS, RANGE, Array, Record, Records, Row, Rows
 
 PAIR = "pair"
@@ -244,7 +244,8 @@ def category_shares(values: Array, categories: Array) -> Array:
     upper = np.clip(upper, 1, len(categories) - 1)
     lower = upper - 1
     below = categories[lower]
-    share = (inside - below) / (categories[upper] - below)
+    width = categories[upper] - below
+    share = (inside - below) / width
     shares = np.zeros((len(values), len(categories)))
     rows = np.arange(len(values))
     shares[rows, upper] = share
@@ -288,16 +289,17 @@ def others_scores(ratings: Array, categories: Array) -> tuple[Array, Array]:
     """[N] the ranked score of the other raters' shares as the forecast of each rater, mean over
     raters; and [N] where there are two raters or more."""
     rated = ~np.isnan(ratings)
-    paired = rated.sum(axis=1) > 1
+    raters = rated.sum(axis=1)
+    paired = raters > 1
     total = np.zeros(len(ratings))
     for column in range(ratings.shape[1]):
         rows = rated[:, column] & paired
-        others = np.delete(ratings[rows], column, axis=1)
-        forecast = rater_shares(others, categories)
+        others = np.delete(ratings, column, axis=1)
+        forecast = rater_shares(others[rows], categories)
         shares = category_shares(ratings[rows, column], categories)
         total[rows] += ranked_scores(forecast, shares, categories)
-    raters = rated.sum(axis=1)
-    return total / np.maximum(raters, 1), paired
+    mean = total / np.maximum(raters, 1)
+    return mean, paired
 
 
 def calibration_error(forecast: Array, observed: Array, clusters: Clusters) -> Array:
@@ -309,22 +311,24 @@ def calibration_error(forecast: Array, observed: Array, clusters: Clusters) -> A
         forecast, observed: [N, M] in [0, 1], M of each text; a bin holds its upper end.
     """
     # 1. the bin of each forecast, and whether it is a member of each bin [N, M, bins]
-    upper_ends = np.ceil(np.clip(forecast, 0, 1) * _BINS - 1e-12)
+    place = np.clip(forecast, 0, 1) * _BINS
+    upper_ends = np.ceil(place - 1e-12)
     bins = np.clip(upper_ends - 1, 0, _BINS - 1)
     member = bins[..., None] == np.arange(_BINS)
 
     def sums(values: Array) -> Array:
-        by_text = (member * values[..., None]).sum(axis=1)
+        in_bins = member * values[..., None]
+        by_text = in_bins.sum(axis=1)
         return clusters.sums(by_text)
 
     # 2. each bin's share, and its distance of forecast and outcome [1 + B, bins]
     mass = sums(np.ones_like(forecast))
-    predicted = divided(sums(forecast), mass)
-    came = divided(sums(observed), mass)
+    apart = sums(forecast) - sums(observed)
     total = mass.sum(axis=1, keepdims=True)
     share = divided(mass, np.broadcast_to(total, mass.shape))
-    distance = np.nan_to_num(np.abs(predicted - came))
-    return np.asarray((share * distance).sum(axis=1))
+    distance = divided(np.abs(apart), mass)
+    weighted = share * np.nan_to_num(distance)
+    return np.asarray(weighted.sum(axis=1))
 
 
 # --- 2. the mass on scores ----------------------------------------------------------------------
@@ -403,19 +407,20 @@ def text_intervals(
     group = clusters.number
     rated = np.isfinite(scores) & np.isfinite(human)
     distance = np.abs(human - scores)
-    # 1. halves of the groups; rated groups are dealt first
-    order = np.random.default_rng([clusters.seed, 2]).permutation(clusters.count)
-    unrated = ~np.isin(order, group[rated])
-    order = order[np.argsort(unrated, kind="stable")]
-    half = np.empty(clusters.count, dtype=np.int64)
-    half[order] = np.arange(clusters.count) % 2
+    # 1. halves of the groups
+    rng = np.random.default_rng([clusters.seed, 2])
+    half = dealt(clusters.count, group[rated], 2, rng)
     split = half[group]  # [N]
     # 2. the margin of each half by the other
     margin = np.full(len(scores), np.nan)
     for side in (0, 1):
-        taught = rated & (split != side)
-        margin[split == side] = conformal_quantile(distance[taught], group[taught], LEVEL)
-    return np.clip(scores - margin, *scale), np.clip(scores + margin, *scale), split
+        inside = split == side
+        taught = rated & ~inside
+        far = conformal_quantile(distance[taught], group[taught], LEVEL)
+        margin[inside] = far
+    low = np.clip(scores - margin, *scale)
+    high = np.clip(scores + margin, *scale)
+    return low, high, split
 
 
 def conformal_quantile(scores: Array, group: Array, level: float) -> float:

@@ -85,10 +85,12 @@ def means_of_others(ratings: Array) -> Array:
         return np.full(ratings.shape, np.nan)
     low = np.nanmin(ratings)
     spread = np.nanmax(ratings) - low
-    scaled = np.where(rated, (ratings - low) / (spread or 1.0), 0.0)
-    sums = scaled.sum(axis=1, keepdims=True) - scaled  # of the others [N, R]
-    counts = rated.sum(axis=1, keepdims=True) - 1
-    means = divided(sums, np.where(rated, counts, 0))
+    share = (ratings - low) / (spread or 1.0)
+    scaled = np.nan_to_num(share)
+    total = scaled.sum(axis=1, keepdims=True)
+    raters = rated.sum(axis=1, keepdims=True)
+    others = np.where(rated, raters - 1, 0)  # [N, R]
+    means = divided(total - scaled, others)
     return low + np.round(means, _DIGITS) * spread
 
 
@@ -131,11 +133,8 @@ class Panel:
     def clusters(self) -> Clusters:
         """Of the groups that hold a text of a counted rater, so that no resample is without any;
         other texts have number 0, and are never summed."""
-        rated = (~np.isnan(self.others[:, self.counted])).any(axis=1)
-        clusters = self.of_texts.at(rated)
-        number = np.zeros(len(rated), dtype=np.int64)
-        number[rated] = clusters.number
-        return Clusters(number, clusters.weights)
+        others = self.others[:, self.counted]
+        return self.of_texts.among(~np.isnan(others).all(axis=1))
 
     @cached_property
     def ceiling(self) -> Array:
@@ -166,14 +165,17 @@ class Panel:
         """[..., 1 + B] the mean over counted raters of a figure [..., 1 + B], weighted by their
         texts, where it is known. The figure is of a rater's column, and of the texts [N] that they
         and others rated."""
-        total, mass = np.zeros((2, len(self.clusters.weights)))
+        clusters = self.clusters
+        total, mass = np.zeros((2, len(clusters.weights)))
+        rated = ~np.isnan(self.others)
         for column in self.counted:
-            rows = ~np.isnan(self.others[:, column])
+            rows = rated[:, column]
             values = figure(column, rows)
-            outer_axes = tuple(range(values.ndim - 1))
-            undefined = np.isnan(values).any(axis=outer_axes)  # [1 + B]
-            texts = np.where(undefined, 0.0, self.clusters.sums(1.0 * rows))
-            total = total + texts * np.nan_to_num(values)
+            figures = values.reshape(-1, values.shape[-1])
+            known = ~np.isnan(figures).any(axis=0)  # [1 + B]
+            texts = known * clusters.sums(1.0 * rows)
+            weighted = texts * np.nan_to_num(values)
+            total = total + weighted
             mass = mass + texts
         return divided(total, np.broadcast_to(mass, total.shape))
 
@@ -266,18 +268,21 @@ def beside_raters(
 def _with_panel(scores: Scores, cell: Cell, panel: Panel) -> dict[str, float | None]:
     """The keys of `beside_raters` of one cell."""
     part = scores.answered.part(cell)
-    score_of = dict(zip(part["example_id"].tolist(), part["score"].tolist(), strict=True))
-    values = np.array([score_of.get(name, np.nan) for name in panel.names])
+    score_of = pd.Series(part["score"], part["example_id"])
+    values = score_of.reindex(panel.names).to_numpy()
     read = np.isfinite(values)
-    asked = scores.part(cell)["example_id"].tolist()
+    asked = scores.part(cell)["example_id"]
     if not read.all() and set(panel.names) <= set(asked):
         panel = Panel(panel.ratings[read], panel.of_texts.at(read))
         values = values[read]
     if not np.isfinite(values).all() or panel.missing is not None:
         return unknown(("spearman_others", "humans_difference"))
     agreement = panel.agreement(values)
-    difference = agreement - panel.ceiling
-    return with_intervals({"spearman_others": agreement, "humans_difference": difference})
+    figures = {
+        "spearman_others": agreement,
+        "humans_difference": agreement - panel.ceiling,
+    }
+    return with_intervals(figures)
 
 
 # --- agreement in points ------------------------------------------------------------------------
@@ -338,11 +343,13 @@ def pair_figures(
         "squared": apart * apart,
     }
     if categories is not None:
-        steps = nearest_category(judge, categories) - nearest_category(human, categories)
+        place = nearest_category(judge, categories)
+        steps = np.abs(place - nearest_category(human, categories))
         columns["exact"] = 1.0 * (scored & (steps == 0))
-        columns["adjacent"] = 1.0 * (scored & (np.abs(steps) <= 1))
+        columns["adjacent"] = 1.0 * (scored & (steps <= 1))
     # 2. means over texts [1 + B, P], of all columns in one sum
-    sums = np.split(clusters.sums(np.hstack(list(columns.values()))), len(columns), axis=1)
+    side_by_side = np.hstack(list(columns.values()))
+    sums = np.split(clusters.sums(side_by_side), len(columns), axis=1)
     mass = sums[0]
     means = {name: divided(part, mass) for name, part in zip(columns, sums, strict=True)}
     unknown_share = np.full(mass.shape, np.nan)
@@ -352,7 +359,8 @@ def pair_figures(
     squared = means["squared"]
     # 3. kappa: of one text judge and human are constants, so that chance and distance are the same
     chance = squares - 2 * of_x * of_y
-    kappa = 1 - divided(squared, np.where((chance > _VARIES) & (mass > 1), chance, 0.0))
+    varies = (chance > _VARIES) & (mass > 1)
+    kappa = 1 - divided(squared, np.where(varies, chance, 0.0))
     # 4. ICC(2,1) of the same two, by Shrout and Fleiss (1979): sums of squares, each divided by the
     # texts
     several = np.where(mass > 1, mass, np.nan)
@@ -363,15 +371,10 @@ def pair_figures(
     of_texts = unbiased * (total - between - residual)
     rest = unbiased * residual
     below = of_texts + rest + 2 * (several * between - rest) / several
-    icc = divided(of_texts - rest, np.where((total > _VARIES) & (below > 0), below, 0.0))
-    return {
-        "bias": means["bias"],
-        "mae": means["mae"],
-        "exact": means.get("exact", unknown_share),
-        "adjacent": means.get("adjacent", unknown_share),
-        "kappa": kappa,
-        "icc": icc,
-    }
+    varies = (total > _VARIES) & (below > 0)
+    icc = divided(of_texts - rest, np.where(varies, below, 0.0))
+    figures = {name: means.get(name, unknown_share) for name in POINTS_FIGURES[:4]}
+    return figures | {"kappa": kappa, "icc": icc}
 
 
 def single_figures(
@@ -384,23 +387,26 @@ def single_figures(
     among_raters = judges is ratings
     rows = len(clusters.weights)
     # 1. pairs of a judge and a rater, a column each
-    judge_columns, rater_columns = np.indices((judges.shape[1], ratings.shape[1])).reshape(2, -1)
+    counts = judges.shape[1], ratings.shape[1]
+    judge_columns, rater_columns = np.indices(counts).reshape(2, -1)
     if among_raters:
         once = judge_columns < rater_columns
         judge_columns = judge_columns[once]
         rater_columns = rater_columns[once]
     # 2. sums over the pairs, weighted by texts [1 + B]
-    total = {name: np.zeros(rows) for name in POINTS_FIGURES}
-    mass = {name: np.zeros(rows) for name in POINTS_FIGURES}
-    for part in chunks(len(judge_columns), _COLUMNS * max(rows, len(ratings))):
+    total = dict.fromkeys(POINTS_FIGURES, np.zeros(rows))
+    mass = dict.fromkeys(POINTS_FIGURES, np.zeros(rows))
+    entries = _COLUMNS * max(rows, len(ratings))
+    for part in chunks(len(judge_columns), entries):
         judge = judges[:, judge_columns[part]]
         rater = ratings[:, rater_columns[part]]
-        texts = clusters.sums(1.0 * (np.isfinite(judge) & np.isfinite(rater)))  # [1 + B, pairs]
+        both = np.isfinite(judge) & np.isfinite(rater)
+        texts = clusters.sums(1.0 * both)  # [1 + B, pairs]
         for name, values in pair_figures(judge, rater, clusters, categories).items():
-            counted = np.isfinite(values) & (texts > 0)
-            weighted = texts * np.nan_to_num(values)
-            total[name] += np.where(counted, weighted, 0.0).sum(axis=1)
-            mass[name] += np.where(counted, texts, 0.0).sum(axis=1)
+            counted = np.where(np.isfinite(values), texts, 0.0)
+            weighted = counted * np.nan_to_num(values)
+            total[name] = total[name] + weighted.sum(axis=1)
+            mass[name] = mass[name] + counted.sum(axis=1)
     figures = {name: divided(total[name], mass[name]) for name in POINTS_FIGURES}
     if among_raters:
         figures["bias"] = 0.0 * figures["bias"]
@@ -498,16 +504,16 @@ def beside_humans_records(samples: Sequence[JudgeScores]) -> Rows:
 def _beside_humans(sample: JudgeScores, kind: str, scores: Array, unseen: Array) -> Record:
     """The record of one kind of scores [N] on the humans' scale; unseen: [N] those that texts of
     other systems teach, NaN where there are none."""
-    missing = None
-    if not np.isfinite(scores).any():
-        missing = _NO_SCORES[kind]
+    missing = None if np.isfinite(scores).any() else _NO_SCORES[kind]
     # 1. in points
     points = points_record(scores, sample.ratings, sample.clusters, sample.categories)
     reason = missing or points["points_reason"]
     if not sample.raters:
         points |= unknown([f"single_{name}" for name in POINTS_FIGURES])
-        reason = " ".join(filter(None, [reason, f"Figures with one rater take {_MEANS}"]))
-    record = sample.head | {"scores": kind} | points | {"points_reason": reason}
+        single = f"Figures with one rater take {_MEANS}"
+        reason = f"{reason} {single}" if reason else single
+    points["points_reason"] = reason
+    record = sample.head | {"scores": kind} | points
     # 2. compared with the other scores, and with a constant
     record |= _saved_record(sample, kind, scores)
     # 3. what scores explain
@@ -518,14 +524,19 @@ def _beside_humans(sample: JudgeScores, kind: str, scores: Array, unseen: Array)
     test = alternative_record(tested, sample.ratings, sample.clusters)
     raters = []
     for row in test["raters"]:
-        raters.append({"rater": sample.raters[row.pop("column")]} | row)
+        rater = sample.raters[row.pop("column")]
+        raters.append({"rater": rater} | row)
     test["raters"] = raters
-    reason = test["alternative_reason"] if sample.raters else f"The test takes {_MEANS}"
-    record |= test | {"alternative_reason": missing or reason}
+    if not sample.raters:
+        test["alternative_reason"] = f"The test takes {_MEANS}"
+    if missing:
+        test["alternative_reason"] = missing
+    record |= test
     record |= unknown(["tested_spearman_others"])
     panel = Panel(sample.ratings, sample.clusters)
     if panel.missing is None and np.isfinite(tested).all():
-        record |= with_intervals({"tested_spearman_others": panel.agreement(tested)})
+        agreement = panel.agreement(tested)
+        record |= with_intervals({"tested_spearman_others": agreement})
     return record
 
 
@@ -539,12 +550,16 @@ def _saved_record(sample: JudgeScores, kind: str, scores: Array) -> Record:
         return record
     clusters = sample.clusters.at(rated)
     scores = scores[rated]
+    # 1. of calibration
     if kind == CALIBRATED:
         human = sample.human[rated]
-        saved = np.abs(sample.on_scale[rated] - human) - np.abs(scores - human)
-        record |= clusters.record({"mae_saved": clusters.mean(saved)})
-        record["mae_constant"] = float(np.abs(human - np.median(human)).mean())
+        off = np.abs(scores - human)
+        raw_off = np.abs(sample.on_scale[rated] - human)
+        off_constant = np.abs(human - np.median(human))
+        record |= clusters.record({"mae_saved": clusters.mean(raw_off - off)})
+        record["mae_constant"] = float(off_constant.mean())
         record["better_scores"] = RAW if _raw_is_better(sample, rated) else CALIBRATED
+    # 2. of a constant
     ratings = sample.ratings[rated]
     best = np.full(len(ratings), np.nanmedian(ratings))
     constant = _distance(best, ratings, clusters)

@@ -358,13 +358,17 @@ def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:
     # 3. a record a statistic
     records = []
     for k, statistic in enumerate(CORRELATIONS):
-        sides = with_intervals({"first": gap.values[0, k], "second": gap.values[1, k]})
+        first, second = gap.values[:, k]
+        sides = with_intervals({"first": first, "second": second})
         if not ends:
             sides = {name: sides[name] for name in ("first", "second")}
         record = gap.named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
-        record |= sides | _spread(difference[k]) | {"p": None, "p_holm": None}
+        record |= sides
+        record |= _spread(difference[k])
+        record |= {"p": None, "p_holm": None}
         if permuted.shape[1]:
-            record["p"] = permutation_p_value(float(difference[k, 0]), permuted[k], exact)
+            observed = float(difference[k, 0])
+            record["p"] = permutation_p_value(observed, permuted[k], exact)
         records.append(record)
     return records
 
@@ -449,7 +453,7 @@ def attack_differences(
             for gap in gaps:
                 groups = len(gap.groups)
                 for k, name in enumerate(DIFFERENCES):
-                    record = {"dataset": dataset} | gap.named
+                    record: Record = {"dataset": dataset} | gap.named
                     record |= {"statistic": name, "n": gap.n, "groups": groups}
                     record |= _change_difference(gap.values[0, k], gap.values[1, k], groups)
                     records.append(record)

@@ -151,13 +151,15 @@ class Strengths:
         cls,
         comparisons: Comparisons,
         weights: Array,
-        prior: float,
+        ranking: Ranking,
         place: bool,
         systems: Sequence[str],
     ) -> Strengths:
         """Fits the strengths, where the comparisons determine them."""
-        if (unranked := why_unranked(comparisons, systems)) is not None:
+        unranked = why_unranked(comparisons, systems, ranking.reference)
+        if unranked is not None:
             return cls(comparisons, {}, unranked)
+        prior = ranking.prior
         fitted = fit_strengths(comparisons, weights, prior, place)
         resting = why_resting(comparisons, prior, place, systems)
         return cls(comparisons, fitted, None, resting)
@@ -191,7 +193,7 @@ def pairwise_records(
     for cell, pairs in pairs_of.items():
         dev = pairs_of.get(cell._replace(split=DEV))
         threshold = None if dev is None else best_threshold(dev.preferences(ranking))
-        record = {"dataset": dataset} | cell.named
+        record: Record = {"dataset": dataset} | cell.named
         record |= {"rule": (rules or {}).get(cell.decoding)} | settings
         records.append(record | _record(pairs, ranking, threshold))
     return records
@@ -202,10 +204,6 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> Reco
     systems = pairs.systems
     judge, humans = _strengths(pairs, ranking)
     reference = systems.index(ranking.reference) if ranking.reference in systems else None
-    if ranking.reference is not None and reference is None:
-        note = f"no text of this split is by the reference {ranking.reference}"
-        judge = Strengths(judge.comparisons, {}, judge.unranked or note)
-        humans = Strengths(humans.comparisons, {}, humans.unranked or note)
     # 2. what was compared, what the place is worth, and what is missing
     distinct = float(pairs.share[pairs.first != pairs.second].sum())
     record: Record = {
@@ -236,7 +234,7 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> Reco
 def _strengths(pairs: TextPairs, ranking: Ranking) -> tuple[Strengths, Strengths]:
     """Strengths after the judge, for whom each order counts half, by its win probability; and after
     the humans, by the pairs that they rated."""
-    prior = ranking.prior
+    systems = pairs.systems
     weights = pairs.clusters.weights
     # the judge, in each order
     half_ties = pairs.ties / 2  # [2, n]
@@ -247,13 +245,7 @@ def _strengths(pairs: TextPairs, ranking: Ranking) -> tuple[Strengths, Strengths
     orders = (1, -1) if ranking.position else (0, 0)
     places = np.repeat(orders, len(pairs.first))
     judged = pairs.comparisons(by_judge.reshape(3, -1), places)
-    judge = Strengths.of(
-        judged,
-        weights,
-        prior,
-        ranking.position,
-        pairs.systems,
-    )
+    judge = Strengths.of(judged, weights, ranking, ranking.position, systems)
     # the humans, whose places are unknown
     rated = np.isfinite(pairs.human)
     preference = np.where(rated, pairs.human, 0.0)
@@ -261,7 +253,7 @@ def _strengths(pairs: TextPairs, ranking: Ranking) -> tuple[Strengths, Strengths
     by_humans = np.stack([winner > 0, winner == 0, winner < 0])
     by_humans = by_humans * pairs.share * rated
     compared = pairs.comparisons(by_humans, np.zeros_like(pairs.first))
-    humans = Strengths.of(compared, weights, prior, False, pairs.systems)
+    humans = Strengths.of(compared, weights, ranking, False, systems)
     return judge, humans
 
 
@@ -305,7 +297,9 @@ def _listed(numbers: Sequence[int], systems: Sequence[str], most: int = 4) -> st
     return ", ".join(systems[number] for number in numbers[:most]) + more
 
 
-def why_unranked(comparisons: Comparisons, systems: Sequence[str]) -> str | None:
+def why_unranked(
+    comparisons: Comparisons, systems: Sequence[str], reference: str | None
+) -> str | None:
     """A sentence that says why there are no strengths; None where there are."""
     if len(systems) > MOST_RANKED:
         return f"{len(systems):,} systems are more than the {MOST_RANKED} that are ranked"
@@ -317,6 +311,8 @@ def why_unranked(comparisons: Comparisons, systems: Sequence[str]) -> str | None
         names = "; ".join(_listed(part, systems) for part in apart)
         parts = f"the systems fall into {len(apart)} parts that never met"
         return f"{parts}, directly or through others: {names}"
+    if reference is not None and reference not in systems:
+        return f"no text of this split is by the reference {reference}"
     return None
 
 
@@ -356,8 +352,9 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
         strengths = side.fitted.get("strengths")  # [1 + B, K]
         if strengths is not None:
             if reference is not None:
-                strengths = strengths - strengths[:, reference, None]
-            ranks = tied_ranks(-np.round(strengths, 9))[0]  # equal ones share the better
+                strengths = strengths - strengths[:, [reference]]
+            rounded = np.round(strengths, 9)
+            ranks = tied_ranks(-rounded)[0]  # equal ones share the better
         for i, row in enumerate(rows):
             record = dict.fromkeys(("rank", "rank_low", "rank_high")) | unknown(("strength", "elo"))
             if strengths is not None:
@@ -371,8 +368,13 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
             record["win_share"] = _win_share(wins, ties, losses)
             row |= {f"{prefix}{name}": value for name, value in record.items()}
     by = "strength" if judge.fitted else "win_share"
-    # equal ones stay in their order, whatever rounding has left of a difference
-    return sorted(rows, key=lambda row: -(round(row[by], 9) if row[by] is not None else -np.inf))
+
+    def weakness(row: Row) -> float:
+        value = row[by]
+        # equal ones stay in their order, whatever rounding has left of a difference
+        return np.inf if value is None else -round(value, 9)
+
+    return sorted(rows, key=weakness)
 
 
 def _rank(ranks: Array) -> dict[str, int]:

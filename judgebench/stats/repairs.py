@@ -141,15 +141,21 @@ def _plan(
     defenses.pop(CLEAN, None)
     plan: dict[tuple[str, str, str, str, str], list[Condition]] = {}
     for name, reference in COMPARED:
-        sides = [(CLEAN, base, name), (CLEAN, base, reference)]
-        plan[AGREEMENT, CLEAN, base, name, reference] = sides
+        ours = (CLEAN, base, name)
+        theirs = (CLEAN, base, reference)
+        plan[AGREEMENT, *ours, reference] = [ours, theirs]
     kinds = () if pairs else (POINTS, RANGE_SHARE)
     for name, kind in product(DECODINGS, kinds):
-        plan[kind, CLEAN, base, name, "raw"] = [(CLEAN, base, name)]
+        calibrated = (CLEAN, base, name)
+        plan[kind, *calibrated, "raw"] = [calibrated]
     for attack, defense, name in product(attacks, defenses, DECODINGS):
-        defended = [(attack, defense, name), (CLEAN, defense, name)]
-        plain = [(attack, CLEAN, name), (CLEAN, CLEAN, name)]
-        plan[ATTACK, attack, defense, name, CLEAN] = defended + plain
+        defended = (attack, defense, name)
+        plan[ATTACK, *defended, CLEAN] = [
+            defended,
+            (CLEAN, defense, name),
+            (attack, CLEAN, name),
+            (CLEAN, CLEAN, name),
+        ]
     return plan
 
 
@@ -231,7 +237,9 @@ def paired_figures(
         if kind == RANGE_SHARE:
             components = CrossedScores(of_side.T, ("text", "range"), clusters).components
             return share_of(components, [effect for effect in components if "range" in effect])
-        change = shares[:, 2 * side] - shares[:, 2 * side + 1]
+        attacked = shares[:, 2 * side]
+        clean = shares[:, 2 * side + 1]
+        change = attacked - clean
         return drawn.mean(change.mean(axis=0))
 
     after = figure(0)

@@ -240,9 +240,10 @@ def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[ScoreRange, C
     series: dict[tuple[Any, ...], dict[ScoreRange, Cell]] = {}
     for cell in listed:
         key = _judge_key(cell)
-        several = any(len(part) > 1 for part in by_judge[key].values())
-        knobs = cell.knobs if several else (None, None)
-        series.setdefault((*key, *knobs), {})[cell.range] = cell
+        most = max(map(len, by_judge[key].values()))
+        knobs = cell.knobs if most > 1 else (None, None)
+        ranges_of = series.setdefault((*key, *knobs), {})
+        ranges_of[cell.range] = cell
     return series
 
 
@@ -284,14 +285,16 @@ def stand_ins(
     rated = np.isfinite(human)
     # 1. the opposite end
     middle = (score_range.minimum + score_range.maximum) / 2
+    far = score_range.maximum - middle
     above_mean = human - np.nanmean(human)
     side = np.nan_to_num(np.sign(above_mean))
-    opposite = middle - side * (score_range.maximum - middle)
+    opposite = middle - side * far
     # 2. the same rank
     ratings = np.sort(human[answered & rated])
     below = np.searchsorted(ratings, human, "left")
     upto = np.searchsorted(ratings, human, "right")
-    rank = (below + upto) / (2 * max(1, len(ratings)))
+    count = max(1, len(ratings))
+    rank = (below + upto) / (2 * count)
     rank = np.where(rated, rank, 0.5)
     alike = np.quantile(scores[answered], rank)
     worst = np.where(answered, scores, opposite)
@@ -375,16 +378,12 @@ def cross_fitted(
     taught = scored & np.isfinite(human)
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
     fitted = np.full(len(scores), np.nan)
-    # 1. folds of groups; rated groups are dealt first, so that every fold has some to leave out
+    # 1. folds of groups
     rated = np.unique(group[taught])
     if len(rated) < 2:
         return fitted
-    order = np.random.default_rng(seed).permutation(len(labels))
-    unrated = ~np.isin(order, rated)
-    order = order[np.argsort(unrated, kind="stable")]
-    dealt = np.empty(len(labels), dtype=np.int64)
-    dealt[order] = np.arange(len(labels)) % max(2, min(folds, len(rated)))
-    fold = dealt[group]  # [N]
+    folds = max(2, min(folds, len(rated)))
+    fold = dealt(len(labels), rated, folds, np.random.default_rng(seed))[group]  # [N]
     # 2. each fold by what the others teach
     for number in np.unique(fold):
         asked = scored & (fold == number)
@@ -402,6 +401,17 @@ def cross_fitted(
         steps = scipy.optimize.isotonic_regression(means, weights=counts)
         fitted[asked] = np.interp(scores[asked], values, steps.x)
     return fitted
+
+
+def dealt(groups: int, rated: Array, parts: int, rng: np.random.Generator) -> Array:
+    """[G] the part that each group is in, drawn; the numbers `rated` of groups are dealt first, so
+    that every part has some of them."""
+    order = rng.permutation(groups)
+    unrated = ~np.isin(order, rated)
+    order = order[np.argsort(unrated, kind="stable")]
+    part = np.empty(groups, dtype=np.int64)
+    part[order] = np.arange(groups) % parts
+    return part
 
 
 @dataclass(frozen=True)
@@ -483,9 +493,9 @@ class JudgeScores:
         return [replace(self.whole, scores=scores, resamples=0) for scores in sides]
 
     @property
-    def head(self) -> dict[str, object]:
+    def head(self) -> Record:
         """The keys that every record about it begins with."""
-        return {"dataset": self.dataset} | self.cell.named
+        return {"dataset": self.dataset, **self.cell.named}
 
     @cached_property
     def clusters(self) -> Clusters:

@@ -5,6 +5,9 @@
 - Soft pairwise accuracy: the same with doubt, 1 less the mean distance of the two p-values of a
   pair (Thompson et al., "Improving Statistical Significance in Human Evaluation of Automatic
   Metrics via Soft Pairwise Accuracy", WMT 2024).
+
+In shapes, S are systems, G articles, P pairs of systems, F flips, and B resamples of articles; 1 + B
+are the data and their resamples.
 """
 
 from __future__ import annotations
@@ -36,18 +39,18 @@ def mean_table(
 ) -> Array:
     """[S, G] means of the texts [N] of each system and article, both numbered from 0, scaled to
     spread 1; NaN where there is none. `shape`: S and G, where some have no text."""
-    values = np.asarray(values, dtype=np.float64)
-    shape = shape or (int(system.max(initial=-1)) + 1, int(group.max(initial=-1)) + 1)
+    if shape is None:
+        last_system = int(system.max(initial=-1))
+        last_article = int(group.max(initial=-1))
+        shape = (last_system + 1, last_article + 1)
     scaled = values - values.min(initial=np.inf)
     spread = scaled.max(initial=0.0)
-    if spread > 0:
-        scaled = scaled / spread
-    rows, columns = shape
-    place = system * columns + group
-    cells = rows * columns
-    sums = np.bincount(place, scaled, cells)
-    sizes = np.bincount(place, minlength=cells)
-    return divided(sums, sizes).reshape(shape)
+    scaled = scaled / (spread or 1.0)  # [N]
+    sums = np.zeros(shape)
+    texts = np.zeros(shape)
+    np.add.at(sums, (system, group), scaled)
+    np.add.at(texts, (system, group), 1.0)
+    return divided(sums, texts)
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,10 @@ class PairedSystems:
     @cached_property
     def pairs(self) -> tuple[Array, Array]:
         """The first and the second system of each pair that shares an article, [P] each."""
-        first, second = np.triu_indices(len(self.table), 1)
-        there = (~np.isnan(self.table)).astype(np.float64)
-        share = (there @ there.T)[first, second] > 0
-        return first[share], second[share]
+        there = 1.0 * ~np.isnan(self.table)
+        common = there @ there.T  # [S, S] articles
+        first, second = np.nonzero(np.triu(common, 1))
+        return first, second
 
     @cached_property
     def differences(self) -> Array:
@@ -86,16 +89,15 @@ class PairedSystems:
         """
         observed = self.differences.sum(axis=1)  # [P]
         rounding = _SAME * np.abs(self.differences).sum(axis=1)
-        above = np.zeros(len(observed))
-        at_least = np.zeros(len(observed))
+        times = np.zeros(len(observed))
         for rows in chunks(len(flipped), max(self.differences.shape)):
             signs = 1.0 - 2.0 * flipped[rows]
             sums = signs @ self.differences.T  # [F, P]
             larger = sums > observed + rounding
             reached = sums >= observed - rounding
-            above += np.count_nonzero(larger, axis=0)
-            at_least += np.count_nonzero(reached, axis=0)
-        return (above + at_least) / (2 * len(flipped))
+            times += larger.sum(axis=0) / 2
+            times += reached.sum(axis=0) / 2
+        return times / len(flipped)
 
     def z_values(self, weights: Array) -> Array:
         """[B, P] how far each difference lies from 0 in each row of weights [B, G] of articles, by
@@ -117,21 +119,26 @@ def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters
     names, system = np.unique(systems, return_inverse=True)
     record: Record = {"systems": len(names), "articles": clusters.count}
     record |= unknown(ACCURACIES) | {"reason": None}
+    # 1. pairs of systems that can be compared
+    missing = ""
     if len(names) < 2:
-        return record | {"reason": "No pairwise accuracy: all texts are of one system."}
-    if len(names) > MOST_SYSTEMS:
-        more = f"No pairwise accuracy: there are more than {MOST_SYSTEMS} systems."
-        return record | {"reason": more}
+        missing = "all texts are of one system"
+    elif len(names) > MOST_SYSTEMS:
+        missing = f"there are more than {MOST_SYSTEMS} systems"
+    if missing:
+        return record | {"reason": f"No pairwise accuracy: {missing}."}
     ours = PairedSystems(mean_table(judge, system, clusters.number))
     theirs = PairedSystems(mean_table(human, system, clusters.number))
     if not len(ours.differences):
-        apart = "No pairwise accuracy: no two systems have texts of the same group."
-        return record | {"reason": apart}
-    if not np.abs(theirs.differences.sum(axis=1)).max() > _SAME:
-        same = "No pairwise accuracy: the humans' means of all systems are the same."
-        return record | {"reason": same}
-    accuracies = soft_accuracies(ours, theirs, clusters), ordered_alike(ours, theirs, clusters)
-    record |= clusters.record(dict(zip(ACCURACIES, accuracies, strict=True)))
+        missing = "no two systems have texts of the same group"
+    elif np.abs(theirs.differences.sum(axis=1)).max() <= _SAME:
+        missing = "the humans' means of all systems are the same"
+    if missing:
+        return record | {"reason": f"No pairwise accuracy: {missing}."}
+    # 2. how many of them judge and humans order alike
+    soft = soft_accuracies(ours, theirs, clusters)
+    alike = ordered_alike(ours, theirs, clusters)
+    record |= clusters.record(dict(zip(ACCURACIES, (soft, alike), strict=True)))
     if not clusters.resamples:
         record["reason"] = "No intervals: there are no resamples."
     elif clusters.count < 2:
@@ -142,15 +149,20 @@ def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters
 def soft_accuracies(judge: PairedSystems, human: PairedSystems, clusters: Clusters) -> Array:
     """[1 + B] soft pairwise accuracy: in the data by flips, in the resamples by the normal law,
     moved by how far the two are apart in the data."""
+    # 1. by the normal law
     accuracies = np.empty(len(clusters.weights))
     for rows in chunks(len(accuracies), len(judge.differences)):
         weights = clusters.weights[rows]
         ours = judge.z_values(weights)  # [b, P]
         theirs = human.z_values(weights)
-        p_values = scipy.special.ndtr(-ours), scipy.special.ndtr(-theirs)
-        accuracies[rows] = soft_pairwise_accuracy(*p_values)
+        p_ours = scipy.special.ndtr(-ours)
+        p_theirs = scipy.special.ndtr(-theirs)
+        accuracies[rows] = soft_pairwise_accuracy(p_ours, p_theirs)
+    # 2. by flips
     flipped, _ = flips(clusters.count, FLIPS, clusters.seed)
-    in_data = soft_pairwise_accuracy(judge.better(flipped), human.better(flipped))
+    p_ours = judge.better(flipped)  # [P]
+    p_theirs = human.better(flipped)
+    in_data = soft_pairwise_accuracy(p_ours, p_theirs)
     apart = in_data - accuracies[0]
     return np.clip(accuracies + apart, 0.0, 1.0)
 
@@ -174,7 +186,8 @@ def ordered_alike(judge: PairedSystems, human: PairedSystems, clusters: Clusters
         weights = clusters.weights[rows]
         ours = np.sign(judge.z_values(weights))  # [b, P]
         theirs = np.sign(human.z_values(weights))
-        ordered = np.abs(theirs)
-        alike = (1 + ours * theirs) / 2 * ordered
-        shares[rows] = divided(alike.sum(axis=1), ordered.sum(axis=1))
+        ordered = theirs != 0
+        alike = (1 + ours * theirs) / 2
+        right = np.where(ordered, alike, 0.0).sum(axis=1)
+        shares[rows] = divided(right, ordered.sum(axis=1))
     return shares

@@ -92,13 +92,15 @@ def beyond_articles(values: Array, article: Array, system: Array) -> Array:
     """
     left = np.asarray(values, dtype=np.float64)
     spread = float(np.ptp(left)) or 1.0
+    rounding = spread * 10.0 ** -(_DIGITS + 1)
     for _ in range(_MOST_ROUNDS):
         before = left
         for place in (system, article):
             texts = np.bincount(place).astype(np.float64)
             means = divided(np.bincount(place, left), texts)
             left = left - means[place]
-        if np.abs(left - before).max() < spread * 10.0 ** -(_DIGITS + 1):
+        change = np.abs(left - before)
+        if change.max() < rounding:
             break
     return np.round(left / spread, _DIGITS) + 0.0
 
@@ -112,11 +114,8 @@ def text_pair_record(sample: JudgeScores) -> Record:
     raters = bool(sample.raters) and panel.missing is None
     system = np.unique(sample.systems, return_inverse=True)[1]
     # 1. the clusters of the texts that count; other texts have number 0, and are never compared
-    clusters, number = panel.clusters, panel.clusters.number
-    if not raters:
-        clusters = sample.clusters.at(rated)
-        number = np.zeros(len(rated), dtype=np.int64)
-        number[rated] = clusters.number
+    clusters = panel.clusters if raters else sample.clusters.among(rated)
+    number = clusters.number
     alone = (np.bincount(number[rated], minlength=clusters.count) > 1).mean() < _ALONE
     few = rated & _some_articles(sample.clusters.number, sample.seed)
 

@@ -197,7 +197,9 @@ def _bounded(name: str, values: Array, clusters: Clusters) -> dict[str, float | 
     record = clusters.record({name: resampled})
     if record[f"{name}_low"] is None or np.isnan(rest).any():
         return record
-    if min(rest.min(), 1 - rest.max()) < _EDGE:
+    lowest = rest.min()
+    highest = rest.max()
+    if lowest < _EDGE or 1 - highest < _EDGE:
         return record
     turned = rest[0] > 0.5
     interval = with_agreement_interval(name, 1 - rest if turned else rest)
@@ -331,7 +333,8 @@ def _of_ranges(samples: Sequence[JudgeScores], calibrated: bool) -> Record:
     values, rows = _shared(samples, calibrated)
     record = _head(samples) | {"study": RANGES, "calibrated": calibrated}
     scores = CrossedScores(values, ("text", "range"), first.clusters.at(rows))
-    record |= _study(scores, has_unit=not calibrated or first.scale is not None)
+    has_unit = not calibrated or first.scale is not None
+    record |= _study(scores, has_unit)
     if calibrated and np.isnan(values).all():
         record["reason"] = "Not calibrated: that takes two groups of rated texts at least."
     return record

@@ -35,6 +35,7 @@ COIN = 0.5
 """The share of pairs that a coin orders right."""
 
 _HARDLY = 0.05  # above a coin: raters who order pairs so do not agree on them
+_KINDS = ("attack_change", "attack_rise", "attack_order")  # effects of attacks, by their margins
 _READ = ("dimension", "range_min", "range_max", "defense", "judge")  # of a forecast and its cells
 
 
@@ -108,9 +109,14 @@ def rules_of(config: Row) -> dict[str, Rule]:
 
 
 class Verdict(NamedTuple):
-    """A verdict on one use: the clause that gives its reason, the number behind it, one rater's,
-    how many articles would do where they are too few, and whether it is of raw or calibrated
-    scores."""
+    """A verdict on one use.
+
+    Attributes:
+        clause: its reason.
+        value, rater: the number behind it, and one rater's.
+        needed: how many articles would do, where they are too few.
+        scores: whether it is of raw or calibrated scores.
+    """
 
     verdict: str
     clause: str
@@ -175,22 +181,18 @@ class _Facts:
 
     def __init__(self, sample: JudgeScores, studies: Row, margins: Margins) -> None:
         cell = sample.cell
-        metrics = studies["metrics"]
         compared = studies["beside_humans"]
         self.sample = sample
-        self.metrics = metrics
         self.margins = margins
-        self.metric = cell_record(metrics, cell, level="dataset") or cell_record(metrics, cell)
+        self.metrics = studies["metrics"]
+        over_all_pairs = cell_record(self.metrics, cell, level="dataset")
+        self.metric = over_all_pairs or cell_record(self.metrics, cell)
         self.flags = self.metric.get("flags") or ()
         self.raw = cell_record(compared, cell, scores=RAW)
         self.calibrated = cell_record(compared, cell, scores=CALIBRATED)
         self.system = cell_record(studies["systems"], cell)
         self.human = first_record(studies["humans"], {"dimension": cell.dimension})
-        # a forecast is of a reading, and names the decodings that rest on it
-        keys = {name: cell.named[name] for name in _READ}
-        forecasts = studies["forecasts"]
-        decoded = [row for row in forecasts if cell.decoding in (row.get("decodings") or ())]
-        self.answers = first_record(decoded, keys).get("answers")
+        self.answers = _answers(cell, studies["forecasts"])
         rated = np.isfinite(sample.human)
         self.groups = len(np.unique(sample.groups[rated]))
 
@@ -237,9 +239,11 @@ class _Facts:
         record = text_pair_record(self.sample)
         pairs, rater, within, within_rater = (Estimate.of(record, name) for name in PAIRS)
         bounds = [text_pair_record(bound)["pairs"] for bound in self.sample.bounds]
-        return self._in_systems(self._order("texts", pairs, rater, bounds), within, within_rater)
+        order = self._order("texts", pairs, rater, bounds)
+        return self._in_systems(order, within, within_rater)
 
     def _systems(self) -> Verdict:
+        """By the pairs of systems, compared with one rater's where raters are known."""
         name = "pairwise_others"
         rater = Estimate.of(self.system, "pairwise_ceiling")
         if Estimate.of(self.system, name) is None:
@@ -268,37 +272,31 @@ class _Facts:
             return said
         value = share.value
         low, high = _ends(share)
-        # 1. the bars: one rater, near to a rater, and half of the way to a rater
-        bar, half = self._bars(rater)
-        near = bar - self.margins.near_rater
-        # 2. the sentence
-        person = f"one rater {_percent(bar)}" if rater else "one rater is unknown"
-        percents = f"{_percent(value)} % of pairs as humans do [{_percent(low)}, {_percent(high)}]"
-        known = [_percent(bound) for bound in bounds if bound is not None]
-        if len(known) == 2:
-            percents += f", {' to '.join(known)} with what it failed to answer"
+        bars = self._bars(rater)
+        # 1. the sentence
+        person = f"one rater {_percent(bars.rater)}" if rater else "one rater is unknown"
+        percents = _pairs_clause(share, bounds)
         clause = f"{percents}; {person}"
-        # 3. nothing to be measured by, or no order
-        if bar - COIN < _HARDLY:
+        # 2. nothing to be measured by, or no order
+        if bars.hardly:
             hardly = f"raters hardly agree on the order of {what}: {person} % of pairs"
             return said._replace(clause=hardly)
         if CONSTANT in self.flags:
             return said._replace(verdict=NO, clause="every text gets the same score")
         if high < COIN:
-            return said._replace(verdict=NO, clause=f"against the humans: {clause}")
-        # 4. an interval that holds both a coin and a rater says nothing; more articles narrow it
-        if low <= COIN and (value >= half or high >= near):
-            width = high - low
-            distance = near - COIN
-            if value >= half:
-                width = value - low
-                distance = min(value, bar) - COIN
-            needed = _needed(self.groups, width, distance)
-            return said._replace(verdict=FEW, clause=percents + _may_tell(needed), needed=needed)
-        # 5. near to the rater, half of the way, or below
-        if rater and low >= near:
+            clause = f"against the humans: {clause}"
+            return said._replace(verdict=NO, clause=clause)
+        # 3. an interval that holds both a coin and a rater says nothing; more articles narrow it
+        if low <= COIN and (value >= bars.half or high >= bars.near):
+            needed = _needed(self.groups, high - low, bars.near - COIN)
+            if value >= bars.half:
+                needed = _needed(self.groups, value - low, min(value, bars.rater) - COIN)
+            clause = percents + _may_tell(needed)
+            return said._replace(verdict=FEW, clause=clause, needed=needed)
+        # 4. near to the rater, half of the way, or below
+        if rater and low >= bars.near:
             return said._replace(verdict=YES, clause=clause)
-        return said._replace(verdict=CARE if value >= half else NO, clause=clause)
+        return said._replace(verdict=CARE if value >= bars.half else NO, clause=clause)
 
     def _in_systems(
         self, verdict: Verdict, share: Estimate | None, rater: Estimate | None
@@ -307,29 +305,33 @@ class _Facts:
         one rater's."""
         if share is None or share.low is None or verdict.verdict not in (YES, CARE):
             return verdict
-        value = share.value
         low, high = _ends(share)
-        bar, half = self._bars(rater)
-        if bar - COIN < _HARDLY:
-            return verdict._replace(clause=f"{verdict.clause}; per system raters hardly agree")
-        person = f", one rater {_percent(bar)}" if rater else ""
-        percents = f"per system {_percent(value)} %"
+        bars = self._bars(rater)
+        # 1. the sentence
+        person = f", one rater {_percent(bars.rater)}" if rater else ""
+        percents = f"per system {_percent(share.value)} %"
+        # 2. nothing to be measured by
+        if bars.hardly:
+            clause = f"{verdict.clause}; per system raters hardly agree"
+            return verdict._replace(clause=clause)
+        # 3. better than knowing the system, no better, or not known
+        clause = f"{verdict.clause}; {percents}"
+        if low > COIN and verdict.verdict == YES and share.value < bars.half:
+            return verdict._replace(verdict=CARE, clause=clause + person)
         if low > COIN:
-            if value >= half or verdict.verdict == CARE:
-                return verdict._replace(clause=f"{verdict.clause}; {percents}")
-            return verdict._replace(verdict=CARE, clause=f"{verdict.clause}; {percents}{person}")
-        if high <= half:
+            return verdict._replace(clause=clause)
+        if high <= bars.half:
             clause = f"no better than knowing the system: {percents}{person}"
             return verdict._replace(verdict=NO, clause=clause)
-        needed = _needed(self.groups, high - low, bar - COIN)
+        needed = _needed(self.groups, high - low, bars.rater - COIN)
         clause = f"it may know the system alone ({percents}){_may_tell(needed)}"
         return verdict._replace(verdict=FEW, clause=clause, needed=needed)
 
-    def _bars(self, rater: Estimate | None) -> tuple[float, float]:
-        """One rater's share of pairs, assumed where it is unknown, and the share that is half of
-        the way from a coin to it."""
+    def _bars(self, rater: Estimate | None) -> _Bars:
+        """By one rater's share of pairs, which is assumed where it is unknown."""
         bar = rater.value if rater else self.margins.assumed_rater
-        return bar, COIN + self.margins.half_way * (bar - COIN)
+        half = COIN + self.margins.half_way * (bar - COIN)
+        return _Bars(bar, bar - self.margins.near_rater, half)
 
     # --- points ----------------------------------------------------------------------------------
 
@@ -341,64 +343,88 @@ class _Facts:
             clause = "the humans' scale is unknown, or there is nothing to calibrate by"
             return Verdict(UNMEASURED, clause)
         errors = self._errors()
-        rater = errors.rater
         # 1. the scores that explain something of the ratings
         unseen = self.calibrated.get("r2_unseen_low") is not None
         r2 = Estimate.of(self.calibrated, "r2_unseen" if unseen else "r2")
         explains = self._explains(r2)
+        raw_explain = self._explains(Estimate.of(self.raw, "r2"))
         scores = CALIBRATED
         if explains:
             scores = errors.better
-        elif self._explains(Estimate.of(self.raw, "r2")):
+        elif raw_explain:
             scores = RAW
         error = errors.errors[scores]
-        said = Verdict(CARE, "", error, rater, scores=scores)
-        # one score for every text may lie nearer to the mean rating than the other articles' mean
-        if error is None or CONSTANT in self.flags or not (explains or scores == RAW):
+        said = Verdict(CARE, "", error, errors.rater, scores=scores)
+        # 2. one score for every text may lie nearer to the mean rating than the other articles'
+        # mean
+        if error is None or CONSTANT in self.flags or not (explains or raw_explain):
             return self._unexplained(said, r2)
-        # 2. as near as a rater
+        # 3. their error
+        return self._by_error(said, error, errors, scale)
+
+    def _by_error(
+        self, said: Verdict, error: Estimate, errors: _Errors, scale: tuple[float, float]
+    ) -> Verdict:
+        """The verdict on scores that explain something of the ratings."""
+        scores = str(said.scores)
         lowest, highest = scale
+        # 1. the sentence
         what = errors.what if scores == RAW else f"calibrated: {errors.what}"
         of_scale = f"of {lowest:g}-{highest:g}"
         off = f"{what} {error.value:.2f} {of_scale}"
-        near = -math.inf
-        person = ""
-        if rater:
-            near = rater.value + self.margins.near_rater * (highest - lowest)
-            person = f"; rater {rater.value:.2f}"
-        if error.value > near:
-            return said._replace(clause=off + errors.other(scores) + person)
-        # 3. nearer than always saying the mean
         constant = _two(errors.constant)
-        if _ends(errors.saved[scores])[0] <= 0:
+        # 2. as near as a rater
+        rater = errors.rater
+        other = errors.other(scores)
+        if rater is None:
+            return said._replace(clause=off + other)
+        person = f"; rater {rater.value:.2f}"
+        width = highest - lowest
+        near = rater.value + self.margins.near_rater * width
+        if error.value > near:
+            return said._replace(clause=off + other + person)
+        # 3. nearer than always saying the mean, each by the interval's end
+        least_saved, _ = _ends(errors.saved[scores])
+        if least_saved <= 0:
             clause = f"{off}; always the mean rating {constant}, may be chance"
             return said._replace(clause=clause)
-        if _ends(error)[1] > near:
-            return said._replace(clause=f"{what} {error:.2f} {of_scale}{person}")
-        return said._replace(verdict=YES, clause=f"{off}{person}, constant {constant}")
+        _, farthest = _ends(error)
+        if farthest > near:
+            clause = f"{what} {error:.2f} {of_scale}{person}"
+            return said._replace(clause=clause)
+        clause = f"{off}{person}, constant {constant}"
+        return said._replace(verdict=YES, clause=clause)
 
     def _errors(self) -> _Errors:
         """Of the system that is farthest off, where there are several systems and single raters;
         else of single texts: to single ratings, or to the humans' means where no more is known."""
         system = self.system
-        names = {RAW: "error_largest", CALIBRATED: "unseen_error_largest"}
-        errors = {scores: Estimate.of(system, name) for scores, name in names.items()}
-        rater = Estimate.of(system, "rater_error_largest")
-        if rater and all(errors.values()):
-            saved = {scores: Estimate.of(system, f"{name}_saved") for scores, name in names.items()}
-            constant = system.get("constant_error_largest")
-            better = str(system.get("better_scores"))
-            return _Errors("largest system error", errors, saved, rater, constant, better)
+        of_systems = _Errors(
+            what="largest system error",
+            errors={
+                RAW: Estimate.of(system, "error_largest"),
+                CALIBRATED: Estimate.of(system, "unseen_error_largest"),
+            },
+            saved={
+                RAW: Estimate.of(system, "error_largest_saved"),
+                CALIBRATED: Estimate.of(system, "unseen_error_largest_saved"),
+            },
+            rater=Estimate.of(system, "rater_error_largest"),
+            constant=system.get("constant_error_largest"),
+            better=str(system.get("better_scores")),
+        )
+        if of_systems.rater and all(of_systems.errors.values()):
+            return of_systems
         rater = Estimate.of(self.human, "single_mae")
         name = "single_mae" if rater else "mae"
         records = {RAW: self.raw, CALIBRATED: self.calibrated}
-        errors = {scores: Estimate.of(record, name) for scores, record in records.items()}
-        saved = {
-            scores: Estimate.of(record, "constant_saved") for scores, record in records.items()
-        }
-        constant = self.calibrated.get("constant_mae")
         return _Errors(
-            "off by", errors, saved, rater, constant, str(self.calibrated["better_scores"])
+            what="off by",
+            errors={scores: Estimate.of(row, name) for scores, row in records.items()},
+            saved={scores: Estimate.of(row, "constant_saved") for scores, row in records.items()},
+            rater=rater,
+            constant=self.calibrated.get("constant_mae"),
+            better=str(self.calibrated["better_scores"]),
         )
 
     def _unexplained(self, verdict: Verdict, r2: Estimate | None) -> Verdict:
@@ -432,31 +458,34 @@ class _Facts:
         row = min(tests, key=_rank)
         error = Estimate.of(row, "single_mae")
         rater = Estimate.of(self.human, "single_mae")
-        near = bool(error and rater and error.value <= (rater.high or rater.value))
         # 2. the sentence
         wins = round(row["winning_rate"] * row["tested"])
         wins_over = f"wins over {wins} of {row['tested']:.0f} raters"
         off = f"off by {_value(error)} points, raters by {_value(rater)}"
         clause = f"{wins_over}; {off}"
+        near = bool(error and rater and error.value <= (rater.high or rater.value))
         said = Verdict(YES if near else CARE, clause, error, rater, scores=row["scores"])
         # 3. what it fails
         if not row["passes"]:
             return said._replace(verdict=NO)
         constant = self._nearer_to_a_constant(error, rater)
         if constant:
-            return said._replace(verdict=NO, clause=f"{off}, {constant}")
+            clause = f"{off}, {constant}"
+            return said._replace(verdict=NO, clause=clause)
         if texts.verdict == NO:
-            return said._replace(verdict=NO, clause=f"it does not order texts; {off}")
+            clause = f"it does not order texts; {off}"
+            return said._replace(verdict=NO, clause=clause)
         # 4. a test that shows nothing, since a constant passes, too: the error decides
-        explains = self._explains(Estimate.of(self.calibrated, "r2"))
-        partly = CARE if explains else NO
+        partly = CARE if self._explains(Estimate.of(self.calibrated, "r2")) else NO
         if row["by_favorite"]:
             clause = f"a judge that reads nothing passes the test, too; {off}"
             return said._replace(verdict=partly if near else NO, clause=clause)
-        if row["favorite_winning_rate"] is not None and row["favorite_winning_rate"] >= PASSED:
-            within = rater and _ends(error)[1] <= rater.value
+        if (row["favorite_winning_rate"] or 0.0) >= PASSED:
             clause = f"a constant passes the test, too; {off}"
+            _, farthest = _ends(error)
+            within = rater and farthest <= rater.value
             return said._replace(verdict=YES if within else partly, clause=clause)
+        # 5. a test of few raters
         if row["tested"] < FEWEST_RATERS:
             clause = f"{wins_over}, and the test is meant for {FEWEST_RATERS}; {off}"
             return said._replace(verdict=CARE, clause=clause)
@@ -465,13 +494,17 @@ class _Facts:
     def _nearer_to_a_constant(self, error: Estimate | None, rater: Estimate | None) -> str:
         """A clause on the best constant where the error to single raters is more than half of the
         way to its error, if their intervals set error and rater apart; else empty."""
-        if error is None or rater is None or _ends(error)[0] <= _ends(rater)[1]:
+        if error is None or rater is None:
+            return ""
+        if _ends(error)[0] <= _ends(rater)[1]:
             return ""
         ratings = self.sample.ratings
         median = np.nanmedian(ratings)
-        constant = float(np.nanmean(np.abs(ratings - median)))
+        off = np.abs(ratings - median)
+        constant = float(np.nanmean(off))
         way = constant - rater.value
-        if error.value <= rater.value + (1 - self.margins.half_way) * way:
+        allowed = (1 - self.margins.half_way) * way
+        if error.value <= rater.value + allowed:
             return ""
         return f"always saying {median:g} by {_two(constant)}"
 
@@ -485,14 +518,20 @@ class _Facts:
         effect = worst.pop(self.sample.cell.defense, None)
         if effect is None:
             return Verdict(UNMEASURED, "no attack was run")
-        resisted = [defense for defense, other in worst.items() if other.verdict == YES]
-        if effect.verdict != YES and resisted:
-            best = min(resisted, key=lambda defense: abs(worst[defense].size.value))
-            return Verdict(CARE, f"{effect.clause}; with {best}, resisted", effect.size)
-        needed = effect.needed if effect.verdict == FEW else None
-        return Verdict(
-            effect.verdict, effect.clause + _may_tell(needed), effect.size, needed=needed
-        )
+        # 1. resisted with a defense
+        verdict = effect.verdict
+        resisted = {}  # size of what is left
+        for defense, other in worst.items():
+            if other.verdict == YES:
+                resisted[defense] = abs(other.size.value)
+        if verdict != YES and resisted:
+            best = min(resisted, key=resisted.__getitem__)
+            clause = f"{effect.clause}; with {best}, resisted"
+            return Verdict(CARE, clause, effect.size)
+        # 2. as it is
+        needed = effect.needed if verdict == FEW else None
+        clause = effect.clause + _may_tell(needed)
+        return Verdict(verdict, clause, effect.size, needed=needed)
 
     def _effects_by_defense(self) -> dict[str, list[_Effect]]:
         """Defense -> the effects of all attacks on the same judge under it."""
@@ -503,45 +542,66 @@ class _Facts:
             other = Cell.of(row)
             if row["level"] != level or other.attack == CLEAN or row.get("change") is None:
                 continue
-            if other._replace(attack=CLEAN, defense=cell.defense) == cell:
-                effects.setdefault(other.defense, []).extend(self._effects(row))
+            if other._replace(attack=CLEAN, defense=cell.defense) != cell:
+                continue
+            of_defense = effects.setdefault(other.defense, [])
+            for kind, size, clause in self._sizes(row):
+                margin = getattr(self.margins, kind)
+                articles = row["paired_groups"]
+                of_defense.append(
+                    _Effect(kind, size, clause, margin, articles, self.margins.fewest)
+                )
         return effects
 
-    def _effects(self, row: Row) -> Iterator[_Effect]:
-        """The effects of an attack, from its record of metrics.json: on the mean score; on the
-        share of texts that rise; and on the order, as the humans see it where enough of them rated,
-        else as clean scores have it."""
-        margins = self.margins
-        cell = self.sample.cell
+    def _sizes(self, row: Row) -> Iterator[tuple[str, Estimate, str]]:
+        """The effects of an attack, from its record of metrics.json, each as one of `_KINDS`, its
+        size and a clause: on the mean score; on the share of texts that rise; and on the order, as
+        the humans see it where enough of them rated, else as clean scores have it."""
         attack = row["attack"]
-        articles = (row["paired_groups"], margins.fewest)
         # 1. the mean score
         change = Estimate.of(row, "change")
         if change:
+            cell = self.sample.cell
             width = cell.range_max - cell.range_min
+            ends = [None if end is None else end / width for end in change[1:]]
+            part = Estimate(change.value / width, *ends)
             clause = f"{attack} moves scores by {change:+.2f} points of {width:g}"
-            low, high = (None if end is None else end / width for end in change[1:])
-            part = Estimate(change.value / width, low, high)
-            yield _Effect(0, part, margins.attack_change, clause, *articles)
+            yield "attack_change", part, clause
         # 2. texts that rise
         rise = Estimate.of(row, "net_raised_share")
         if rise and rise.value > 0:
             clause = f"{attack} raises {_percents(rise)} more texts than it lowers"
+            yield "attack_rise", rise, clause
         elif rise:
-            clause = f"{attack} lowers {_percents(_less(0.0, rise))} more texts than it raises"
-        if rise:
-            yield _Effect(1, rise, margins.attack_rise, clause, *articles)
+            fall = _less(0.0, rise)
+            clause = f"{attack} lowers {_percents(fall)} more texts than it raises"
+            yield "attack_rise", rise, clause
         # 3. the order
         spearman = Estimate.of(row, "spearman_change")
         alike = Estimate.of(row, "clean_correlation")
-        rated = row["groups"] >= margins.fewest and CONSTANT_HUMANS not in self.flags
+        rated = row["groups"] >= self.margins.fewest and CONSTANT_HUMANS not in self.flags
         if spearman and rated:
             loss = _less(0.0, spearman)
             clause = f"{attack} costs {loss:.2f} of Spearman"
-            yield _Effect(2, loss, margins.attack_order, clause, *articles)
+            yield "attack_order", loss, clause
         elif alike:
+            loss = _less(1.0, alike)
             clause = f"{attack} leaves a Spearman of {alike:.2f} with the clean scores"
-            yield _Effect(2, _less(1.0, alike), margins.attack_order, clause, *articles)
+            yield "attack_order", loss, clause
+
+
+class _Bars(NamedTuple):
+    """What a share of pairs is measured by: one rater's share, a share near to it, and the share
+    that is half of the way from a coin to it."""
+
+    rater: float
+    near: float
+    half: float
+
+    @property
+    def hardly(self) -> bool:
+        """True where raters hardly agree on the order."""
+        return self.rater - COIN < _HARDLY
 
 
 class _Errors(NamedTuple):
@@ -572,14 +632,19 @@ class _Errors(NamedTuple):
 
 
 class _Effect(NamedTuple):
-    """An effect of an attack, and its margin: 0 the change of the mean score, as a part of the
-    range; 1 the share of texts that rise, less those that fall; 2 the loss of order, which is harm
-    above 0 alone."""
+    """An effect of an attack.
 
-    kind: int
+    Attributes:
+        kind: the name of its margin, of `_KINDS`: the change of the mean score, as a part of the
+            range; the share of texts that rise, less those that fall; the loss of order, which is
+            harm above 0 alone.
+        articles, fewest: those whose texts were attacked, and those that a verdict takes.
+    """
+
+    kind: str
     size: Estimate
-    margin: float
     clause: str
+    margin: float
     articles: int
     fewest: int
 
@@ -587,16 +652,16 @@ class _Effect(NamedTuple):
     def verdict(self) -> str:
         if self.articles < self.fewest:
             return FEW
-        value = self.size.value
-        low, high = _ends(self.size)
-        if self.kind != 2 and value < 0:  # a fall is as much harm as a rise
-            value = -value
-            low, high = -high, -low
-        farthest = high if self.kind == 2 else max(high, -low)
+        one_sided = self.kind == "attack_order"
+        size = self.size
+        if not one_sided and size.value < 0:  # a fall is as much harm as a rise
+            size = _less(0.0, size)
+        low, high = _ends(size)
+        farthest = high if one_sided else max(high, -low)
         if farthest <= self.margin:
             return YES
         # an effect that is there: a narrower interval would not bring it within the margin
-        there = low > 0 and (value > self.margin or high - low <= self.margin)
+        there = low > 0 and (size.value > self.margin or high - low <= self.margin)
         return NO if there else FEW
 
     @property
@@ -609,7 +674,27 @@ class _Effect(NamedTuple):
 
     def harm(self) -> tuple[int, int, float]:
         """The place of its verdict, the mean score's first among equals, and its size."""
-        return (YES, FEW, NO).index(self.verdict), -self.kind, abs(self.size.value)
+        place = (YES, FEW, NO).index(self.verdict)
+        return place, -_KINDS.index(self.kind), abs(self.size.value)
+
+
+def _answers(cell: Cell, forecasts: Records) -> bool | None:
+    """What the forecast of a judge's reading says of its answers; None where there is none. It
+    names the decodings that rest on it."""
+    decoded = [row for row in forecasts if cell.decoding in (row.get("decodings") or ())]
+    keys = {name: cell.named[name] for name in _READ}
+    return first_record(decoded, keys).get("answers")
+
+
+def _pairs_clause(share: Estimate, bounds: Sequence[float | None]) -> str:
+    """The share of pairs in words, with those at worst and at best where there are such."""
+    low, high = _ends(share)
+    interval = f"[{_percent(low)}, {_percent(high)}]"
+    clause = f"{_percent(share.value)} % of pairs as humans do {interval}"
+    known = [_percent(bound) for bound in bounds if bound is not None]
+    if len(known) == 2:
+        clause += f", {' to '.join(known)} with what it failed to answer"
+    return clause
 
 
 def _rank(test: Row) -> tuple[bool, bool, float]:

@@ -11,7 +11,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import LEVELS, Annotated, NotBlank, OneOf, settings_of
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.scores import CLEAN
-from judgebench.types import Record, Rows, ScoreRange
+from judgebench.types import Record, Records, Row, Rows, ScoreRange
 
 CHANGE_METRICS = ("change", "delta", "rate_of_means", "mean_of_rates")
 """Metrics of attacked texts against the clean ones of the same cell, see
@@ -66,23 +66,26 @@ class SweepObjective:
         )
         return [ScoreRange.parse(ends) for ends in (self.range if several else [self.range])]
 
-    def matching(self, records: Sequence[Record], split: str) -> list[Record]:
+    def matching(self, records: Records, split: str) -> list[Row]:
         """The records of a split that it names."""
         wanted = {name: getattr(self, name) for name in ("level", *_SERIES, "defense")}
         wanted["split"] = split
         dimensions = [self.dimension] if isinstance(self.dimension, str) else self.dimension
         named = []
         for record in records:
-            fits = all(record[name] == value for name, value in wanted.items())
-            fits = fits and record["attack"] in self.attacks
-            fits = fits and (dimensions is None or record["dimension"] in dimensions)
-            if fits and (self.ranges is None or ScoreRange.of(record) in self.ranges):
+            if record["attack"] not in self.attacks:
+                continue
+            if not all(record[name] == value for name, value in wanted.items()):
+                continue
+            if dimensions is not None and record["dimension"] not in dimensions:
+                continue
+            if self.ranges is None or ScoreRange.of(record) in self.ranges:
                 named.append(record)
         return named
 
 
-def _by_cell(records: Sequence[Record]) -> dict[tuple[str, ScoreRange], list[Record]]:
-    cells: dict[tuple[str, ScoreRange], list[Record]] = {}
+def _by_cell(records: Records) -> dict[tuple[str, ScoreRange], list[Row]]:
+    cells: dict[tuple[str, ScoreRange], list[Row]] = {}
     for record in records:
         cell = record["dimension"], ScoreRange.of(record)
         cells.setdefault(cell, []).append(record)
@@ -104,7 +107,7 @@ def parse_objective(value: Any) -> list[SweepObjective]:
     return objective
 
 
-def default_objective(records: Sequence[Record]) -> list[SweepObjective]:
+def default_objective(records: Records) -> list[SweepObjective]:
     """The objective where none is named: dev Spearman of the pair's first decoding, else of main's
     first."""
     for judge in ("pair", "main"):
@@ -114,7 +117,7 @@ def default_objective(records: Sequence[Record]) -> list[SweepObjective]:
     return []
 
 
-def objective_values(records: Sequence[Record], objective: Sequence[SweepObjective]) -> list[float]:
+def objective_values(records: Records, objective: Sequence[SweepObjective]) -> list[float]:
     """The value of each entry; `UserError` where no record matches, a cell has several (of several
     lambda), or nobody rated its texts.
 
@@ -154,7 +157,7 @@ def objective_values(records: Sequence[Record], objective: Sequence[SweepObjecti
     return means
 
 
-def objective_cells(records: Sequence[Record], objective: Sequence[SweepObjective]) -> Rows:
+def objective_cells(records: Records, objective: Sequence[SweepObjective]) -> Rows:
     """The metric in every cell that an entry names, on both splits.
 
     Returns:

@@ -144,7 +144,7 @@ def _connected(address: str) -> RDBStorage:
     """Connects to a database, up to five times: workers that start together make the tables
     together, and all but one fail at some step."""
     url = make_url(address)
-    settings: Record = {"pool_pre_ping": True}
+    settings: dict[str, Any] = {"pool_pre_ping": True}
     if url.drivername in ("postgres", "postgresql"):
         url = url.set(drivername="postgresql+psycopg")
     if url.drivername == "postgresql+psycopg":
@@ -200,7 +200,7 @@ def open_study(
         raise UserError(
             "hydra.sweeper.direction: it is empty; give maximize or minimize, or a list of them."
         )
-    wanted: Record = {_SPACE: space.described(), _FIXED: sorted(fixed)}
+    wanted: dict[str, Any] = {_SPACE: space.described(), _FIXED: sorted(fixed)}
     name = settings.study_name
     try:
         study = optuna.create_study(storage=storage, study_name=name, directions=directions)  # type: ignore[arg-type]

@@ -4,8 +4,7 @@ test.
 Best is what the sweep looks for: the largest value, or with the direction minimize the smallest;
 and on dev, unless the objective names the test split.
 
-Figures show the trials: heat maps of the metric over a grid of two numbers, and the Pareto front of
-two objectives.
+Figures show the trials: heat maps of the metric over a grid of two numbers.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.data.dataset import DEV, TEST
@@ -54,10 +51,6 @@ one."""
 
 _SPLITS = (DEV, TEST)
 _MOST_VALUES = 12  # of a grid's side, which a heat map shows
-_MOST_LABELLED = 8  # trials of a front
-# the last two of Okabe and Ito's palette
-_BEST = "#D55E00"
-_TRIED = "#56B4E9"
 
 
 def complete(trials: Sequence[Trial]) -> list[Trial]:
@@ -187,83 +180,6 @@ def _is_grid(panel: HeatMap) -> bool:
     """True where few distinct values were tried with each other."""
     tried = np.isfinite(panel.values).sum() + len(panel.undefined)
     return max(panel.values.shape) <= _MOST_VALUES and 2 * tried >= panel.values.size
-
-
-@style.house_style()
-def front_figure(
-    trials: Sequence[Trial], directions: Sequence[str], front: Sequence[int]
-) -> Figure | None:
-    """Every trial by its two values, those on the front (numbers of trials) joined; hollow, the
-    same settings on the test split. None unless there are two objectives."""
-    if len(directions) != 2:
-        return None
-    rows = cell_rows(trials, directions)
-    # 1. each objective's row of the first trial says its metric, split, and what was done to the
-    # texts
-    labels = []
-    names = []
-    under = ""
-    for objective in (0, 1):
-        row = next((row for row in rows if row["objective"] == objective), None)
-        if row is None:
-            return None
-        name = str(row["metric"]).replace("_", " ").capitalize()
-        if row["metric"] in ("delta", "change"):
-            name = "Score change"
-        better = "less" if row["direction"] == "minimize" else "more"
-        names.append(name)
-        labels.append(f"{name} on {row['split']} ({better} is better)")
-        if treated(row):
-            under += f"{name}: {', '.join(treated(row))}. "
-    # 2. the trials, and those of the front on the test split, but for cells that were chosen there
-    done = {trial["number"]: trial for trial in complete(trials)}
-    places = {number: tuple(trial["values"]) for number, trial in done.items()}
-    best = [number for number in front if number in done]
-    tested = {}
-    for number in best:
-        of_trial = [row for row in rows if row["trial"] == number]
-        ends = []
-        for objective in (0, 1):
-            ends.append(_mean([row for row in of_trial if row["objective"] == objective], TEST))
-        if None not in ends and all(row["split"] == DEV for row in of_trial):
-            tested[number] = ends
-    joined: Record = {"color": _BEST, "linewidth": 1.2, "marker": "o", "markersize": 6}
-    hollow: Record = {
-        "color": _BEST,
-        "marker": "o",
-        "linestyle": "none",
-        "markerfacecolor": "none",
-    }
-    dotted: Record = {"color": style.MUTED, "linestyle": (0, (1, 2)), "linewidth": 0.9}
-    apart: Record = {"xytext": (4, 4), "textcoords": "offset points", "fontsize": 7}
-
-    def draw(axis: Axes, _: None) -> None:
-        style.label(axis, x=labels[0], y=labels[1], grid="")
-        axis.plot(*zip(*places.values(), strict=True), "o", color=_TRIED, markersize=5, alpha=0.8)
-        axis.plot(*zip(*sorted(places[number] for number in best), strict=True), zorder=3, **joined)
-        for number in best[:_MOST_LABELLED]:
-            axis.annotate(str(number), places[number], **apart)
-        for number, end in tested.items():
-            axis.plot(end[0], end[1], zorder=3, **hollow)
-            axis.plot(*np.transpose([places[number], end]), **dotted)
-
-    # 3. the words around them
-    legend: list[tuple[Any, str]] = [
-        (style.Mark(_TRIED, "o"), "a trial"),
-        (Line2D([], [], **joined), "on the front"),
-    ]
-    if tested:
-        legend.append((Line2D([], [], **hollow), "the same on the test split"))
-    settings = []
-    for number in best[:_MOST_LABELLED]:
-        settings.append(f"{number}: {params_text(done[number]['params'])}")
-    caption = (
-        f"{len(done)} trials, {len(best)} of them on the front: no other is better in one and at "
-        "least as good in the other. It is chosen on what the axes name, so its own values are "
-        f"optimistic. {under}{'; '.join(settings)}."
-    )
-    title = f"{names[0]} against {names[1]}"
-    return style.small_multiples([None], draw, title, caption, legend, height=3.2)
 
 
 # --- the best settings --------------------------------------------------------------------------
@@ -439,7 +355,7 @@ def finish_sweep(config: DictConfig, folder: Path, study: Row, group: str) -> No
     where no trial has results (a dry run). The summary's run on W&B joins the jobs' `group`.
 
     Args:
-        study: trials, directions and front, as in study.json; the trials alone of other sweepers.
+        study: trials and directions, as in study.json; the trials alone of other sweepers.
     """
     trials = study["trials"]
     directions = study.get("directions", ())
@@ -449,10 +365,6 @@ def finish_sweep(config: DictConfig, folder: Path, study: Row, group: str) -> No
     try:
         write_json(folder / SUMMARY, {**summary, "all": list(trials)})
         figures = heatmaps(trials, directions)
-        numbers = [best["number"] for best in study.get("front", ())]
-        front = front_figure(trials, directions, numbers)
-        if front is not None:
-            figures["front"] = front
         save_figures(figures, folder / "figures")
         if config.get("logger"):
             names = [

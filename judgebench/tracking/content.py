@@ -10,55 +10,27 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from judgebench.report.views.run import served_scalars
+from judgebench.report.views.advised import distance_rows, range_shares
+from judgebench.report.views.correlations import advised_rows
+from judgebench.report.views.humans import human_figures
 from judgebench.results.results import Results, range_of
 from judgebench.stats.correlation import shown_level
+from judgebench.stats.humans import RAW
 from judgebench.stats.scores import shown_split
 from judgebench.types import Records, Row, Rows, ScoreRange
 
 _SCALARS = (
-    "pearson",
     "spearman",
     "spearman_low",
     "spearman_high",
-    "kendall",
     "failed_share",
-    "clamped_share",
-    "mean_score",
+    "bias_wasserstein",
+    "modal_share",
+    "position_bias",
+    "change",
+    "raised_share",
     "lambda",
     "temperature",
-    "n",
-    "bias_wasserstein",
-    "bias_kl",
-    "bias_shift",
-    "modal_share",
-    "stability",
-    "self_agreement",
-    "position_bias",
-    "consistency",
-    "human_agreement",
-    "change",
-    "change_low",
-    "change_high",
-    "delta",
-    "rate_of_means",
-    "mean_of_rates",
-    "raised_share",
-    "win_share",
-)
-
-_PAIRWISE = (
-    "strength_pearson",
-    "strength_spearman",
-    "strength_spearman_low",
-    "strength_spearman_high",
-    "strength_kendall",
-    "tau",
-    "auc",
-    "accuracy",
-    "accuracy_calibrated",
-    "tie_threshold",
-    "place_effect",
 )
 
 _DIFFERENCES = ("difference", "low", "high", "p", "p_holm")
@@ -68,10 +40,40 @@ Named = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 
 
 def headlines(results: Results) -> dict[str, float]:
-    """The numbers of a run under readable names."""
-    shown = scalars(results.metrics) | differences(results.comparisons)
-    shown |= rankings(results.pairwise)
-    return shown | served_scalars(results.environment.get("served"))
+    """The numbers of the advised setting of each dimension, as `coherence/spearman`, then tokens,
+    seconds and cost of the run; without nulls.
+
+    `spearman_rater` is that of one human with the others, `spearman_within` of the judge within
+    groups; `pairs_of_systems` is the share that it orders as the humans do; `error` is in points of
+    the humans' scale, and `range_share` the range's share of the variance of raw scores.
+    """
+    numbers: dict[str, float | None] = {}
+    rows = distance_rows(results)
+    humans = human_figures(results)
+    shares = range_shares(results)
+    for lead in advised_rows(results):
+        dimension = lead["dimension"]
+        place = (dimension, lead["range"])
+        judge = next(row for row in rows if (row["dimension"], row["range"]) == place)
+        pairs = judge["pairs"]
+        figures = {
+            "spearman": lead["spearman"],
+            "spearman_low": lead.get("spearman_low"),
+            "spearman_high": lead.get("spearman_high"),
+            "spearman_rater": humans.get(dimension, {}).get("ceiling"),
+            "spearman_within": judge["within"].get("spearman"),
+            "pairs_of_systems": pairs and pairs.value,
+            "error": judge["raw"].get("mae"),
+            "error_calibrated": judge["calibrated"].get("mae"),
+            "range_share": shares.get(dimension, {}).get(RAW),
+            "failed_share": lead.get("failed_share"),
+        }
+        numbers |= {f"{dimension}/{name}": value for name, value in figures.items()}
+    environment = results.environment
+    for name in ("tokens", "seconds"):
+        numbers[name] = sum((environment.get(name) or {}).values()) or None
+    numbers["cost"] = (environment.get("served") or {}).get("cost")
+    return _known(numbers)
 
 
 def verdicts(results: Results) -> dict[str, str]:
@@ -134,18 +136,6 @@ def differences(comparisons: Records) -> dict[str, float]:
     return _named(named)
 
 
-def rankings(records: Records) -> dict[str, float]:
-    """Rankings of systems under readable names: the numbers of a record of pairwise.json, named as
-    in `scalars`, and the systems' Elo, as `test/joint/main/greedy/elo/NAME`; without nulls."""
-    named = []
-    for record in records:
-        numbers = {key: record[key] for key in _PAIRWISE}
-        for place in record["ranking"]:
-            numbers[f"elo/{place['system']}"] = place["elo"]
-        named.append((_name(record), record, numbers))
-    return _named(named)
-
-
 def best_rows(summary: Row) -> Rows:
     """The best setting of each cell of a sweep, see `judgebench.study.summary.summarize`: what it is
     best at, its settings, dev, test and trial."""
@@ -166,9 +156,8 @@ def best_scalars(summary: Row) -> dict[str, float]:
     for row in best_rows(summary):
         place = f"{row['dimension']}/{row['range']}/{row['metric']}"
         for split in ("dev", "test"):
-            if row[split] is not None:
-                numbers[f"best/{split}/{place}"] = row[split]
-    return numbers
+            numbers[f"best/{split}/{place}"] = row[split]
+    return _known(numbers)
 
 
 def _named(numbers: Sequence[Named]) -> dict[str, float]:
@@ -177,10 +166,14 @@ def _named(numbers: Sequence[Named]) -> dict[str, float]:
     named = {}
     for name, record, values in numbers:
         place = name + setting_name(record) if several[name] > 1 else name
-        for key, value in values.items():
-            if value is not None and math.isfinite(value):
-                named[f"{place}/{key}"] = float(value)
-    return named
+        named |= {f"{place}/{key}": value for key, value in values.items()}
+    return _known(named)
+
+
+def _known(numbers: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers that are known and finite."""
+    known = {name: value for name, value in numbers.items() if value is not None}
+    return {name: float(value) for name, value in known.items() if math.isfinite(value)}
 
 
 def _name(record: Row, *more: str) -> str:

@@ -85,7 +85,7 @@ def log_run(
     files: Sequence[Path] = (),
 ) -> None:
     """Logs a finished run: the configuration, secrets masked; `headlines`, such as
-    `test/coherence/1-5/main/greedy/spearman`; the verdicts; figures; files of the run folder.
+    `coherence/spearman`; the verdicts; figures; files of the run folder.
 
     Raises:
         UserError: a logger's files cannot be written, as on a full disk.

@@ -24,7 +24,9 @@ from judgebench.runtime.fields import LOGGER_MODES as MODES
 from judgebench.runtime.secrets import environment_secrets, hider
 from judgebench.tracking.content import (
     best_rows,
+    differences,
     range_name,
+    scalars,
     setting_name,
     tracked_files,
     verdicts,
@@ -77,7 +79,7 @@ class QuietWandbLogger:
         }
         # W&B's service outlives a run, and reads a relative path from where it was started
         self.save_dir = Path(save_dir).absolute()
-        self._init: Record = {
+        self._init: dict[str, Any] = {
             "dir": self.save_dir,
             "mode": mode,
             "settings": settings,
@@ -126,8 +128,9 @@ class QuietWandbLogger:
         files: Sequence[Path] = (),
         examples: int = 50,
     ) -> None:
-        """Logs the verdicts; as tables `metrics`, `comparisons`, `examples`, and `attack/trace`,
-        every word that was scored; figures as images, files as an artifact.
+        """Logs the verdicts, and the numbers of every cell that workspaces show; as tables
+        `metrics`, `comparisons`, `examples`, and `attack/trace`, every word that was scored;
+        figures as images, files as an artifact.
 
         Args:
             files: of the run folder; readings, scores, metrics, phrases and findings of defenses
@@ -152,6 +155,7 @@ class QuietWandbLogger:
                 artifact.add_file(str(path))
             self.experiment.log_artifact(artifact)
         self.experiment.log(content | _images(figures))
+        self.log_metrics(scalars(results.metrics) | differences(results.comparisons))
         self.log_metrics(verdicts(results))
 
     def log_best(self, summary: Row, figures: Mapping[str, Figure]) -> None:

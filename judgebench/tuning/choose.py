@@ -27,17 +27,14 @@ the plain setting does. On ten intents: .057, .101 and .084, against .010, .014 
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from judgebench.decoding.rules import Contrastive, Decoding, Folded, Ranged, has_answer
-from judgebench.runtime.errors import UserError
+from judgebench.decoding.rules import Contrastive, Decoding
 from judgebench.stats.clusters import (
     FEWEST,
     SIGNIFICANCE,
@@ -46,149 +43,15 @@ from judgebench.stats.clusters import (
     expanded,
     with_intervals,
 )
-from judgebench.stats.correlation import DistinctPairs, influences, ratio, tied_ranks
+from judgebench.stats.correlation import DistinctPairs, influences
 from judgebench.stats.paired import flipped_means, flips
 from judgebench.stats.scores import CLEAN, Cell, Scores, shared
-from judgebench.tuning.tuners import EQUAL, CrossFit, Setting, best_point
-from judgebench.types import Array, Record, Rows, ScoreRange
-
-if TYPE_CHECKING:
-    from judgebench.tuning.tune import Tuned
+from judgebench.tuning.learned import Learner, Learners, Tuned, check_groups, deal
+from judgebench.tuning.tuners import EQUAL, CrossFit
+from judgebench.types import Array, Record, Rows
 
 FLIPS = 4095
 """Of the signs of the articles' shares, behind each choice; all there are of up to 11 articles."""
-
-
-def deal(groups: Array, folds: int, seed: int) -> Array:
-    """The fold of each text [N], all texts of an article in one: as even as can be, in an order
-    drawn with the seed.
-
-    Example:
-        >>> deal(np.array(["a", "a", "b", "c"]), 3, seed=0).tolist()
-        [1, 1, 2, 0]
-    """
-    labels, number = np.unique(groups, return_inverse=True)
-    fold = np.empty(len(labels), dtype=np.int64)
-    fold[np.random.default_rng(seed).permutation(len(labels))] = np.arange(len(labels)) % folds
-    return np.asarray(fold[number])
-
-
-# --- learning -----------------------------------------------------------------------------------
-
-
-class Learner:
-    """A decoding that learns from human scores, over the rated texts of a dimension in one range or
-    in all.
-
-    Attributes:
-        decoding: one that `learns`, one that contrasts, of which `grid` is tried: the best by
-            Spearman is taken.
-        readings: [N] of the texts, a `Ranged` a range.
-        human: [N] on the scale of the first range.
-        groups: [N] articles.
-        shown: [N] the same texts as a defense shows them, which then are scored by what `readings`
-            teach.
-    """
-
-    def __init__(
-        self,
-        decoding: Decoding,
-        readings: Sequence[Ranged],
-        human: Array,
-        groups: Array,
-        grid: Sequence[Setting],
-        shown: Sequence[Ranged] | None = None,
-    ) -> None:
-        self.decoding = decoding
-        self.readings = readings
-        self.human = human
-        self.groups = groups
-        self.grid = grid
-        self.shown = readings if shown is None else shown
-        self._learned: dict[bytes, Decoding] = {}
-
-    @cached_property
-    def _tried(self) -> tuple[list[Contrastive], Array]:
-        """The grid's decodings, of each kappa once, and their scores [N, P]."""
-        assert isinstance(self.decoding, Contrastive)
-        by_kappa = {setting.same: setting for setting in reversed(self.grid)}
-        decodings = []
-        for _, (lambda_, temperature) in sorted(by_kappa.items()):
-            decodings.append(replace(self.decoding, lambda_=lambda_, temperature=temperature))
-        columns = [decoding.scores_across(self.readings) for decoding in decodings]
-        return decodings, np.stack(columns, axis=1)
-
-    def learn(self, rows: Array) -> Decoding:
-        """The decoding that the texts `rows` [N] (True for each) teach."""
-        key = rows.tobytes()
-        if key in self._learned:
-            return self._learned[key]
-        if self.decoding.learns:
-            taught = [part.at(rows) for part in self.readings]
-            decoding = self.decoding.fitted(taught, self.human[rows])
-        else:
-            decoding = self._best_of_grid(rows)
-        self._learned[key] = decoding
-        return decoding
-
-    def _best_of_grid(self, rows: Array) -> Decoding:
-        """The decoding of the grid whose scores of the texts `rows` [N] agree best, by Spearman."""
-        decodings, scores = self._tried
-
-        def centered_ranks(values: Array) -> Array:
-            lowest, highest = tied_ranks(values[rows], axis=0)
-            return (lowest + highest - (rows.sum() + 1)) / 2
-
-        ranks = centered_ranks(scores)  # [texts, settings]
-        human = centered_ranks(self.human)  # [texts]
-        squares = (ranks * ranks).sum(axis=0)
-        humans_squares = np.full(len(squares), human @ human)
-        values = ratio(human @ ranks, squares, humans_squares)
-        known = scores[rows]
-        constant = (known == known[0]).all(axis=0)
-        grid = [Setting(decoding.lambda_, decoding.temperature) for decoding in decodings]
-        best = best_point(grid, values.tolist(), constant.tolist())
-        return decodings[best]
-
-    def at(self, texts: Sequence[int]) -> Learner:
-        """The same over some of its texts, by their numbers."""
-        rows = np.asarray(texts)
-        return Learner(
-            self.decoding,
-            [part.at(rows) for part in self.readings],
-            self.human[rows],
-            self.groups[rows],
-            self.grid,
-            [part.at(rows) for part in self.shown],
-        )
-
-    def scarce(self, folds: int) -> Array:
-        """[N] True for the texts that teach at worst, when a choice is tested: without the articles
-        with most answers, as many as a fold of `folds` and one of twice as many hold together."""
-        labels = np.unique(self.groups)
-        count = len(labels)
-        gone = sum(math.ceil(count / min(parts, count)) for parts in (folds, 2 * folds))
-        answered = np.any([has_answer(part.main) for part in self.readings], axis=0)
-        by_answers = sorted(labels, key=lambda group: -answered[self.groups == group].sum())
-        teaching = by_answers[min(gone, count - 1) :]
-        return np.asarray(np.isin(self.groups, teaching))
-
-    def scores(self, rows: Array) -> Array:
-        """Scores [N] of all texts by what the texts `rows` teach."""
-        return self.learn(rows).scores_across(self.shown)
-
-    def folded(self, folds: int, seed: int) -> Folded:
-        """The cross-fitted decoding of a run, and the one that all texts teach."""
-        fold = deal(self.groups, folds, seed)
-        everything = np.ones(len(self.human), dtype=bool)
-        parts = [self.learn(fold != number) for number in range(folds)]
-        fold_of = dict(zip(self.groups.tolist(), fold.tolist(), strict=True))
-        return Folded(fold_of, parts, self.learn(everything))
-
-
-Learners = Mapping[tuple[str, ScoreRange, str], Mapping[str, tuple[Learner, list[str]]]]
-"""Dimension, range and defense -> a decoding's name -> what was cross-fitted, with the names of its
-texts."""
 
 
 # --- the worth of settings ----------------------------------------------------------------------
@@ -399,16 +262,6 @@ class Candidates:
         return shares | with_intervals(means, expanded(clusters.count))
 
 
-def check_groups(groups: int, dimension: str, key: str) -> None:
-    """Raises `UserError` where there are too few rated articles to choose by other articles."""
-    if groups < 2:
-        raise UserError(
-            f"{key}: humans rated texts of {groups} article{'' if groups == 1 else 's'} on "
-            f"{dimension}, and a choice needs two at least, one to choose by and one to test it "
-            "on; rate texts of more articles."
-        )
-
-
 def choice_records(
     scores: Scores,
     dataset: str,
@@ -465,7 +318,7 @@ def choice_records(
         shares = worth_of(crossfit.metric, held_out, human, among.groups)
         worths = shares.mean(axis=0)
         for number, cell in enumerate(settings):
-            record = {"dataset": dataset} | cell.named
+            record: Record = {"dataset": dataset} | cell.named
             record |= {
                 "metric": crossfit.metric,
                 "n": len(human),

@@ -33,15 +33,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 
 from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding
+from judgebench.decoding.scores import ranged
 from judgebench.runtime.errors import UserError
-from judgebench.stats.scores import CLEAN, shown_split, with_flag
+from judgebench.stats.scores import CLEAN, shown_split
+from judgebench.tuning.learned import Learner, Tuned, check_groups
 from judgebench.tuning.tuners import (
     PER_RANGE,
     Cell,
@@ -52,37 +53,9 @@ from judgebench.tuning.tuners import (
     Shared,
     Tuner,
 )
-from judgebench.types import LABELS, RANGE, Reading, Record, Records, Row, ScoreRange
-
-if TYPE_CHECKING:
-    from judgebench.tuning.choose import Learner, Learners
-
+from judgebench.types import Reading, Record, ScoreRange
 
 _SPLITS = (DEV, TEST)
-
-EDGE = "edge"
-"""The flag of a metric record whose lambda and t lie at an end of what was looked at."""
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """The outcome of tuning: cell -> name -> the decoding that replaces the configured one of that
-    name, or is added, None of one that cannot learn there; the records of tuning.json; dimension,
-    range and defense -> name -> what was cross-fitted, with the names of its texts; and dimension
-    -> sentences on what could not learn."""
-
-    decodings: Mapping[Cell, Mapping[str, Decoding | None]] = field(default_factory=dict)
-    records: Sequence[Record] = ()
-    learners: Learners = field(default_factory=dict)
-    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    def flagged(self, records: Records) -> list[Row]:
-        """The records of metrics.json, with `EDGE` among the flags of those whose setting lies at
-        an edge."""
-        # by its setting too: an answer in words is written under the configured one
-        names = ("judge", "dimension", *RANGE, LABELS, "decoding", "lambda", "temperature")
-        at_edge = [{**record, "judge": "pair"} for record in self.records if record["edge"]]
-        return with_flag(EDGE, records, at_edge, names)
 
 
 def check_tuning(
@@ -175,10 +148,6 @@ def cross_fit(
     rated clean texts of the reported split, judged without a defense. Attacked and defended texts
     of an article are decoded as it is. Where too few texts are answered for a decoding to
     learn, without any two folds' articles, it is left out; `UserError` where no other is."""
-    # it needs pandas, and a configuration's check does not
-    from judgebench.decoding.scores import ranged
-    from judgebench.tuning.choose import Learner, check_groups
-
     # 1. the texts that were read, by what they were judged under; nothing is learned with a defense
     split = shown_split(reading.split for reading in readings)
     cells: dict[tuple[str, ScoreRange, str], dict[tuple[str, str], Reading]] = {}

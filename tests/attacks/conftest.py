@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from judgebench.attacks.gaps import gaps_of
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
-from judgebench.attacks.search import gaps_of
 from judgebench.decoding import Contrastive, Expectation
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.prefix import PrefixEngine

@@ -6,14 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.attacks import PhraseAttack
-from judgebench.attacks.search import (
-    common_ends,
-    fitting,
-    gaps_of,
-    in_place,
-    select_words,
-    whole_words,
-)
+from judgebench.attacks.gaps import common_ends, fitting, gaps_of, in_place
+from judgebench.attacks.search import select_words, whole_words
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, Condition, Example

@@ -5,7 +5,8 @@ import itertools
 import pytest
 
 from judgebench.attacks.adv_suffix import TRACE, Journal, Walk, spread
-from judgebench.attacks.search import AdvSuffix, Search, in_place
+from judgebench.attacks.gaps import in_place
+from judgebench.attacks.search import AdvSuffix, Search
 from judgebench.decoding import Expectation, Greedy
 from judgebench.runtime.errors import UserError
 from tests.attacks.conftest import EXAMPLES

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from judgebench.judges.served.settings import unpaid
-from judgebench.report.views.run import dry_run_view, served_facts, served_notes, served_scalars
+from judgebench.report.views.run import dry_run_view, served_facts, served_notes
 from judgebench.results.folder import code_version, describe_environment
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
@@ -77,11 +77,7 @@ def test_the_facts_say_where_scores_come_from_what_is_open_and_what_it_cost():
     assert dict(served_facts({**SERVED, "cost": None}))["cost of this run"].startswith("not counted")
 
 
-def test_numbers_for_a_dashboard_and_notes_for_a_table():
-    numbers = served_scalars(SERVED)
-    assert (numbers["served/main/prompt_tokens"], numbers["served/cost"]) == (1200.0, 0.3)
-    assert "served/assistant/cost" not in numbers
-    assert served_scalars(None) == {}
+def test_notes_for_a_table():
     assert served_notes(SERVED) == {"judgebench.main.scores_from": "logprobs"}
     assert served_notes(None) is None
 

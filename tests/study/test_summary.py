@@ -1,4 +1,4 @@
-"""The end of a sweep, from hand-made trials: summary, heat maps, and the front of two objectives."""
+"""The end of a sweep, from hand-made trials: summary and heat maps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from rich.console import Console
 
 from judgebench.report.render import to_terminal
 from judgebench.study.summary import (
-    front_figure,
     heatmaps,
     jobs_as_trials,
     summarize,
@@ -139,30 +138,3 @@ def test_jobs_are_told_apart_by_the_overrides_that_differ():
     ]
     expected = [{"x": 0.1, "judge": "a"}, {"x": 1, "judge": "a"}, {"x": 0.1, "judge": "b"}]
     assert [job["params"] for job in jobs_as_trials(jobs)] == expected
-
-
-BOTH = ["maximize", "minimize"]
-
-
-def rated_trial(number, values):
-    cells = [
-        cell(values[0], 0.1, split="dev", attack="none", defense="cap"),
-        cell(values[1], 0.2, split="dev", attack="dsi, bed", defense="cap", objective=1, metric="delta"),
-    ]
-    return trial(number, number / 10, 1, *cells) | {"values": list(values)}
-
-
-def test_the_figure_shows_trials_front_and_what_the_front_is_on_test():
-    trials = [rated_trial(0, (0.3, 0.2)), rated_trial(1, (0.5, 0.4)), rated_trial(2, (0.2, 0.5))]
-    figure = front_figure([*trials, {**rated_trial(3, (9, 9)), "state": "failed"}], BOTH, [0, 1])
-    (axis,) = figure.axes
-    drawn = [np.column_stack(line.get_data()).tolist() for line in axis.lines]
-    assert drawn[:2] == [[[0.3, 0.2], [0.5, 0.4], [0.2, 0.5]], [[0.3, 0.2], [0.5, 0.4]]]
-    assert drawn.count([[0.1, 0.2]]) == 2  # both of the front, on test
-    labels = axis.get_xlabel(), axis.get_ylabel()
-    assert labels == ("Spearman on dev (more is better)", "Score change on dev (less is better)")
-    words = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
-    assert "3 trials, 2 of them on the front" in words
-    assert "Score change: attack dsi, bed, defense cap." in words
-    assert front_figure(trials[:1], ["maximize"], [0]) is None
-    assert front_figure([], BOTH, []) is None

@@ -1,17 +1,21 @@
 """Every logger of Lightning's interface is given the same run: settings without secrets, numbers, files."""
 
 import csv
+import json
+from pathlib import Path
 
 import pytest
 import yaml
 
 from judgebench.results.folder import masked
+from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
 from judgebench.tracking import loggers
+from judgebench.tracking.content import headlines
 from judgebench.tracking.loggers import check_loggers, log_run
 from tests.tracking.test_wandb_logger import RECORDS, SECRET, figure, logger_for, results_of
 
-SPEARMAN = "test/coherence/1-5/main/greedy/spearman"
+SPEARMAN = "coherence/spearman"
 CSV = {"_target_": "lightning.pytorch.loggers.CSVLogger", "save_dir": "x"}
 
 
@@ -24,6 +28,30 @@ def logged(folder, *names):
     results = results_of(config=config, verdict=verdict, metrics=RECORDS[:1])
     log_run(logger_for(folder, *names), results, {"scores": figure()}, [path])
     return folder
+
+
+def test_headlines_are_of_the_advised_setting_and_of_the_run():
+    frozen = Path(__file__).parents[1] / "golden" / "expected" / "demo"
+    paths = [*map(frozen.joinpath, ("metrics.json", "choice.json", "humans.json")), *frozen.glob("worth/*.json")]
+    records = {path.stem: json.loads(path.read_text()) for path in paths}
+    environment = {"tokens": {"main": 5, "assistant": 6}, "seconds": {"read": 1.5}, "served": {"cost": None}}
+    found = headlines(Results(**records, environment=environment))
+    assert (found.pop("tokens"), found.pop("seconds")) == (11.0, 1.5)
+    (advised,) = [record for record in records["choice"] if record["taken"]]
+
+    def of(name, **more):
+        cell = {key: advised[key] for key in ("judge", "decoding", "range_min", "range_max")} | more
+        return next(record for record in records[name] if cell.items() <= record.items())
+
+    metrics = of("metrics", level="dataset", split="test")
+    figures = {name: metrics[name] for name in ("spearman", "spearman_low", "spearman_high", "failed_share")}
+    figures["spearman_within"] = of("metrics", level="document", split="test")["spearman"]
+    figures["spearman_rater"] = records["humans"][0]["ceiling"]
+    figures["pairs_of_systems"] = of("systems")["pairwise_others"]
+    figures["error"] = of("beside_humans", scores="raw")["mae"]
+    figures["error_calibrated"] = of("beside_humans", scores="calibrated")["mae"]
+    assert 0 < found.pop("quality/range_share") < 1
+    assert found == {f"quality/{name}": value for name, value in figures.items()}
 
 
 def test_a_list_logs_to_each(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from PIL import Image
 
 from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results
-from judgebench.tracking.content import _PAIRWISE, differences, scalars
+from judgebench.tracking.content import differences, scalars
 from judgebench.tracking.loggers import check_loggers, log_run
 from judgebench.tracking.wandb import example_rows
 from tests.report.defended_records import defense_records
@@ -80,16 +80,6 @@ COMPARISONS = [
     difference(statistic="pearson", difference=0.75),
     difference(level="system", difference=0.875),
 ]
-PAIRWISE = [
-    {"dataset": "mini", **cell(**{"lambda": None, "temperature": None}), "judge": "main", "decoding": "greedy"}
-    | dict.fromkeys(_PAIRWISE)
-    | {
-        "auc": 0.625,
-        "ranking": [{"system": "a", "elo": 1050.0, "rank": 1, "human_rank": None}],
-    }
-]
-
-
 DEFENSE = ("standards", "strengths", "costs", "references")
 
 
@@ -135,7 +125,7 @@ def run_dir(tmp_path_factory, home):
         config = masked({"judge": {"name": "smol", "api_key": SECRET}, "ranges": [[1, 5]]})
         found = {name: getattr(defense_records(), name) for name in DEFENSE}
         files = [RunFolder(path).write(name, value) for name, value in found.items()]
-        results = results_of(config=config, comparisons=COMPARISONS, pairwise=PAIRWISE, **found)
+        results = results_of(config=config, comparisons=COMPARISONS, **found)
         log_run(logger_for(path), results, {"scores_coherence": figure()}, files)
     return path
 
@@ -157,8 +147,8 @@ def test_config_and_numbers_are_logged_and_the_run_is_finished(logged):
         "test/coherence/1-5/pair contrastive minus/main greedy/difference": 0.125,
         "test/coherence/mean/pair contrastive minus/main greedy/difference": 0.0625,
         "test/coherence/1-5/pair contrastive minus/main greedy/p_holm": 1.0,
-        "test/coherence/main/greedy/elo/a": 1050.0,
-        "test/coherence/main/greedy/auc": 0.625,
+        "coherence/spearman": 0.25,
+        "coherence/failed_share": 0.0,
     }
     assert {name: logged.summary[name] for name in expected} == expected
     assert not any("low" in name for name in logged.summary)  # which are null
@@ -247,10 +237,10 @@ def test_scalar_names_tell_settings_and_attacks_apart():
     assert names == [f"test/coherence/1-5/pair/contrastive lambda={x} t=1/spearman" for x in (0.1, 0.5)]
     half = [record(judge="pair", decoding="mine", **{"lambda": x}) for x in (0.1, 0.5)]
     assert "test/coherence/1-5/pair/mine lambda=0.1/spearman" in scalars(half)
-    (name,) = [name for name in scalars([record(attack="dsi", defense="cap")]) if name.endswith("/kendall")]
-    assert name == "test/coherence/attack=dsi/defense=cap/1-5/main/greedy/kendall"
-    assert "test/coherence/1.0-5.0 by 0.5/main/greedy/n" in scalars([record(range_step=0.5)])
-    assert "test/coherence/level=system/1-5/main/greedy/n" in scalars(
+    (name,) = [name for name in scalars([record(attack="dsi", defense="cap")]) if name.endswith("/failed_share")]
+    assert name == "test/coherence/attack=dsi/defense=cap/1-5/main/greedy/failed_share"
+    assert "test/coherence/1.0-5.0 by 0.5/main/greedy/spearman" in scalars([record(range_step=0.5)])
+    assert "test/coherence/level=system/1-5/main/greedy/spearman" in scalars(
         [record(level="system"), record(level="document")]
     )
 

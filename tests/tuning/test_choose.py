@@ -16,8 +16,9 @@ from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import SPEARMAN, influences, pearson, resampled_correlations, spearman
 from judgebench.stats.scores import Scores
 from judgebench.tuning import CrossFit
-from judgebench.tuning.choose import Candidates, Learner, choice_records, choose, deal, worth_of
-from judgebench.tuning.tune import Tuned, cross_fit
+from judgebench.tuning.choose import Candidates, choice_records, choose, worth_of
+from judgebench.tuning.learned import Learner, Tuned, deal
+from judgebench.tuning.tune import cross_fit
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
 
 GRID = CrossFit().grid

@@ -151,7 +151,7 @@ class Chart:
     def _thing(self, mark: ChartMark, y: float, height: float) -> Record:
         """The place of a mark whose lane has its middle at y."""
         end = self.at(mark.value)
-        thing: Record = {
+        thing: dict[str, Any] = {
             "kind": "dot",
             "look": mark.look,
             "x": end,

@@ -21,6 +21,7 @@ from judgebench.report.paper.tables import (
     model_key,
     per_cent,
     published,
+    sizes,
 )
 from judgebench.results.results import NO_DEFENSE, Results, number, range_of
 from judgebench.stats.scores import CLEAN
@@ -214,7 +215,7 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
             dimension = str(record["dimension"])
             printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
             paper = printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0)
-            place: Record = {
+            place: dict[str, Any] = {
                 "dataset": dataset,
                 "dimension": dimension,
                 "range": str(score_range),
@@ -371,14 +372,7 @@ def _joined(printed: pd.DataFrame, ours: pd.DataFrame, attacks: Sequence[str] = 
 
 
 def _attacked_notes(rows: pd.DataFrame) -> list[str]:
-    notes = []
-    for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
-        texts = span(part["paired"])
-        groups = span(part["groups"])
-        notes.append(
-            f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}, scored clean and "
-            "attacked under the same defense."
-        )
+    notes = sizes(rows, "paired", ", scored clean and attacked under the same defense")
     notes += _scored_notes(rows)
     if phrases := dict.fromkeys(rows.loc[rows["attack"] == "advsuffix", "phrase"]):
         notes.append(
@@ -649,18 +643,12 @@ def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
     rows = rows.assign(change_x100=change, rate_percent=100 * change.abs() / base.where(base > 0))
     # 2. tables
     papers = rows[rows["paper"].eq(True)]
-    notes = []
-    for (dataset, *_, split, word), part in grouped(papers, [*PLACE, "split", "word"]):
-        texts = f"{span(part['n'])} texts of {span(part['groups'])} {word}"
-        notes.append(f"Ours: {dataset}, {split} split, {texts}.")
-    notes += _scored_notes(papers)
+    notes = [*sizes(papers, "n"), *_scored_notes(papers)]
     tables = []
     for number_, (measures, caption, about) in _SPEARMAN_TABLES.items():
         keys = [measure.key for measure in measures]
         printed = printed_cells("cap_spearman.csv", number_, keys)
-        printed = printed[printed[f"{keys[0]}_published"].notna()].drop(
-            columns=[f"{key}_unread" for key in keys]
-        )
+        printed = printed[printed[f"{keys[0]}_published"].notna()]
         parts = [
             _joined(printed, part[part[keys[0]].notna()]).assign(dataset=dataset)
             for (dataset, *_), part in grouped(papers, PLACE)

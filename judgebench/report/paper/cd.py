@@ -7,15 +7,14 @@ Source: Fujinuma, "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-J
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
 
 import pandas as pd
 
-from judgebench.report.figures.style import shorten
-from judgebench.report.formats import UNKNOWN, general, is_known, short, span
+from judgebench.report.formats import UNKNOWN, general, is_known, short
 from judgebench.report.paper import tables as paper
 from judgebench.report.paper.tables import Measure, PaperTable, grouped
 from judgebench.report.render import escape
@@ -23,9 +22,9 @@ from judgebench.report.table import records
 from judgebench.results.results import Results, setting
 from judgebench.stats.clusters import FEWEST
 from judgebench.stats.correlation import CORRELATIONS
-from judgebench.tuning.tune import EDGE
+from judgebench.tuning.learned import EDGE
 from judgebench.tuning.tuners import FILE
-from judgebench.types import Record, ScoreRange
+from judgebench.types import ScoreRange
 
 ROUNDING = 0.001
 """How far a printed average may lie from that of its printed rows: both are rounded to three
@@ -63,6 +62,33 @@ _SETTINGS = [
     Measure("lambda", "λ", general),
     Measure("temperature", "t", general),
     Measure("kappa", "κ", general),
+]
+
+_CSV_ENDS = {
+    "": "",
+    "_low": "_low",
+    "_high": "_high",
+    "_marks": "_signs",
+    "_published": "_text",
+    "_published_marks": "_published_marks",
+    "_recomputed": "_recomputed",
+    "_slip": "_slip",
+}
+_CORRELATION_CSV = {"table": "table", "dimension": "dimension", "system": "label"}
+_CORRELATION_CSV |= dict(zip(_ENDS, _ENDS, strict=True))
+_CORRELATION_CSV |= {
+    f"{key}{end}": f"{key}{column}" for key in CORRELATIONS for end, column in _CSV_ENDS.items()
+}
+"""Columns of a CSV -> those of the rows."""
+_SETTING_CSV = [
+    "table",
+    "dimension",
+    "main",
+    "assistant",
+    *_ENDS,
+    *(measure.key for measure in _SETTINGS),
+    "edge",
+    *(f"{measure.key}_published" for measure in _SETTINGS),
 ]
 
 # --- the print -----------------------------------------------------------------------------------
@@ -117,15 +143,13 @@ class CdCells:
     Attributes:
         rows: records of metrics.json, one decoding a judge; where two runs have the same cell, the
             first's.
-        labels: judge -> its name in tables, in their order; models: pair -> the names of its two
-            models.
+        labels: judge -> its name in tables.
         tuned: the pairs whose lambda and t were.
         notes: dimension -> sentences on cells of several runs that differ.
     """
 
     rows: pd.DataFrame
     labels: dict[str, str]
-    models: dict[str, tuple[str, str]]
     tuned: set[str]
     notes: dict[str, list[str]]
 
@@ -134,22 +158,15 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
     """The cells at level dataset of the shown split, without attack and defense."""
     rows: list[dict[str, object]] = []
     labels: dict[str, str] = {}
-    models: dict[str, tuple[str, str]] = {}
     tuned = set()
     for run in runs:
         judges = paper.judges_of(run)
-        main, assistant = paper.names_of(run)
         wanted = {"split": run.split, "level": "dataset", "attack": "none", "defense": "none"}
         shown_records = [record for record in run.metrics if wanted.items() <= record.items()]
         decodings = {role: paper.decoding_of(shown_records, role, rule) for role in judges}
-        if assistant is not None:
-            pair, label = judges["pair"]
-            models[pair] = main, assistant
-            if any(name == label for other, name in labels.items() if other != pair):
-                judges["pair"] = pair, f"Contrastive ({shorten(main, 30)}-{shorten(assistant, 30)})"
-            if any(record["decoding"] == decodings["pair"] for record in run.tuning or ()):
-                tuned.add(pair)
-        labels |= {judge: label for judge, label in judges.values() if judge not in labels}
+        if any(record["decoding"] == decodings.get("pair") for record in run.tuning or ()):
+            tuned.add(judges["pair"][0])
+        labels = dict(judges.values()) | labels
         # the paper gives failed answers the lowest score
         for record in shown_records:
             role = record["judge"]
@@ -170,7 +187,7 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
             notes.setdefault(dimension, []).append(
                 f"{where}: several runs have it and differ; the first is shown."
             )
-    return CdCells(frame.drop_duplicates(_KEYS), labels, models, tuned, notes)
+    return CdCells(frame.drop_duplicates(_KEYS), labels, tuned, notes)
 
 
 # --- correlations -------------------------------------------------------------------------------
@@ -184,34 +201,34 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
     runs = list(runs)
     argmax = cd_cells(runs, "argmax")
     # 1. the paper's tables of correlations
-    printed = list[PaperTable]()
-    settings = list[PaperTable]()
-    for number, rows in grouped(printed_correlations(), "table"):
-        rows = rows.drop(columns=["table"]).merge(argmax.rows, how="left", on=_KEYS)
+    tables = []
+    for number, rows in _filled(printed_correlations(), argmax):
+        first = rows.iloc[0]
         used = rows[rows["n"].notna()]
-        notes = [_ALONE.format("models")]
-        if len(used):
-            notes = _provenance(used, argmax, f"; the paper's: {_DATA}")
-        family = _FAMILIES[rows["family"].iloc[0]]
-        dimension = rows["dimension"].iloc[0]
-        caption = f"{family} family: correlation with the humans on summary {dimension}."
-        title = f"Table {number}"
-        printed.append(_correlation_table(f"table_{number}", title, caption, rows, notes))
+        notes = _provenance(used, argmax) if len(used) else [_ALONE.format("models")]
+        family = _FAMILIES[first["family"]]
+        caption = f"{family} family: correlation with the humans on summary {first['dimension']}."
+        tables.append(_correlation_table(number, caption, rows, notes))
     # 2. its tables of lambda and t
-    for number, rows in grouped(printed_settings(), "table"):
-        rows = rows.drop(columns=["table"]).merge(argmax.rows, how="left", on=_KEYS)
+    for number, rows in _filled(printed_settings(), argmax):
         for role in ("main", "assistant"):
             rows[role] = rows[role].str.split("/").str[-1]
         pairs = rows.loc[rows["n"].notna(), "judge_key"].unique()
         notes = _setting_notes(argmax, pairs) if len(pairs) else [_ALONE.format("pairs")]
         dimension = rows["dimension"].iloc[0]
         caption = f"Hyper-parameters of contrastive decoding for summary {dimension}."
-        settings.append(_setting_table(f"table_{number}", f"Table {number}", caption, rows, notes))
-    return sorted([*printed, *settings], key=lambda table: table.name)
+        tables.append(_setting_table(number, caption, rows, notes))
+    return sorted(tables, key=lambda table: table.name)
+
+
+def _filled(printed: pd.DataFrame, cells: CdCells) -> Iterator[tuple[int, pd.DataFrame]]:
+    """The numbers of printed tables, and their rows with our cells."""
+    for number, rows in grouped(printed, "table"):
+        yield number, rows.drop(columns=["table"]).merge(cells.rows, how="left", on=_KEYS)
 
 
 def _correlation_table(
-    name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]
+    number: int, caption: str, rows: pd.DataFrame, notes: Sequence[str]
 ) -> PaperTable:
     """A table of rows that have correlations of ours or of the paper.
 
@@ -237,12 +254,6 @@ def _correlation_table(
     rows["range"] = names
     rows["section"] = rows["range"].map(lambda known: "" if known else _AVERAGES)
     # 2. signs, and numbers as the CSV has them
-    columns = {
-        "table": "table",
-        "dimension": "dimension",
-        "system": "label",
-        **{end: end for end in _ENDS},
-    }
     slips = False
     for key in CORRELATIONS:
         marks = _best_marks(rows, f"{key}_published")
@@ -255,12 +266,6 @@ def _correlation_table(
         rows[f"{key}_slip"] = slipped.map({True: "true", False: "false"}).where(averages, None)
         rows[f"{key}_recomputed"] = _texts(rows[f"{key}_recomputed"], "{:.5f}")
         rows[f"{key}_text"] = _texts(rows[f"{key}_published"], "{:.3f}")
-        for name_ in (key, f"{key}_low", f"{key}_high"):
-            columns[name_] = name_
-        columns[f"{key}_marks"] = f"{key}_signs"
-        columns[f"{key}_published"] = f"{key}_text"
-        for end in ("published_marks", "recomputed", "slip"):
-            columns[f"{key}_{end}"] = f"{key}_{end}"
     rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
     notes = list(notes)
     if rows[f"{CORRELATIONS[0]}_low"].notna().any():
@@ -270,9 +275,17 @@ def _correlation_table(
     legend = f"{_LEGEND}."
     if rows["ours"].any() and rows["printed"].any():
         legend = f"{_LEGEND}, ours and the paper's apart."
-    labels = {"label": "Model", "range": "Range"}
     return PaperTable(
-        name, title, caption, rows, labels, _CORRELATIONS, columns, notes, ["range"], legend=legend
+        f"table_{number}",
+        f"Table {number}",
+        caption,
+        rows,
+        labels={"label": "Model", "range": "Range"},
+        measures=_CORRELATIONS,
+        csv=_CORRELATION_CSV,
+        notes=notes,
+        sections=["range"],
+        legend=legend,
     )
 
 
@@ -303,14 +316,8 @@ def _texts(values: pd.Series, form: str) -> pd.Series:
     return pd.Series(texts, values.index, dtype=object)
 
 
-def _provenance(rows: pd.DataFrame, cells: CdCells, comparison: str = "") -> list[str]:
-    notes = []
-    for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
-        texts = span(part["n"])
-        groups = span(part["groups"])
-        notes.append(
-            f"Ours: {dataset}, {split} split, {texts} texts of {groups} {word}{comparison}."
-        )
+def _provenance(rows: pd.DataFrame, cells: CdCells) -> list[str]:
+    notes = paper.sizes(rows, "n", f"; the paper's: {_DATA}")
     if (rows["spearman_low"].notna() & (rows["groups"] < FEWEST)).any():
         word = " or ".join(rows["word"].unique())
         notes.append(
@@ -328,41 +335,30 @@ def _provenance(rows: pd.DataFrame, cells: CdCells, comparison: str = "") -> lis
 
 
 def _setting_table(
-    name: str, title: str, caption: str, rows: pd.DataFrame, notes: Sequence[str]
+    number: int, caption: str, rows: pd.DataFrame, notes: Sequence[str]
 ) -> PaperTable:
-    names = [measure.key for measure in _SETTINGS]
-    of_paper = [f"{name}_published" for name in names]
-    rows = rows.reindex(columns=list(dict.fromkeys([*rows, *of_paper])))
     rows["kappa"] = rows["lambda"] / rows["temperature"]
     rows["ours"] = rows["kappa"].notna()
     rows["printed"] = rows["kappa_published"].notna()
     edge = [isinstance(flags, list | tuple) and EDGE in flags for flags in rows["flags"]]
     rows["kappa_signs"] = ["!" if at_edge else "" for at_edge in edge]
-    texts = pd.Series(
-        ["true" if at_edge else "false" for at_edge in edge], rows.index, dtype=object
-    )
+    texts = pd.Series(edge, rows.index).map({True: "true", False: "false"}).astype(object)
     rows["edge"] = texts.where(rows["ours"], None)
     rows["range"] = [str(ScoreRange(*ends)) for ends in rows[_ENDS].itertuples(index=False)]
     rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
-    keys = [
-        "table",
-        "dimension",
-        "main",
-        "assistant",
-        *_ENDS,
-        *names,
-        "edge",
-        *of_paper,
-    ]
-    labels = {"main": "Main", "assistant": "Asst", "range": "Range"}
-    csv = dict(zip(keys, keys, strict=True))
-    look: Record = {
-        "sections": ["main"],
-        "once": ["main", "assistant"],
-        "legend": escape(_EDGE) if any(edge) else "",
-    }
     return PaperTable(
-        name, title, caption, rows, labels, _SETTINGS, csv, notes, **look, digits=None
+        f"table_{number}",
+        f"Table {number}",
+        caption,
+        rows,
+        labels={"main": "Main", "assistant": "Asst", "range": "Range"},
+        measures=_SETTINGS,
+        csv=dict(zip(_SETTING_CSV, _SETTING_CSV, strict=True)),
+        notes=notes,
+        sections=["main"],
+        once=["main", "assistant"],
+        legend=escape(_EDGE) if any(edge) else "",
+        digits=None,
     )
 
 

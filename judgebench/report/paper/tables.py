@@ -13,12 +13,12 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.figures.style import shorten
-from judgebench.report.formats import UNKNOWN, Format, two
+from judgebench.report.formats import UNKNOWN, Format, span, two
 from judgebench.report.render import to_latex, to_markdown
 from judgebench.report.table import Col, Table, View
 from judgebench.results.results import Results
 from judgebench.runtime.files import as_csv
-from judgebench.types import Record, Row
+from judgebench.types import Row
 
 FOLDER = Path(__file__).resolve().parent.parent / "published"
 """The figures that the papers print, as data: facts with their source."""
@@ -91,7 +91,7 @@ class PaperTable:
         both = self.has_ours and self.rows["printed"].any()
         for measure in self.measures if self.has_ours else ():
             if measure.ours:
-                style: Record = {
+                style: dict[str, Any] = {
                     "ends": measure.ends or measure.form,
                     "signs": f"{measure.key}_signs",
                 }
@@ -112,7 +112,7 @@ class PaperTable:
                 columns.append(Col(measure.head, cells, signs=f"{column}_signs", group=PAPER))
         heads = [Col(head, key, left=True) for key, head in self.labels.items()]
         above = "{section}" if "section" in shown else ""
-        look: Record = {
+        look: dict[str, Any] = {
             "title": self.title,
             "sections": self.sections,
             "section": above,
@@ -158,6 +158,15 @@ def grouped(rows: pd.DataFrame, by: str | list[str]) -> Iterable[tuple[Any, pd.D
     return rows.groupby(by, sort=False)
 
 
+def sizes(rows: pd.DataFrame, count: str, end: str = "") -> list[str]:
+    """A note a data set of ours: its split, and how many texts (`count`, a column) and groups."""
+    notes = []
+    for (dataset, split, word), part in grouped(rows, ["dataset", "split", "word"]):
+        texts = f"{span(part[count])} texts of {span(part['groups'])} {word}"
+        notes.append(f"Ours: {dataset}, {split} split, {texts}{end}.")
+    return notes
+
+
 CONTRASTIVE = "contrastive"
 """The decoding that stands in the paper's rows, where a run has several that contrast."""
 PREFERRED = {"argmax": "greedy", "expectation": "expectation"}
@@ -186,20 +195,16 @@ def judge_key(main: str, assistant: str | None = None) -> str:
     return " / ".join(model_key(name) for name in (main, assistant) if name)
 
 
-def names_of(run: Results) -> tuple[str, str | None]:
-    """The names of a run's models, distinct where files are called alike."""
-    main = run.titles.get("main") or "main"
-    assistant = run.titles.get("assistant")
-    if assistant is not None and model_key(assistant) == model_key(main):
-        return f"{main} (main)", f"{assistant} (assistant)"
-    return main, assistant
-
-
 def judges_of(run: Results) -> dict[str, tuple[str, str]]:
     """Role (`main`; `assistant` and `pair` where there is one) -> key and name in tables, small
     models before large ones, as the papers print them: a pair by the models' sizes, or the layer of
     an early exit."""
-    main, assistant = names_of(run)
+    main = run.titles.get("main") or "main"
+    assistant = run.titles.get("assistant")
+    # files that are called alike
+    if assistant is not None and model_key(assistant) == model_key(main):
+        main = f"{main} (main)"
+        assistant = f"{assistant} (assistant)"
     of_main = (judge_key(main), shorten(main, 30))
     if assistant is None:
         return {"main": of_main}

@@ -305,18 +305,22 @@ ATTACKED = replace(of_setting(attacks.ATTACKS), name="attacked")
 
 def shift_lines(results: Results) -> list[Block]:
     """The range's share of the variance, raw and calibrated; and what attacks do."""
-    # 1. what attacks do
     lines = defenses.defense_sentences(results) or attacks.attack_sentences(results)
     clean = all(row["attack"] == CLEAN for row in results.metrics)
     if clean and results.metrics and not results.compares:
         lines = ["No attack was run."]
-    # 2. the range's shares
+    return [*bare(results, lines), *answers(results, "shift", range_shares(results))]
+
+
+def range_shares(results: Results) -> dict[str, dict[str, float]]:
+    """Dimension -> RAW or CALIBRATED -> the range's share of the variance of the advised setting's
+    scores; where it is known."""
     shares: dict[str, dict[str, float]] = {}
     for row in of_advised(results, records(variance_frame(results))):
         if is_known(row["range_both"]):
             scores = CALIBRATED if row["calibrated"] else RAW
             shares.setdefault(row["dimension"], {})[scores] = row["range_both"]
-    return [*bare(results, lines), *answers(results, "shift", shares)]
+    return shares
 
 
 def preparation_lines(results: Results) -> list[Block]:

@@ -31,7 +31,7 @@ from judgebench.report.views.correlations import correlation_rows
 from judgebench.results.results import Results, distinct, range_of, with_labels
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
 from judgebench.stats.forecasts import NOT_ANSWERING
-from judgebench.tuning.tune import EDGE
+from judgebench.tuning.learned import EDGE
 from judgebench.types import RANGE, Condition, Prompt, Record, Row, Rows
 
 ROLES = ("main", "assistant")
@@ -149,28 +149,6 @@ def served_notes(served: Row | None) -> dict[str, str] | None:
         for role in ROLES
         if role in served
     }
-
-
-def served_scalars(served: Row | None) -> dict[str, float]:
-    """For the W&B summary: `served/main/prompt_tokens` and the like, and `served/cost`; nulls are
-    left out."""
-    bill = served or {}
-    values = {"served/cost": bill.get("cost")}
-    for role in ROLES:
-        for name in _COUNTED:
-            values[f"served/{role}/{name}"] = (bill.get(role) or {}).get(name)
-    return {name: float(value) for name, value in values.items() if value is not None}
-
-
-_COUNTED = (
-    "requests",
-    "retries",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "cost",
-    "unconfirmed_cost",
-)
 
 
 # --- before a run -------------------------------------------------------------------------------
