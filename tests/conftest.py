@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
+import gguf
 import psutil
 import pytest
 import torch
@@ -119,6 +120,16 @@ def write_rows(path: Path | str, rows: Iterable[object]) -> None:
     Path(path).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
 
 
+def rated_texts(groups: int = 4) -> list[dict]:
+    """Five texts a group, with what a judge says of each; humans agree with it in all groups but the first."""
+    return [
+        {"example_id": f"{group}-{score}", "source": f"Article {group}.", "output": f"Text {group} {score}."}
+        | {"human": {"coherence": score if group else 6 - score}, "judged": score}
+        for group in range(groups)
+        for score in range(1, 6)
+    ]
+
+
 def tiny_llama(seed: int, layers: int = 4) -> transformers.LlamaForCausalLM:
     """A random Llama with SmolLM2's vocabulary."""
     torch.manual_seed(seed)
@@ -135,6 +146,45 @@ def tiny_llama(seed: int, layers: int = 4) -> transformers.LlamaForCausalLM:
         eos_token_id=2,
     )
     return transformers.LlamaForCausalLM(config).eval()
+
+
+@pytest.fixture
+def model_folder(tmp_path, smollm2_tokenizer) -> Path:
+    """The folder of a tiny model that a test may damage."""
+    folder = tmp_path / "model"
+    tiny_llama(1).save_pretrained(folder)
+    smollm2_tokenizer.save_pretrained(folder)
+    return folder
+
+
+def swap_words(folder: Path, at: int) -> None:
+    """Exchanges two neighboring words of a model folder's vocabulary."""
+    content = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = content["model"]["vocab"]
+    first, second = sorted(vocabulary, key=vocabulary.get)[at : at + 2]
+    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+
+
+def write_gguf(model: transformers.LlamaForCausalLM, path: Path) -> None:
+    """A Llama's weights as a GGUF file."""
+    config, writer = model.config, gguf.GGUFWriter(path, "llama")
+    writer.add_name("tiny")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    for name, weight in model.state_dict().items():
+        writer.add_tensor(f"{names.get_name(name.removesuffix('.weight'))}.weight", weight.numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 @pytest.fixture(scope="session")

@@ -257,13 +257,6 @@ class BatchProvider:
     def message(self, body: dict[str, Any]) -> dict[str, Any]:
         """The answer to one request, in the form that its body asks for."""
         text = self.text if isinstance(self.text, str) else self.text(body)
-        if "contents" in body:
-            said = {"content": {"parts": [{"text": text}]}}
-            if "logprobs" in body["generationConfig"]:
-                listed = [{"token": token, "logProbability": math.log(p)} for token, p in LIKELY.items()]
-                said["logprobsResult"] = {"chosenCandidates": listed[:1], "topCandidates": [{"candidates": listed}]}
-            usage = {"promptTokenCount": 100, "candidatesTokenCount": 1, "cachedContentTokenCount": 60}
-            return {"candidates": [said], "usageMetadata": usage, "modelVersion": "small-1"}
         if "anthropic" in body["model"]:
             usage = {"input_tokens": 40, "cache_read_input_tokens": 60, "output_tokens": 1}
             return {

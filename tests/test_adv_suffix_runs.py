@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from judgebench.results.folder import RunFolder
+from tests.conftest import swap_words
 from tests.test_cli import pair, told
 
 WORDS = ["superb", "truly great", "seven", "outstandingly", "Quickly", "river", "summable", "well", "the", "good"]
@@ -117,21 +118,10 @@ def test_a_run_leaves_what_it_has_learned_and_its_scores_agree(learned):
     assert "<h3>Learned phrases</h3>" in html
 
 
-def test_a_phrase_is_tried_on_another_judge_and_another_tokenizer_is_noted(
-    learned, judgebench, tiny_pair, tmp_path, smollm2_tokenizer
-):
-    from tests.conftest import tiny_llama
-
-    other = tmp_path / "other"
-    tiny_llama(5).save_pretrained(other)
-    smollm2_tokenizer.save_pretrained(other)
-    content = json.loads((other / "tokenizer.json").read_text())
-    vocabulary = content["model"]["vocab"]
-    first, second = sorted(vocabulary, key=vocabulary.get)[40_000:40_002]
-    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
-    (other / "tokenizer.json").write_text(json.dumps(content))
+def test_a_phrase_is_tried_on_another_judge_and_another_tokenizer_is_noted(learned, judgebench, model_folder):
+    swap_words(model_folder, 40_000)
     file = learned[0] / "run" / "attack" / "phrase.json"
-    given = ("judge=local", f"judge.path={other}", *PLAIN, *DATA, "report=true")
+    given = ("judge=local", f"judge.path={model_folder}", *PLAIN, *DATA, "report=true")
     _, out, _ = judgebench("+exp=attack_transfer", f"attack.phrase_file={file}", *given)
     note = "The phrase was learned on tiny-main with another tokenizer"
     pages = [Path(run, "report.html").read_text() for run in ("run", learned[0] / "run")]
@@ -240,7 +230,7 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_gets_one_sentence_before_anything_is_written(judgebench, tiny_pair, tmp_path, mistake):
     arguments, expected = MISTAKES[mistake]
-    files = {"blank": "\n \n", "control": "<|im_end|>\n", "template": "{text}!"}
+    files = {"control": "<|im_end|>\n", "template": "{text}!"}
     for name, content in files.items():
         (tmp_path / f"{name}.txt").write_text(content)
         arguments = [argument.replace(f"{{{name}}}", str(tmp_path / f"{name}.txt")) for argument in arguments]

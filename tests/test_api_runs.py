@@ -1,5 +1,6 @@
 """judge=api end to end, against a small real server: ways of reading, resuming, money, faults, and a planted key."""
 
+import math
 import os
 import re
 import sqlite3
@@ -16,7 +17,6 @@ from judgebench.runtime.errors import UserError
 from tests.conftest import write_rows
 from tests.served import answer, status
 
-KEY = "sk-planted-4711-0815-abcdef"
 QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "report=false")
 QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]")
 
@@ -210,25 +210,6 @@ def test_max_cost_stops_before_it_is_passed_and_the_same_command_goes_on(run, sm
     assert told["max_cost"] == 1
 
 
-@pytest.mark.parametrize("fails", [pytest.param(False, marks=pytest.mark.exhaustive), True])
-def test_the_key_stands_in_no_file_and_no_line(run, small_server, monkeypatch, fails):
-    monkeypatch.setenv("PLANTED_API_KEY", KEY)
-    if fails:
-        small_server.otherwise = status(400, f"the key {KEY} is fine, the rest is not")
-    logger = ("logger=wandb", "report=true", "hydra.verbose=true")
-    code, out, err = run("judge.key_variable=PLANTED_API_KEY", *logger, mistaken=fails)
-    assert small_server.seen[0]["headers"]["authorization"] == f"Bearer {KEY}"
-    assert bool(code) is fails
-    assert KEY not in out + err
-    files = [path for path in Path().rglob("*") if path.is_file()]
-    assert any(path.name == "readings.sqlite" for path in files)
-    assert fails or any("wandb" in path.parts for path in files)
-    assert not [path for path in files if KEY.encode() in path.read_bytes()]
-    if not fails:
-        assert RunFolder.open("run").read("config")["judge"]["key_variable"] == "PLANTED_API_KEY"
-        assert "scores from listed log-probabilities" in Path("run/report.html").read_text("utf-8")
-
-
 def test_several_servers_share_the_articles_and_another_one_reads_nothing_anew(run, small_servers):
     one, two, three = small_servers
     some = ("data.limit_groups=null", "attacks=[none,dsi]")
@@ -342,6 +323,21 @@ def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server
         ({"concurrency": "auto"}, r"concurrency: auto is not found out any more; .* judge\.concurrency=8"),
         ({"price": {"input": -1}}, "price.input"),
         ({"path": "DIR"}, "path"),
+        *(({"url": urls}, "url") for urls in ([], ["http://a/v1", 3], ["http://a/v1", "http://a/v1/"], None)),
+        ({"url": ["http://a/v1", "http://me:secret@b/v1"]}, "url"),
+        ({"batch": "wait", "protocol": "completions", "tokenizer": "a/b"}, "batch"),
+        ({"batch": "wait", "url": ["http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"]}, "batch"),
+        ({"batch": "wait", "protocol": "anthropic"}, "scores_from"),
+        ({"batch": "yes"}, "batch"),
+        ({"batch": "wait", "protocol": "gemini"}, r"batch: judgebench sends Gemini no .* take judge\.batch=null"),
+        *(
+            ({"extra_body": {name: 1}}, rf"extra_body\.{name}: .*; leave it out of extra_body\.$")
+            for name in ("messages", "prompt", "input_ids", "n", "stream", "model", "max_tokens", "temperature")
+        ),
+        *(
+            ({"extra_body": value}, "extra_body: ")
+            for value in ({"a": {1, 2}}, {"a": math.nan}, {"a": "\ud800"}, {"a": b"a"}, [1], {"a": 10**5000})
+        ),
     ],
 )
 def test_settings_that_cannot_be_are_a_sentence_with_their_key(given, key):

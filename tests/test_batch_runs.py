@@ -10,7 +10,6 @@ import pytest
 
 from judgebench.cards.card import NO_ASSISTANT, JudgeCard
 from judgebench.judges.served import batch
-from judgebench.judges.served.settings import ApiSpec
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from judgebench.score import main as score_main
@@ -336,18 +335,3 @@ def test_the_key_goes_to_the_provider_alone(run, provider, small_server, monkeyp
         assert all(key in seen["headers"][name] for seen in small_server.seen)
     assert len(notes()) == 2
     assert not [path for path in Path().rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"protocol": "completions", "tokenizer": "a/b"}, "judge.batch"),
-        ({"url": ["http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"]}, "judge.batch"),
-        ({"protocol": "anthropic"}, "judge.scores_from"),
-        ({"batch": "yes"}, "judge.batch"),
-        ({"protocol": "gemini"}, r"judge\.batch: judgebench sends Gemini no batches .* take judge\.batch=null"),
-    ],
-)
-def test_settings_that_cannot_be_batches_are_sentences(given, words):
-    with pytest.raises(UserError, match=words):
-        ApiSpec(**{"url": "http://127.0.0.1:1/v1", "model": "m", "batch": "wait", **given})

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
-from judgebench.calibrate import _added
 from judgebench.calibrate import main as calibrate_main
 from judgebench.cards import Judge, JudgeCard
 from judgebench.components import build_component
@@ -330,27 +329,3 @@ def test_a_class_of_ones_own_and_ranges_that_a_rubric_does_not_name_are_refused(
         code, _, err = calibrate(wrong, "judge=local", f"judge.path={tiny_pair[0]}", mistaken=True)
         assert (code, sentence in " ".join(err.split())) == (2, True), err
     assert not Path("run").exists()
-
-
-def test_nothing_typed_prints_the_usage(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["calibrate"])
-    with pytest.raises(SystemExit) as stop:
-        calibrate_main()
-    assert stop.value.code == 2
-    assert capsys.readouterr().err.startswith("usage: python -m judgebench.calibrate data=NAME judge=NAME")
-
-
-@pytest.mark.parametrize(
-    ("typed", "added"),
-    [
-        (
-            ["judge=recorded", "judge.path=qwen2.5-coder"],
-            ["assistant=recorded", "ranges=[[0, 4], [1, 5], [2, 6], [3, 7]]"],
-        ),
-        (["judge=recorded", "judge.path=qwen2.5-coder", "ranges=[[1,5]]", "assistant=none"], []),
-        (["judge=recorded", "judge.path=nowhere"], ["assistant=recorded"]),
-        (["judge=local", "judge.path=qwen2.5-coder"], []),
-    ],
-)
-def test_recorded_readings_bring_their_assistant_and_ranges(typed, added):
-    assert _added(typed) == ["+exp=calibrate", *added]

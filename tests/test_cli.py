@@ -1,7 +1,6 @@
 """The command line end to end, with tiny real models: what a run leaves behind, resuming, and users' mistakes."""
 
 import gc
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import transformers
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import ScorePass
 from judgebench.results.folder import RunFolder
-from tests.conftest import tiny_llama
+from tests.conftest import swap_words, tiny_llama
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 QUICK = ("logger=none", "report=false", "metrics.resamples=50", "data.limit_groups=4", "run_dir=run")
@@ -197,17 +196,10 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing(judgebench, tiny_pair, m
     told(judgebench(*given, mistaken=True), expected)
 
 
-def test_mismatched_vocabularies_are_told(judgebench, tiny_pair, tmp_path, smollm2_tokenizer):
-    other = tmp_path / "other"
-    tiny_llama(5).save_pretrained(other)
-    smollm2_tokenizer.save_pretrained(other)
-    vocabulary = json.loads((other / "tokenizer.json").read_text())
-    words = vocabulary["model"]["vocab"]
-    first, second = sorted(words, key=words.get)[1000:1002]
-    words[first], words[second] = words[second], words[first]
-    (other / "tokenizer.json").write_text(json.dumps(vocabulary))
+def test_mismatched_vocabularies_are_told(judgebench, tiny_pair, model_folder):
+    swap_words(model_folder, 1000)
     told(
-        judgebench(*pair((tiny_pair[0], other)), "decoding=[contrastive]", "run_dir=run", mistaken=True),
+        judgebench(*pair((tiny_pair[0], model_folder)), "decoding=[contrastive]", "run_dir=run", mistaken=True),
         "The assistant's vocabulary differs from the main model's",
     )
 

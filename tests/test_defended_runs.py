@@ -1,12 +1,50 @@
-"""Runs with several defenses, end to end: what is read, what is compared with what, and users' mistakes."""
+"""Runs with several defenses, and with some that look at the texts, end to end; and users' mistakes."""
 
 import json
+from pathlib import Path
 
+import pytest
+
+from judgebench.defenses.detection import WARNING
 from judgebench.results.folder import RunFolder
 from tests.test_cli import QUICK, pair, told
 
-DEFENSES = ("none", "sandwich", "delimiters")
-ASKED = (*QUICK, f"defenses=[{','.join(DEFENSES)}]", "attacks=[none,dsi]", "data.limit_groups=2")
+SALAD = "{text} moss 7ulip zinc Verfügbar ;; oblique cask )) tern"
+SPLIT = ("data.dev_share=0.5", "decoding=[expectation]")
+
+
+@pytest.fixture
+def asked(tiny_pair, judgebench):
+    """The judge and its attacks, in the test's own working folder."""
+    Path("salad.txt").write_text(SALAD)
+    return ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SPLIT, "attacks=[none,dsi,salad.txt]")
+
+
+def detectors(folder="run"):
+    return json.loads(Path(folder, "defense", "detectors.json").read_text())
+
+
+def test_where_texts_are_compared_each_is_looked_at_by_itself(judgebench, tiny_pair):
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SPLIT, "prompt=comparative")
+    given = (*given, "dimensions=[joint]", "ranges=[[1,2]]", "attacks=[none,dsi]", "data.limit_groups=2")
+    judgebench(*given, "defenses=[none,perplexity]")
+    readings = RunFolder.open("run").read("readings")
+    mine = readings[readings.defense == "perplexity"]
+    (record,) = detectors()
+    assert record["training"]["n_clean"] == 6
+    warnings = mine.prompt.str.count(WARNING.strip())
+    assert set(warnings) <= {0, 1, 2}
+    assert warnings.sum() > 0
+
+
+def test_mistakes_of_detectors_are_told(judgebench, asked):
+    learned = (*asked, "attacks=[none]", "attack=adv_suffix", "attack.length=1", "attack.words=6", "search=exhaustive")
+    told(judgebench(*learned, "defenses=[perplexity]", mistaken=True), "put none first")
+    _, out, _ = judgebench(*asked, "defenses=[perplexity]", "dry_run=true")
+    assert "Not shown: the prompts under perplexity" in out
+    told(judgebench("defense.detectors=nowhere.json", "defenses=[perplexity]", mistaken=True), "cannot be read")
+
+
 LEARNED = (
     *("attack=adv_suffix", "attack.length=1", "attack.vocabulary=frequent", "attack.words=6", "search=exhaustive"),
     *("attack.contexts=1", "attack.systems=1", "data.dev_share=0.5", "decoding=[expectation]"),
@@ -25,7 +63,7 @@ def test_a_phrase_is_learned_under_the_first_defense_and_judged_with_under_all(j
     assert held.prompt.str.contains(f" {phrase['phrase']}\n", regex=False).all()
 
 
-def test_mistakes_are_told(judgebench, tiny_pair):
+def test_mistakes_of_several_defenses_are_told(judgebench, tiny_pair):
     told(judgebench("defenses=[sandwhich]", mistaken=True), "defenses: there is no defense 'sandwhich'")
     told(judgebench("defense.seed=-1", mistaken=True), "defense.seed: -1 should ")
     first = judgebench(*pair(tiny_pair), *QUICK, *LEARNED, "defenses=[cot]", mistaken=True)

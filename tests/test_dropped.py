@@ -1,38 +1,53 @@
-"""Names of earlier versions, each with one sentence that says what to use instead."""
+"""Names of earlier versions: a command or card that asks for one says what to use, and what changes nothing is read."""
 
+import copy
 import sys
 from pathlib import Path
 
 import pytest
 
+from judgebench.cards.judge import scoring_config
 from judgebench.commands import main
-from judgebench.runtime.dropped import DROPPED, dropped
+from judgebench.runtime.dropped import DROPPED, dropped, up_to_date
+from judgebench.runtime.errors import UserError
+from tests.cards.test_card import PARTS, card
 
-ASKED = [
-    (["store=parquet:outputs/readings"], "store=parquet:outputs/readings: Parquet stores are dropped; readings are"),
-    (["judge=panel", "judge.members=[a]", "judge.combine=rank"], "judge.combine=rank: is dropped; take"),
-    (["decoding=[expectation,trimmed]"], "decoding=trimmed: is dropped; take decoding=[expectation]"),
-    (["tune=crossfit", "tune.metric=stability"], "tune.metric=stability: is dropped; take tune.metric=spearman"),
-    (["+decoding.mine={_target_: judgebench.decoding.Plausible}"], "judgebench.decoding.Plausible: is dropped; take"),
-    (["tune=crossfit", "tune.metric=rps"], "tune.metric=rps: is dropped; take tune.metric=error"),
-    (["judge=vllm", "judge.explicit=sglang"], "judge.explicit=sglang: is dropped; take judge.explicit=null"),
-    (["dry_run=measure"], "dry_run=measure: is dropped; take dry_run=true"),
-    (["trainer=tensor_parallel"], "trainer=tensor_parallel: is dropped; take trainer=fsdp"),
-    (["tune=exact"], "tune=exact: is dropped; take tune=dev"),
-    (["tune=dev", "tune._target_=judgebench.tuning.Exact"], "judgebench.tuning.Exact: is dropped; take tune=dev"),
-    (["+sweeps=cd_lambda_t", "hydra.sweeper.heartbeat=1"], "hydra.sweeper.heartbeat: is dropped; after a kill"),
-    (["+sweeps=cd_lambda_t", "hydra.sweeper.retry_failed=true"], "hydra.sweeper.retry_failed: is dropped; take"),
-    (["+sweeps=cd_kappa_exact"], "sweeps=cd_kappa_exact: is dropped; take tune=dev without a sweep"),
-]
-"""Overrides of a run, and what their sentence begins with."""
+ASKED = {
+    "judge.combine=rank": ["judge=panel", "judge.members=[a]", "judge.combine=rank"],
+    "decoding=trimmed": ["decoding=[expectation,trimmed]"],
+    "tune.metric=stability": ["tune=crossfit", "tune.metric=stability"],
+    "judgebench.decoding.Plausible": ["+decoding.mine={_target_: judgebench.decoding.Plausible}"],
+    "tune.metric=rps": ["tune=crossfit", "tune.metric=rps"],
+    "judge.explicit=sglang": ["judge=vllm", "judge.explicit=sglang"],
+    "dry_run=measure": ["dry_run=measure"],
+    "trainer=tensor_parallel": ["trainer=tensor_parallel"],
+    "tune=exact": ["tune=exact"],
+    "judgebench.tuning.Exact": ["tune=dev", "tune._target_=judgebench.tuning.Exact"],
+    "hydra.sweeper.heartbeat": ["+sweeps=cd_lambda_t", "hydra.sweeper.heartbeat=1"],
+    "hydra.sweeper.retry_failed": ["+sweeps=cd_lambda_t", "hydra.sweeper.retry_failed=true"],
+    "sweeps=cd_kappa_exact": ["+sweeps=cd_kappa_exact"],
+    "defense.window": ["+defense.window=5"],
+    "defenses=classifier": ["defenses=[none,classifier]"],
+    "defenses=retokenization": ["defenses=[retokenization]"],
+    "judge.engine=vllm": ["judge.engine=vllm"],
+    "judge.engine_options": ["+judge.engine_options.quantization=awq"],
+    "prompt.layout": ["+prompt.layout=text_first"],
+}
+"""Name of what was dropped -> overrides of a run that asks for it."""
+PLAIN = {"judge.engine_options": ["judge.engine_options=1"], "prompt.layout": ["prompt.layout=1"]}
+"""The same without a plus, which would be called unknown."""
+CARDS = {
+    "judge.engine_options": {"judge": {"engine_options": {"seed": 1}}},
+    "prompt.layout": {"prompt": {"layout": "text_first"}},
+}
+"""Name of what was dropped -> settings of a card's parts that ask for it."""
 
 
-@pytest.mark.parametrize(("overrides", "beginning"), ASKED, ids=lambda given: given[-1][:40])
-def test_a_run_that_asks_for_it_is_refused_in_one_sentence(judgebench, overrides, beginning):
+@pytest.mark.parametrize(("name", "overrides"), [*ASKED.items(), *PLAIN.items()])
+def test_a_run_that_asks_for_it_is_refused_in_one_sentence(judgebench, name, overrides):
     code, _, err = judgebench("data=conala_sample", "logger=none", *overrides, "run_dir=no", mistaken=True)
     assert (code, Path("no").exists()) == (2, False)
-    assert err.count("\n") == 1, err
-    assert err.startswith(f"judgebench: {beginning}")
+    assert err == f"judgebench: {name}: is dropped; {DROPPED[name]}.\n"
 
 
 def test_a_command_that_is_gone_says_so(monkeypatch, capsys):
@@ -48,3 +63,47 @@ def test_every_sentence_says_what_to_use():
         assert not DROPPED[name].endswith(".")
     assert dropped("judge.members[12].card") == f"judge.members[12].card: is dropped; {DROPPED['judge.members.card']}."
     assert dropped("judge.members") is None
+
+
+EARLIER = {
+    "defense": {"window": 7, "paraphrase_tokens": 192},
+    "judge": {"draft_tokens": 0, "engine_options": {}},
+    "prompt": {"layout": "paper"},
+    "pairwise": {"outcome": "mean", "margins": 4},
+}
+"""Settings of earlier versions, at values that ask for what is done now."""
+
+
+def test_settings_of_earlier_versions_that_change_nothing_are_left_out():
+    current = {
+        "defense": {"seed": 0},
+        "judge": {"path": "a", "draft_tokens": 0},
+        "prompt": {"rubrics": "summary"},
+        "pairwise": {"position": True},
+    }
+    assert up_to_date({part: {**EARLIER[part], **current[part]} for part in current}) == current
+    asked = {"judge": {"engine_options": {"quantization": "awq"}}, "pairwise": None}
+    assert up_to_date(asked) == asked
+
+
+def with_settings(changes):
+    """A card whose parts have further settings: part -> settings."""
+    parts = copy.deepcopy(PARTS)
+    for part, settings in changes.items():
+        parts[part] |= settings
+    return card(parts=parts)
+
+
+def test_a_card_of_an_earlier_version_scores():
+    changes = {part: settings for part, settings in EARLIER.items() if part in PARTS}
+    config = scoring_config(with_settings(changes), {}, store="readings.sqlite", overridden={"judge": {}})
+    assert "engine_options" not in config.judge
+    assert "layout" not in config.prompt
+    assert "window" not in config.defense
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_a_card_that_asks_for_it_says_what_to_use(name):
+    with pytest.raises(UserError) as error:
+        scoring_config(with_settings(CARDS[name]), {}, store="readings.sqlite")
+    assert f"{name}: is dropped; {DROPPED[name]}." in str(error.value)

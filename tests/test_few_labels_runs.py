@@ -1,16 +1,13 @@
 """Runs on many texts of which humans rated few: agreement is that of the rated texts alone."""
 
 import json
-import math
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from judgebench.data.pairs import JsonPairs
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.errors import UserError
 from tests.conftest import write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "run_dir=run", "data=jsonl", "data.path=mine.jsonl")
@@ -92,27 +89,6 @@ def test_settings_are_tuned_on_the_rated_texts_alone(judgebench):
         assert {split: record[f"{split}_examples"] for split in ("dev", "test")} == counted
     _, _, err = judgebench(*run, "data.dev_share=0.01", "data.seed=2", mistaken=True)
     assert "tune=dev: none of the groups of the development split has a human score for 'quality'" in err
-
-
-def test_pairs_need_not_all_have_a_preference_but_one(tmp_path, monkeypatch):
-    """Of nine pairs, humans compared three; then none."""
-    monkeypatch.chdir(tmp_path)
-    fields = ("source", "first", "second", "first_system", "second_system", "preference")
-    rows = [
-        {"group_id": f"g{i}", "source": f"Ask {i}.", "first": f"A {i}.", "second": f"B {i}."}
-        | {"first_system": "x", "second_system": "y", "example_id": f"p{i}"}
-        | ({"preference": ("first", "second", "tie")[i]} if i < 3 else {})
-        for i in range(9)
-    ]
-    write_rows("pairs.jsonl", rows)
-    pairs = JsonPairs("pairs.jsonl", fields={name: name for name in fields})
-    pairs.setup()
-    preferences = [pair.human["overall"] for pair in pairs.examples]
-    assert preferences[:3] == [1, -1, 0]
-    assert all(math.isnan(preference) for preference in preferences[3:])
-    write_rows("pairs.jsonl", [{name: value for name, value in row.items() if name != "preference"} for row in rows])
-    with pytest.raises(UserError, match=r"pairs.jsonl: no row has a human score for overall in field 'preference'"):
-        JsonPairs("pairs.jsonl", fields={name: name for name in fields}).setup()
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,3 @@ def test_the_page_says_what_the_command_writes(task):
         pytest.skip(f"{file.name} is not beside the project")
     page = findings.PAGE.read_text("utf-8")
     assert findings.replaced(page, task, findings.table(findings.league(task, findings.DATA))) == page
-
-
-def test_a_task_that_there_is_not_is_refused(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["findings.py", "poems"])
-    with pytest.raises(SystemExit) as stop:
-        findings.main()
-    assert stop.value.code == 2
-    assert "poems is not one of code, grading" in capsys.readouterr().err

@@ -17,7 +17,7 @@ import judgebench
 from judgebench.__main__ import main as command_line
 from judgebench.calibrate import main as calibrate
 from judgebench.config.keys import FOLDER
-from tests.conftest import write_rows
+from tests.conftest import rated_texts, write_rows
 from tests.served import answer
 
 PAGE = Path(__file__).parents[1] / "docs" / "python.md"
@@ -31,15 +31,9 @@ QUICK = ["logger=none", "report=false", "metrics.resamples=20"]
 def rated(tmp_path, monkeypatch) -> list[dict]:
     """Rated texts in mine.jsonl and a judge's answers about them in answers.jsonl, in a folder that is the current."""
     monkeypatch.chdir(tmp_path)
-    rows = [
-        {"example_id": f"{group}-{score}", "source": f"Article {group}.", "output": f"Text {group} {score}."}
-        | {"human": {"coherence": score if group else 6 - score}}
-        for group in range(4)
-        for score in range(1, 6)
-    ]
+    rows = rated_texts()
     write_rows("mine.jsonl", rows)
-    answers = [{"example_id": row["example_id"], "text": row["example_id"][-1]} for row in rows]
-    write_rows("answers.jsonl", answers)
+    write_rows("answers.jsonl", [{"example_id": row["example_id"], "text": f"{row['judged']}"} for row in rows])
     return rows
 
 

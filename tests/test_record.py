@@ -19,6 +19,7 @@ from judgebench.record import main as record
 from judgebench.record import public
 from judgebench.results.folder import RunFolder
 from tests.served import answer
+from tests.test_cli import told
 
 QUICK = ("data.limit_groups=8", "data.dev_share=0.4", "logger=none", "report=false", "metrics.resamples=20")
 RANGES = "ranges=[[1,5],[0,4],[0,1,0.5]]"
@@ -226,10 +227,7 @@ def test_a_served_judge_is_recorded_without_its_address(judgebench, small_server
     ],
 )
 def test_what_the_file_cannot_give_is_refused(judgebench, readings, given, message):
-    code, _, err = judgebench(*RECORDED, given, "run_dir=never", mistaken=True)
-    assert code == 2
-    assert message in err
-    assert not Path("never").exists()
+    told(judgebench(*RECORDED, given, "run_dir=run", mistaken=True), message)
 
 
 @pytest.fixture(scope="module")
@@ -296,9 +294,3 @@ def test_nothing_private_is_passed_on():
         ("judge.path=Qwen/Qwen2.5-Coder-1.5B-Instruct", "judge.path=Qwen/Qwen2.5-Coder-1.5B-Instruct"),
     ):
         assert public([private, 1, None]) == [kept, 1, None]
-
-
-def test_help_names_the_file_that_is_written(capsys):
-    with pytest.raises(SystemExit):
-        record(["--help"])
-    assert "out=FILE.parquet  the file" in capsys.readouterr().out

@@ -7,7 +7,8 @@ import pytest
 
 from judgebench.report.views.answer import MOST
 from judgebench.results.folder import RunFolder
-from tests.conftest import write_rows
+from tests.conftest import rated_texts, write_rows
+from tests.test_cli import told
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
 REPLAY = ("judge=replay", "judge.path=answers.jsonl", *QUICK)
@@ -18,12 +19,7 @@ WORDS = {1: "one out of five", 2: "**Rating:** 2", 3: "3 out of 5 (incoherent)",
 @pytest.fixture
 def mine(judgebench):
     """Rated texts of one's own: the judge agrees with the humans in all but the first group."""
-    rows = [
-        {"example_id": f"{group}-{score}", "source": f"Article {group}.", "output": f"Text {group} {score}."}
-        | {"human": {"coherence": score if group else 6 - score}, "judged": score}
-        for group in range(4)
-        for score in range(1, 6)
-    ]
+    rows = rated_texts()
     write_rows("mine.jsonl", rows)
     write_rows("answers.jsonl", [{"example_id": row["example_id"], "text": WORDS[row["judged"]]} for row in rows])
     return rows
@@ -117,7 +113,4 @@ def test_what_needs_a_model_is_refused_with_its_key(judgebench, mine):
     ],
 )
 def test_what_the_answers_do_not_fit_is_refused_with_its_key(judgebench, mine, given, message):
-    code, _, err = judgebench(*REPLAY, given, mistaken=True)
-    assert code == 2
-    assert message in err
-    assert not Path("run").exists()
+    told(judgebench(*REPLAY, given, mistaken=True), message)

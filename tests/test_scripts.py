@@ -73,11 +73,6 @@ def test_a_simulation_prints_a_table(command, lines, capsys):
         assert {row.count("|") for row in rows} == {rows[0].count("|")}
 
 
-@pytest.mark.exhaustive
-def test_the_embedded_articles_are_what_their_builder_makes():
-    subprocess.run([sys.executable, SCRIPTS / "build_mini.py", "--check"], check=True)
-
-
 def test_the_table_of_large_jobs_is_what_its_script_prints():
     page = (SCRIPTS.parent / "docs" / "scale.md").read_text("utf-8")
     assert arithmetic.main([]) in page

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judgebench.config.keys import FOLDER
 from judgebench.results.folder import RunFolder
 from tests.test_cli import pair
 from tests.tracking.wandb_file import read_finished, the_file
@@ -175,10 +174,3 @@ def test_a_job_of_several_processes_is_refused(judgebench, tiny_pair):
     assert "this trainer has 2" in out + err
     assert Path("run/0/metrics.json").is_file()
     assert not Path("run/1").exists()
-
-
-def test_every_study_says_what_it_is_for():
-    for path in (FOLDER / "sweeps").glob("*.yaml"):
-        text = path.read_text()
-        assert text.startswith("# @package _global_\n# ")
-        assert f"+sweeps={path.stem}" in text

@@ -14,7 +14,6 @@ from itertools import combinations
 from typing import Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 import scipy  # its parts come when they are first used
 
 from judgebench.runtime.fields import LEVELS
@@ -64,6 +63,8 @@ def tied_ranks(values: Array, axis: int = -1) -> tuple[Array, Array]:
         >>> [ranks.tolist() for ranks in tied_ranks(np.array([5.0, 1.0, 5.0]))]
         [[2, 1, 2], [3, 1, 3]]
     """
+    import pandas as pd  # it takes long to import
+
     columns = pd.DataFrame(values if axis == 0 or values.ndim == 1 else values.T)
     low = columns.rank(method="min").to_numpy(np.int64)
     high = columns.rank(method="max").to_numpy(np.int64)
@@ -574,6 +575,8 @@ def _within_groups(judge: Array, human: Array, group: Array, count: int) -> Arra
 
 def _constant_groups(judge: Array, human: Array, group: Array, within: Array) -> Record:
     """The attributes of `Correlated` that speak of groups in which judge or humans are constant."""
+    import pandas as pd  # it takes long to import
+
     sides = pd.DataFrame({"judge": judge, "human": human})
     varies = (sides.groupby(group).nunique() > 1).to_numpy()  # [G, 2]
     human_varies = varies[:, 1]

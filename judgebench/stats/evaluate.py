@@ -432,18 +432,18 @@ def evaluate(
             if len(answered[cell]["score"]) < len(score):
                 failures[cell, level] = _with_failures(level, table, cell, resamples, seed)
         ends = (scale or {}).get(cell.dimension)
-        record: Record = {
+        facts: Record = {
             "failed_share": float((status == FAILED).mean()),
             "clamped_share": float((status == CLAMPED).mean()),
             "mean_score": float(score.mean()),
         }
-        record |= favorite(score, cell.range)
-        record |= bias(rated["score"], rated["human"], cell.range, ends)
+        facts |= favorite(score, cell.range)
+        facts |= bias(rated["score"], rated["human"], cell.range, ends)
         if table.compares:
             pairs = Clusters.of(part["group_id"], resamples, seed)
             sides = (part["score_first"], part["score_second"])
-            record |= comparative(*sides, part["human"], pairs)
-        described[cell] = record
+            facts |= comparative(*sides, part["human"], pairs)
+        described[cell] = facts
     # 2. each judge over its ranges
     records: dict[tuple[Cell, str], Record] = {}
     for ranges in series_of(table.cells).values():

@@ -269,7 +269,7 @@ def _with_panel(scores: Scores, cell: Cell, panel: Panel) -> dict[str, float | N
     """The keys of `beside_raters` of one cell."""
     part = scores.answered.part(cell)
     score_of = pd.Series(part["score"], part["example_id"])
-    values = score_of.reindex(panel.names).to_numpy()
+    values = score_of.reindex(list(panel.names)).to_numpy()
     read = np.isfinite(values)
     asked = scores.part(cell)["example_id"]
     if not read.all() and set(panel.names) <= set(asked):

@@ -163,7 +163,7 @@ def best_scalars(summary: Row) -> dict[str, float]:
 def _named(numbers: Sequence[Named]) -> dict[str, float]:
     """The finite numbers by name; where several records share a name, it has lambda and t too."""
     several = Counter(name for name, _, _ in numbers)
-    named = {}
+    named: dict[str, Any] = {}
     for name, record, values in numbers:
         place = name + setting_name(record) if several[name] > 1 else name
         named |= {f"{place}/{key}": value for key, value in values.items()}

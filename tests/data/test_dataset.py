@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lightning import Trainer
 
 from judgebench.data.dataset import (
     JOINT,
@@ -23,11 +21,8 @@ from judgebench.data.dataset import (
     validate,
     with_joint,
 )
-from judgebench.judges.local.batches import Batch
-from judgebench.judges.local.loop import JudgeModule
-from judgebench.judges.local.models import Models
 from judgebench.runtime.errors import UserError
-from judgebench.types import Condition, Example, Prompt, ScoreRange
+from judgebench.types import Example
 
 GOOD = [
     Example(f"e{i}", f"g{i // 2}", f"s{i % 2}", f"article {i // 2}", "a summary", {"fluency": 3.0}) for i in range(4)
@@ -203,30 +198,3 @@ def test_arguments_out_of_bounds_are_refused(arguments):
     (key,) = arguments
     with pytest.raises(UserError, match=rf"^data\.{key}: "):
         Letters(**{key: arguments[key]})
-
-
-def planned(data):
-    groups: dict[str, list[Prompt]] = {}
-    condition = Condition("fluency", ScoreRange(1, 5))
-    for example in data.examples:
-        groups.setdefault(example.group_id, []).append(Prompt(example, condition, "prefix", "tail", np.array([1, 2])))
-    return [Batch((tuple(group),)) for group in groups.values()]
-
-
-class Recorder(JudgeModule):
-    def __init__(self, batches):
-        super().__init__(SimpleNamespace(sources=(), prepare=dict, release=dict), Models(), batches=batches)
-        self.read = []
-
-    def predict_step(self, batch, batch_idx):
-        self.read.append(batch)
-        return []
-
-
-@pytest.mark.parametrize("batches", [0, 1, 5])
-def test_lightning_hands_each_planned_batch_to_the_judge_as_it_is(batches):
-    judge = Recorder(planned(ready())[:batches])
-    trainer = Trainer(accelerator="cpu", devices=1, logger=False, enable_progress_bar=False, enable_model_summary=False)
-    trainer.predict(judge, return_predictions=False)
-    assert len(judge.read) == batches
-    assert all(got is batch for got, batch in zip(judge.read, judge.batches, strict=True))

@@ -81,20 +81,6 @@ def test_each_construction_hurts_what_it_should_and_the_card_says_so():
     assert "**No human rated these texts.**" in card
 
 
-@pytest.mark.parametrize(
-    ("faithful", "swaps", "problem"),
-    [
-        (("Ann beat Bo.", "He left."), (("Ann", "Bo"), ("Cleo", "Dan")), "changes nothing"),
-        (("Ann beat Bo.", "He left."), (("Ann", "Bo"), ("Bo", "Cleo")), "more than one swap"),
-        (("Ann won.", "He left.", "It rained."), (("Ann", "Bo"),), "less than half"),
-    ],
-)
-def test_swaps_that_do_not_do_their_work_are_refused(faithful, swaps, problem):
-    article = build_mini.Article(id="x", title="t", sentences=("A b.",), faithful=faithful, swaps=swaps)
-    with pytest.raises(ValueError, match=problem):
-        build_mini.make_swapped(article)
-
-
 def test_the_card_of_conala_says_what_is_there():
     card = (DATA / "conala" / "DATA_CARD.md").read_text("utf-8")
     groups, systems = Counter(row["group"] for row in CONALA), Counter(row["system"] for row in CONALA)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,6 +148,13 @@ def test_a_label_explains_the_value_of_any_scalar_kind(tmp_path, values, labels)
 def test_numbers_that_are_no_codes_count_by_their_sign(tmp_path, numbers):
     data = loaded(tmp_path, [row(i, "a", "b", number) for i, number in enumerate(numbers)])
     assert [pair.human["overall"] for pair in data.examples] == list(numbers)
+
+
+def test_pairs_need_not_all_have_a_preference(tmp_path):
+    given = [row(i, "a", "b", winner) for i, winner in enumerate(("model_a", "model_b", "tie", None))]
+    given.append({name: value for name, value in given[0].items() if name != "winner"} | {"question_id": 9})
+    preferences = [pair.human["overall"] for pair in loaded(tmp_path, given).examples]
+    np.testing.assert_array_equal(preferences, [1, -1, 0, np.nan, np.nan])
 
 
 def test_without_names_places_are_systems_and_the_source_makes_the_group(tmp_path):

@@ -1,6 +1,5 @@
 """Repairs: their laws, agreement with independent libraries and with brute force, and what they refuse."""
 
-import math
 import statistics
 
 import numpy as np
@@ -34,14 +33,8 @@ from judgebench.decoding import (
 )
 from judgebench.decoding.rules import Ranged
 from judgebench.runtime.errors import UserError
-from tests.decoding.test_rules import CONF, decodings
+from tests.decoding.test_rules import CONF, INF, VALUES, decodings, finite_tables, logprobs, tables
 
-VALUES = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-INF = math.inf
-
-logprobs = st.one_of(st.floats(-40, 0, width=32), st.just(-INF))
-tables = npst.arrays(np.float32, st.tuples(st.integers(1, 6), st.just(5)), elements=logprobs)
-finite_tables = npst.arrays(np.float64, (4, 5), elements=st.floats(-20, 0).map(lambda x: round(x, 3)))
 counts = npst.arrays(np.int64, (5,), elements=st.integers(0, 9)).filter(lambda c: c.sum() % 2 == 1)
 
 
@@ -67,6 +60,7 @@ LEARNERS = [
     Calibrated(Contrastive(0.5)),
 ]
 EVERY = [*LAWS, *(learner.fitted(*texts()) for learner in LEARNERS)]
+PLAIN = [Greedy(), Expectation(), Contrastive(0.5), Contrastive(0.5, alpha=0.1, rule="expectation")]
 
 
 # All of them
@@ -74,7 +68,7 @@ EVERY = [*LAWS, *(learner.fitted(*texts()) for learner in LEARNERS)]
 
 @given(tables)
 def test_scores_lie_within_the_range_and_rows_are_apart(main):
-    for decoding in EVERY:
+    for decoding in (*PLAIN, *EVERY):
         scores = decoding.scores(np.tile(main, (20, 1)), np.tile(main / 2, (20, 1)), VALUES)
         assert scores.dtype == np.float64
         assert ((scores >= 1) & (scores <= 5)).all()
@@ -92,7 +86,7 @@ def test_constants_of_a_row_do_not_matter(main, assistant, up, down):
         assert moved == pytest.approx(plain, abs=1e-6)
 
 
-@pytest.mark.parametrize("decoding", EVERY, ids=lambda decoding: decoding.kind)
+@pytest.mark.parametrize("decoding", [*PLAIN, *EVERY], ids=lambda decoding: decoding.kind)
 def test_without_an_answer_the_score_is_the_lowest(decoding):
     silent = np.full((2, 5), -INF)
     assert decoding.scores(silent, np.zeros((2, 5)), VALUES).tolist() == [1.0, 1.0]
@@ -387,8 +381,9 @@ def test_a_run_scores_by_each_of_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = sorted({file.stem for file in (CONF / "decoding").glob("*.yaml")} - {"repairs"})  # a list of them
     both = "+decoding.all={_target_: judgebench.decoding.Ridge, of: both, across: true}"
-    chosen = ["report=false", f"decoding=[{','.join(names)}]", both, "ranges=[[0,4],[1,5]]", "metrics.resamples=2"]
-    results = judgebench.run(["+exp=demo", "tune=crossfit", *chosen, "run_dir=run"])
+    chosen = [f"decoding=[{','.join(names)}]", both, "ranges=[[0,4],[1,5]]"]
+    quick = ["report=false", "worth=false", "metrics.resamples=2", "metrics.levels=[dataset]", "tune.repeats=1"]
+    results = judgebench.run(["+exp=demo", "tune=crossfit", *chosen, *quick, "run_dir=run"])
     # those that need an assistant score the pair, those across the ranges one range, and each judge the 288 texts
     found = results.scores.groupby(["judge", "decoding"], observed=True)["score"].agg(["size", "min", "max"])
     assert set(found.loc["main"].index) | set(found.loc["pair"].index) == {*names, "all"}

@@ -4,7 +4,6 @@ import json
 import struct
 from pathlib import Path
 
-import gguf
 import numpy as np
 import optuna
 import pytest
@@ -19,7 +18,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.study.storage import open_storage
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vectors import load_vectors
-from tests.conftest import tiny_llama
+from tests.conftest import tiny_llama, write_gguf
 from tests.faults.conftest import QUICK, told
 from tests.test_reference_runs import ASKED, TUTOR
 
@@ -44,20 +43,20 @@ def test_a_run_folders_files(judgebench, tiny_pair):
                 run.read(name)
 
 
-@pytest.mark.parametrize("name", ["metrics.json", "config.yaml", "defense/references.parquet", "defense/costs.json"])
-def test_tables_of_a_run_that_is_damaged(judgebench, tiny_pair, capfd, name):
+def test_tables_of_a_run_that_is_damaged(judgebench, tiny_pair, capfd):
     model = ("judge=local", f"judge.path={tiny_pair[0]}", "judge.dtype=float32", *ASKED, *TUTOR)
     judgebench(*model, "decoding=[expectation]", "defenses=[none,random_reference]")
-    path = Path("run", name)
-    if name == "config.yaml":
-        path.write_text("judge: [1\n")
-    else:
-        cut(path)
-    assert tables(["run"]) == 2
-    out, err = capfd.readouterr()
-    assert err.startswith(f"judgebench: {path}: cannot be read (")
-    assert err.endswith("; restore the file or run again.\n")
-    assert not out
+    capfd.readouterr()
+    for name in ("metrics.json", "config.yaml", "defense/references.parquet", "defense/costs.json"):
+        path = Path("run", name)
+        whole = path.read_bytes()
+        path.write_bytes(b"judge: [1\n" if name == "config.yaml" else whole[: len(whole) // 2])
+        assert tables(["run"]) == 2
+        out, err = capfd.readouterr()
+        assert err.startswith(f"judgebench: {path}: cannot be read (")
+        assert err.endswith("; restore the file or run again.\n")
+        assert not out
+        path.write_bytes(whole)
 
 
 def test_standard_vectors(tmp_path):
@@ -69,59 +68,33 @@ def test_standard_vectors(tmp_path):
             load_vectors(file, "", Sizes(2, 4, 0))
 
 
-@pytest.mark.parametrize("share", [0.9, 0.0001])
-def test_a_models_weights(judgebench, tmp_path, smollm2_tokenizer, share):
-    folder = tmp_path / "cut"
-    tiny_llama(1).save_pretrained(folder)
-    smollm2_tokenizer.save_pretrained(folder)
-    cut(folder / "model.safetensors", share)
-    result = judgebench("judge=local", f"judge.path={folder}", *QUICK, mistaken=True)
-    told(result, f"judge.path={folder}: its model cannot be loaded (", "fetch it again")
+@pytest.mark.parametrize(
+    ("file", "share", "what"),
+    [
+        *(("model.safetensors", share, "model cannot be loaded (") for share in (0.9, 0.0001)),
+        *((name, 0.5, "") for name in ("tokenizer.json", "config.json")),
+    ],
+)
+def test_a_models_files(judgebench, model_folder, file, share, what):
+    cut(model_folder / file, share)
+    result = judgebench("judge=local", f"judge.path={model_folder}", *QUICK, mistaken=True)
+    told(result, f"judge.path={model_folder}: its {what}", "cannot be loaded", "fetch it again" if what else "")
     assert not Path("run").exists()
 
 
-def test_a_models_weights_of_another_shape(judgebench, tmp_path, smollm2_tokenizer):
-    folder = tmp_path / "other"
-    tiny_llama(1).save_pretrained(folder)
-    smollm2_tokenizer.save_pretrained(folder)
-    weights = load_file(folder / "model.safetensors")
+def test_a_models_weights_of_another_shape(judgebench, model_folder):
+    weights = load_file(model_folder / "model.safetensors")
     del weights["model.layers.2.mlp.up_proj.weight"]
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    result = judgebench("judge=local", f"judge.path={folder}", *QUICK, mistaken=True)
-    told(result, f"judge.path={folder}", "model.layers.2.mlp.up_proj.weight")
+    save_file(weights, model_folder / "model.safetensors", {"format": "pt"})
+    result = judgebench("judge=local", f"judge.path={model_folder}", *QUICK, mistaken=True)
+    told(result, f"judge.path={model_folder}", "model.layers.2.mlp.up_proj.weight")
 
 
-@pytest.fixture(scope="module")
-def gguf_file(tmp_path_factory):
-    """A tiny Llama as GGUF."""
-    path = tmp_path_factory.mktemp("gguf") / "judge.gguf"
-    writer = gguf.GGUFWriter(path, "llama")
-    size, vocabulary, draw = 32, 64, np.random.default_rng(0)
-    writer.add_block_count(1)
-    writer.add_context_length(128)
-    writer.add_embedding_length(size)
-    writer.add_feed_forward_length(2 * size)
-    writer.add_head_count(4)
-    writer.add_head_count_kv(4)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10_000.0)
-    writer.add_vocab_size(vocabulary)
-    shapes = {"token_embd": (vocabulary, size), "output": (vocabulary, size), "output_norm": (size,)}
-    shapes |= {f"blk.0.attn_{name}": (size, size) for name in ("q", "k", "v", "output")}
-    shapes |= {"blk.0.ffn_gate": (2 * size, size), "blk.0.ffn_up": (2 * size, size), "blk.0.ffn_down": (size, 2 * size)}
-    shapes |= {"blk.0.attn_norm": (size,), "blk.0.ffn_norm": (size,)}
-    for name, shape in shapes.items():
-        writer.add_tensor(f"{name}.weight", draw.normal(size=shape).astype(np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
-
-def test_a_gguf_file(tmp_path, gguf_file):
-    data = gguf_file.read_bytes()
-    assert ModelSource(str(gguf_file)).model().config.hidden_size == 32  # whole, it is a model
+def test_a_gguf_file(tmp_path):
+    whole = tmp_path / "judge.gguf"
+    write_gguf(tiny_llama(1, layers=1), whole)
+    data = whole.read_bytes()
+    assert ModelSource(str(whole)).model().config.hidden_size == 32  # whole, it is a model
     name = b"blk.0.ffn_up.weight"
     at = data.index(name) + len(name)
     (dimensions,) = struct.unpack_from("<I", data, at)
@@ -170,28 +143,20 @@ def test_a_studys_journal(tmp_path):
         open_storage(f"journal:{path}")
 
 
-@pytest.mark.parametrize("text", ['{"phrase": "a', "", '{"phrase": ', "[" * 5000, '{"phrase": 1}', "\x00"])
-def test_a_phrase(judgebench, tiny_pair, text):
-    Path("phrase.json").write_text(text)
-    given = ("judge=local", f"judge.path={tiny_pair[0]}", "attack=phrase", "attack.phrase_file=phrase.json", *QUICK)
-    told(judgebench(*given, mistaken=True), "attack.phrase_file", "phrase.json")
+LEARNED = {
+    "attack.phrase_file": ("attack=phrase", ['{"phrase": "a', '{"phrase": ', '{"phrase": 1}', "\x00", "", "[" * 5000]),
+    "defense.detectors": (
+        "defenses=[none,perplexity]",
+        ['[{"defense": "perplexity"', "{}", '[{"defense": "perplexity"}]', "", "[" * 5000],
+    ),
+}
 
 
-@pytest.mark.parametrize("text", ['[{"defense": "perplexity"', "", "[" * 5000, "{}", '[{"defense": "perplexity"}]'])
-def test_detectors(judgebench, tiny_pair, text):
-    Path("detectors.json").write_text(text)
-    given = ("judge=local", f"judge.path={tiny_pair[0]}", "defenses=[none,perplexity]", "attacks=[dsi]", *QUICK)
-    told(judgebench(*given, "defense.detectors=detectors.json", mistaken=True), "defense.detectors: detectors.json")
-
-
-@pytest.mark.parametrize("kind", ["tokenizer.json", "config.json"])
-def test_a_tokenizer_and_a_configuration(judgebench, tmp_path, smollm2_tokenizer, kind):
-    folder = tmp_path / "cut"
-    tiny_llama(1).save_pretrained(folder)
-    smollm2_tokenizer.save_pretrained(folder)
-    cut(folder / kind)
-    result = judgebench("judge=local", f"judge.path={folder}", *QUICK, mistaken=True)
-    told(result, f"judge.path={folder}: its", "cannot be loaded")
+@pytest.mark.parametrize(("key", "text"), [(key, text) for key, (_, texts) in LEARNED.items() for text in texts])
+def test_what_another_run_has_learned(judgebench, tiny_pair, key, text):
+    Path("learned.json").write_text(text)
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", LEARNED[key][0], "attacks=[dsi]", *QUICK)
+    told(judgebench(*given, f"{key}=learned.json", mistaken=True), key, "learned.json")
 
 
 def test_a_search_whose_steps_are_cut_off_is_done_again(tmp_path):

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.faults.conftest import QUICK
-from tests.served import garbage
+from tests.served import garbage, status
 from tests.test_cli import pair
 from tests.tracking.wandb_file import records
 
@@ -76,6 +76,7 @@ def test_a_multirun_and_a_study(planted, tiny_pair):
     asked = (
         *pair(tiny_pair),
         *QUICK,
+        "data.limit_groups=2",
         "data.dev_share=0.5",
         "decoding=[contrastive]",
         "+hydra.job.env_set.A_TOKEN=" + GIVEN,
@@ -99,22 +100,25 @@ def test_a_server_that_says_the_key(planted, small_server):
     assert "4 ***" in {row["text"] for row in pq.read_table("run/readings.parquet").to_pylist()}
     small_server.otherwise = garbage(json.dumps({"choices": {key: key}}))
     planted(*served, *asked, "judge.seed=1", "run_dir=other", code=2)
+    small_server.otherwise = status(400, f"the key {key} is fine, the rest is not")
+    planted(*served, *asked, "judge.seed=2", "hydra.verbose=true", "run_dir=third", code=2)
+    assert small_server.seen[-1]["headers"]["authorization"] == f"Bearer {key}"
     clean(".")
 
 
 @pytest.mark.parametrize(
-    ("mistake", "code"),
+    "mistake",
     [
-        (("judge.api_key=" + GIVEN,), 2),  # a key that the judge does not have, which the sentence repeats
-        (("+judge.api_key=" + GIVEN,), 2),
-        (("judge={api_key: " + GIVEN + ", path: a}",), 2),
-        (("+judge.whatever_token='" + GIVEN,), 2),  # cannot be parsed
-        (("judge.path=nowhere", "+note='${oc.env:OPENAI_API_KEY}'"), 2),
-        (("ranges=${oc.env:OPENAI_API_KEY}",), 2),
-        (("data.path=${oc.env:MY_PASSWORD}", "data=jsonl"), 2),
+        [f"judge.api_key={GIVEN}"],  # a key that the judge does not have, which the sentence repeats
+        [f"+judge.api_key={GIVEN}"],
+        [f"nokey={GIVEN}"],
+        [f"judge={{api_key: {GIVEN}, path: a}}"],
+        [f"+judge.whatever_token='{GIVEN}"],  # cannot be parsed
+        ["judge.path=nowhere", "+note='${oc.env:OPENAI_API_KEY}'"],
+        ["ranges=${oc.env:OPENAI_API_KEY}"],
+        ["data.path=${oc.env:MY_PASSWORD}", "data=jsonl"],
     ],
-    ids=lambda given: given[0].partition("=")[0] if isinstance(given, tuple) else "",
 )
-def test_a_run_that_is_refused(planted, mistake, code):
-    assert planted(*mistake, *QUICK, code=code).strip()
+def test_a_run_that_is_refused(planted, mistake):
+    assert planted(*mistake, *QUICK, code=2).strip()
     clean(".")

@@ -10,7 +10,6 @@ import torch
 
 from judgebench.judges.local.loading import ModelSource
 from judgebench.results.folder import RunFolder
-from tests.conftest import tiny_llama
 from tests.faults.conftest import QUICK, rows, told
 from tests.test_cli import sick_model
 
@@ -35,15 +34,8 @@ class Touches:
         return os.mknod, (self.path,)
 
 
-@pytest.fixture
-def folder(tmp_path, smollm2_tokenizer):
-    folder = tmp_path / "model"
-    tiny_llama(1).save_pretrained(folder)
-    smollm2_tokenizer.save_pretrained(folder)
-    return folder
-
-
-def test_pickled_weights_are_not_opened(judgebench, folder, tmp_path):
+def test_pickled_weights_are_not_opened(judgebench, model_folder, tmp_path):
+    folder = model_folder
     (folder / "model.safetensors").unlink()
     marker = tmp_path / "opened"
     torch.save({"x": Touches(marker)}, folder / "pytorch_model.bin")
@@ -55,7 +47,8 @@ def test_pickled_weights_are_not_opened(judgebench, folder, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["llama", "my_own"])
-def test_code_beside_the_weights_is_not_run_unless_asked(judgebench, folder, tmp_path, kind):
+def test_code_beside_the_weights_is_not_run_unless_asked(judgebench, model_folder, tmp_path, kind):
+    folder = model_folder
     marker = tmp_path / "ran"
     (folder / "mine.py").write_text(CODE.format(marker=str(marker), kind=kind))
     for name in ("config.json", "tokenizer_config.json"):

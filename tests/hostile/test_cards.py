@@ -30,8 +30,9 @@ REFERENCE = "${oc.env:PLANTED}"
 @pytest.fixture
 def secrets(monkeypatch, tmp_path):
     """An environment and a folder with secrets in them."""
-    for name in ("PLANTED", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
-        monkeypatch.setenv(name, SECRET)
+    monkeypatch.setenv("PLANTED", SECRET)
+    for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "CUSTOM_HEADERS"):
+        monkeypatch.setenv(f"OPENAI_{name}", SECRET)
     for name, text in {"secret.txt": f"{{text}} {SECRET}", "secret.json": json.dumps({"text": SECRET})}.items():
         (tmp_path / name).write_text(text)
     for kind in ("reference", "good", "poor", "scored"):

@@ -4,7 +4,7 @@ import copy
 from dataclasses import replace
 
 import pytest
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from judgebench.prompts.builder import PromptBuilder
@@ -90,6 +90,15 @@ def test_a_tokenizer_without_offsets_refuses(monkeypatch):
     monkeypatch.setattr(type(tokens), "is_fast", False)
     with pytest.raises(UserError, match="cannot read as plain text"):
         built(tokens, replace(HARMLESS, output="<|END|>"))
+
+
+def test_a_tokenizer_that_breaks_down_is_told(capfd):
+    plain = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
+    plain.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
+    fast = PreTrainedTokenizerFast(tokenizer_object=plain, unk_token="[UNK]")
+    with pytest.raises(UserError, match=r"^The tokenizer .* breaks down on a text \(.*retry-limit.* another model"):
+        built(fast, replace(HARMLESS, output="a" * 60 + "!"))
+    capfd.readouterr()
 
 
 def test_names_that_a_servers_normalizer_would_form_are_broken(smollm2_tokenizer):

@@ -9,7 +9,6 @@ from safetensors.numpy import load_file, save_file
 
 from judgebench.judges.local.loading import ModelSource
 from judgebench.runtime.errors import UserError
-from tests.conftest import tiny_llama
 
 
 def digest(path):
@@ -17,12 +16,9 @@ def digest(path):
 
 
 @pytest.fixture
-def folder(tmp_path, smollm2_tokenizer):
+def folder(model_folder):
     """A tiny model whose second half of weights can be put anywhere."""
-    folder = tmp_path / "model"
-    tiny_llama(1).save_pretrained(folder)
-    smollm2_tokenizer.save_pretrained(folder)
-    return folder
+    return model_folder
 
 
 def split(folder, place, changed=0.0):

@@ -3,7 +3,6 @@ import json
 import shutil
 from contextlib import nullcontext
 
-import gguf as library
 import pytest
 import torch
 import transformers
@@ -11,7 +10,7 @@ import transformers
 from judgebench.judges.local import loading
 from judgebench.judges.local.loading import ModelSource
 from judgebench.runtime.errors import UserError
-from tests.conftest import SMOLLM2, tiny_llama
+from tests.conftest import SMOLLM2, tiny_llama, write_gguf
 
 
 def digest(path):
@@ -142,26 +141,7 @@ def test_a_file_that_has_changed_is_parsed_anew(file, parsings):
 def test_what_is_loaded_is_what_transformers_loads_by_itself(tmp_path):
     """Weights of every kind of tensor, in a file small enough for the library's own pace."""
     written = tiny_llama(3, layers=2)
-    writer = library.GGUFWriter(str(tmp_path / "tiny.gguf"), "llama")
-    config = written.config
-    writer.add_name("tiny")
-    writer.add_context_length(4096)
-    writer.add_embedding_length(config.hidden_size)
-    writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.intermediate_size)
-    writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_vocab_size(config.vocab_size)
-    names = library.get_tensor_name_map(library.MODEL_ARCH.LLAMA, config.num_hidden_layers)
-    for name, weight in written.state_dict().items():
-        stem = name.removesuffix(".weight")
-        writer.add_tensor(names.get_name(stem) + ".weight", weight.numpy())
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
+    write_gguf(written, tmp_path / "tiny.gguf")
     loaded = []
     for way in (nullcontext, loading.parsed_once):
         with way():

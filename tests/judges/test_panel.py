@@ -193,7 +193,6 @@ def test_members_that_have_not_read_the_same_are_named(file, written):  # noqa: 
         ("judge.members=[{file: x}]", "judge.members[0].file is unknown"),
         (f"judge.members=[{{path: {CODER}, judge: pair}}]", "judge.members[0].judge: 'pair' should be 'main' or"),
         ("judge.combine=sum", "judge.combine: 'sum' should be 'mean', 'geometric' or 'median'"),
-        ("judge.combine=rank", "judge.combine=rank: is dropped; take judge.combine=mean."),
         ("judge.combine=nnls", "judge.combine=nnls: is dropped; take judge.combine=mean"),
         ("judge.members=[judge_card.yaml]", "judge.members[0].card: is dropped; members are recorded readings"),
         ("judge.members=[{store: a.sqlite, model: m}]", "judge.members[0].store: is dropped; members are recorded"),

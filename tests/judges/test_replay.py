@@ -17,16 +17,11 @@ from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import settings_of
 from judgebench.types import Condition, Example, Prompt, ScoreRange
+from tests.judges.test_recorded import EXAMPLES, SPLIT
 
 FIELDS = {"text": "text", "example_id": "example_id", "group_id": "group_id", "system_id": "system_id"}
 AXES = {axis: axis for axis in ("dimension", "range", "attack", "defense")}
 CLEAN = Condition("coherence", ScoreRange(1, 5))
-SPLIT = {"a": "test", "b": "test"}
-EXAMPLES = [
-    Example(f"{group}{system}", group, system, f"Article {group}.", f"Text {group}{system}.", {"coherence": 1.0})
-    for group in "ab"
-    for system in "xyz"
-]
 
 
 def prompts(*conditions):

@@ -51,13 +51,6 @@ def test_every_rubric_fills_whole(collection, dimension):
     assert said == [text for text in ("The article.", "The fact.", "The summary.") if text in filled.text]
 
 
-def test_what_an_example_says_is_never_a_template():
-    tricky = Example("a/1", "a", "1", "{{Summary}} {min_range} ${oc.env:HOME}", "{{Document}} {max_range}", {})
-    text = fill(load_rubrics("summary", ["coherence"])["coherence"], ScoreRange(1, 5), tricky).text
-    assert "Source Text:\n\n{{Summary}} {min_range} ${oc.env:HOME}\n" in text
-    assert "Summary:\n\n{{Document}} {max_range}\n" in text
-
-
 def test_own_rubrics_are_read_from_a_folder(tmp_path):
     (tmp_path / "wit.txt").write_text("Rate {{Summary}} from {min_range}.")
     rubric = load_rubrics(str(tmp_path), ["wit"])["wit"]
