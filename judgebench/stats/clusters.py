@@ -21,7 +21,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import scipy  # its parts come when they are first used
 
 from judgebench.types import Array, Row
@@ -344,6 +343,8 @@ def jackknife(
     """
     clusters = Clusters.of(groups, 0).jackknifed
     parts = [figures(np.flatnonzero(row[clusters.number])) for row in clusters.weights]
+    import pandas as pd  # it takes long to import
+
     columns = pd.DataFrame(parts, dtype=np.float64)
     return {str(name): columns[name].to_numpy() for name in columns}
 

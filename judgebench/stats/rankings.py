@@ -298,7 +298,7 @@ def _listed(numbers: Sequence[int], systems: Sequence[str], most: int = 4) -> st
 
 
 def why_unranked(
-    comparisons: Comparisons, systems: Sequence[str], reference: str | None
+    comparisons: Comparisons, systems: Sequence[str], reference: str | int | None
 ) -> str | None:
     """A sentence that says why there are no strengths; None where there are."""
     if len(systems) > MOST_RANKED:
