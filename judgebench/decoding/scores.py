@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from judgebench.decoding.parser import parse_answer, parse_final, parse_place, warn_of_cut
 from judgebench.decoding.rules import Decoding, Folded, Ranged, has_answer
@@ -284,6 +283,8 @@ def win_probabilities(columns: Mapping[str, Array]) -> dict[str, Array]:
     """
     if "order" not in columns:
         return dict(columns)
+    import pandas as pd  # it takes long to import
+
     # 1. the rows of each order, pair for pair alike
     table = pd.DataFrame({name: list(columns[name]) for name in _SAME}, dtype=object)
     pair = table.groupby(list(_SAME), sort=False, dropna=False).ngroup().to_numpy()

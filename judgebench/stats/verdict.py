@@ -591,7 +591,7 @@ class _Facts:
 
 
 class _Bars(NamedTuple):
-    """What a share of pairs is measured by: one rater's share, a share near to it, and the share
+    """The measures of a share of pairs: one rater's share, a share near to it, and the share
     that is half of the way from a coin to it."""
 
     rater: float
@@ -679,7 +679,7 @@ class _Effect(NamedTuple):
 
 
 def _answers(cell: Cell, forecasts: Records) -> bool | None:
-    """What the forecast of a judge's reading says of its answers; None where there is none. It
+    """The forecast's word on the answers of a judge's reading; None where there is none. It
     names the decodings that rest on it."""
     decoded = [row for row in forecasts if cell.decoding in (row.get("decodings") or ())]
     keys = {name: cell.named[name] for name in _READ}
