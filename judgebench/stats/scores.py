@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import scipy  # its parts come when they are first used
 
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided
 from judgebench.types import FAILED, LABELS, RANGE, Array, Record, Row, ScoreRange
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CLEAN = "none"
 """The attack of texts that are not attacked, and the defense of judges without one."""
@@ -166,6 +168,8 @@ class Scores:
             )
         # 2. cells: rows come in long runs of one cell, and only where a run starts does its cell
         # need to be read
+        import pandas as pd  # it takes long to import
+
         frame = pd.DataFrame({name: columns[name] for name in (*CELL, LABELS)})
         earlier = frame.shift()
         alike = (frame == earlier) | (frame.isna() & earlier.isna())
