@@ -45,7 +45,8 @@ def run_pipeline(parts: Parts) -> Results | None:
             scores = decode_run(job.experiment, readings)
         with job.clock("metrics"):
             results = measure_run(job.experiment, readings, scores, trace)
-        save_last(job.key, job.experiment, readings)
+        if trace is None:  # what a search finds depends on settings that the key leaves out
+            save_last(job.key, job.experiment, readings)
 
         # 5. Run folder, page, figures, tables and loggers; the terminal last.
         results = write_run(job, results, readings)

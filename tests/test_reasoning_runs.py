@@ -95,11 +95,11 @@ def test_candidates_are_read_behind_the_thoughts_packed_as_plain(judgebench, tin
 
 
 def test_what_is_stored_depends_on_the_budget(judgebench, tiny_pair, monkeypatch):
-    from judgebench.judges.local.passes import GeneratePass
+    from judgebench.judges.local.passes import FreeAnswerPass
 
-    read, plain = [], GeneratePass.read
+    read, plain = [], FreeAnswerPass.read
     monkeypatch.setattr(
-        GeneratePass, "read", lambda self, batch: read.append(self.max_new_tokens) or plain(self, batch)
+        FreeAnswerPass, "read", lambda self, batch: read.append(self.max_new_tokens) or plain(self, batch)
     )
     given = (*pair(tiny_pair)[:2], *QUICK, *THOUGHT)
     given = tuple({word.split("=")[0]: word for word in given}.values())

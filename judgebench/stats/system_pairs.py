@@ -31,7 +31,7 @@ pairs."""
 
 ACCURACIES = ("soft_pairwise_accuracy", "pairwise_accuracy")
 
-_SAME = 1e-9  # of the largest difference: those no farther apart are equal but for rounding
+_ROUNDING = 1e-9  # numbers of size 1 that are no farther apart are equal but for rounding
 
 
 def mean_table(
@@ -78,7 +78,7 @@ class PairedSystems:
         first, second = self.pairs
         return np.nan_to_num(self.table[first] - self.table[second])
 
-    def better(self, flipped: Array) -> Array:
+    def flip_p_values(self, flipped: Array) -> Array:
         """[P] p-values of the first being better than the second: the share of flips in which the
         difference is larger, and half of those in which it is the same, so that the order of the
         systems does not matter.
@@ -88,7 +88,7 @@ class PairedSystems:
                 `paired.flips`.
         """
         observed = self.differences.sum(axis=1)  # [P]
-        rounding = _SAME * np.abs(self.differences).sum(axis=1)
+        rounding = _ROUNDING * np.abs(self.differences).sum(axis=1)
         times = np.zeros(len(observed))
         for rows in chunks(len(flipped), max(self.differences.shape)):
             signs = 1.0 - 2.0 * flipped[rows]
@@ -105,7 +105,7 @@ class PairedSystems:
         sums = weights @ self.differences.T
         squares = weights @ (self.differences**2).T
         z = np.divide(sums, np.sqrt(squares), out=np.zeros_like(sums), where=squares > 0)
-        return np.where(np.abs(z) < _SAME, 0.0, z)
+        return np.where(np.abs(z) < _ROUNDING, 0.0, z)
 
 
 def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters) -> Record:
@@ -131,7 +131,7 @@ def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters
     theirs = PairedSystems(mean_table(human, system, clusters.number))
     if not len(ours.differences):
         missing = "no two systems have texts of the same group"
-    elif np.abs(theirs.differences.sum(axis=1)).max() <= _SAME:
+    elif np.abs(theirs.differences.sum(axis=1)).max() <= _ROUNDING:
         missing = "the humans' means of all systems are the same"
     if missing:
         return record | {"reason": f"No pairwise accuracy: {missing}."}
@@ -160,8 +160,8 @@ def soft_accuracies(judge: PairedSystems, human: PairedSystems, clusters: Cluste
         accuracies[rows] = soft_pairwise_accuracy(p_ours, p_theirs)
     # 2. by flips
     flipped, _ = flips(clusters.count, FLIPS, clusters.seed)
-    p_ours = judge.better(flipped)  # [P]
-    p_theirs = human.better(flipped)
+    p_ours = judge.flip_p_values(flipped)  # [P]
+    p_theirs = human.flip_p_values(flipped)
     in_data = soft_pairwise_accuracy(p_ours, p_theirs)
     apart = in_data - accuracies[0]
     return np.clip(accuracies + apart, 0.0, 1.0)

@@ -699,7 +699,8 @@ def _pairs_clause(share: Estimate, bounds: Sequence[float | None]) -> str:
 
 def _rank(test: Row) -> tuple[bool, bool, float]:
     """The best alternative annotator test first: passed, not by a constant, with a small error."""
-    return not test["passes"], test["by_favorite"], test["single_mae"] or math.inf
+    error = test["single_mae"]
+    return not test["passes"], test["by_favorite"], math.inf if error is None else error
 
 
 def _less(top: float, estimate: Estimate) -> Estimate:

@@ -19,7 +19,7 @@ from judgebench.decoding.rules import Greedy, checked_logits
 from judgebench.judges import PassRunner
 from judgebench.judges.engine.generate import Chooser, PerAnswer
 from judgebench.judges.local.batches import Batch, Groups
-from judgebench.judges.local.passes import GenerationPass, ModelView
+from judgebench.judges.local.passes import AnswersPass, ModelView
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
 from judgebench.readings.reading import reading_key
@@ -137,7 +137,7 @@ class Written:
 
 
 @dataclass
-class WritePass(GenerationPass):
+class WritePass(AnswersPass):
     """Texts of one tutor, each different one written once; see `judges.local.passes.Pass`.
 
     Args:

@@ -17,7 +17,7 @@ from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.local import ray_runner
 from judgebench.judges.local.loading import ModelSource
-from judgebench.judges.local.passes import GeneratePass, LikelihoodPass, ModelView, ScorePass
+from judgebench.judges.local.passes import FreeAnswerPass, LikelihoodPass, ModelView, ScorePass
 from judgebench.judges.local.ray_runner import Actor, RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
@@ -58,8 +58,8 @@ def passes_of(tiny_pair, store, tokenizer):
     return [
         ScorePass([main, early], prompts, tries),
         ScorePass([other], prompts, tries),
-        GeneratePass(main, other, None, Contrastive(lambda_=0.5, temperature=1.0), prompts[:8], tokenizer, 4),
-        GeneratePass(main, main, null, Greedy(), prompts[:8], tokenizer, 4, thoughts=True),
+        FreeAnswerPass(main, other, None, Contrastive(lambda_=0.5, temperature=1.0), prompts[:8], tokenizer, 4),
+        FreeAnswerPass(main, main, null, Greedy(), prompts[:8], tokenizer, 4, thoughts=True),
         LikelihoodPass(main, text_prompts(tokenizer, data.examples[:8], 4000, "")),
         WritePass(main, tokenizer, texts, 4, Sampling(0), Standard(2, *torch.randn(2, 32, generator=draw))),
     ]

@@ -54,7 +54,7 @@ def test_mt_metrics_eval_gives_the_same_p_values_and_accuracy_on_the_same_flips(
     human = rng.normal(size=(6, 50)) + 0.1 * np.arange(6)[:, None]
     judge = human + rng.normal(size=human.shape)
     kept = np.rint(np.random.default_rng(4).random(size=(1000, 50), dtype=np.float32))  # as it draws them
-    p_human, p_judge = (PairedSystems(side).better((1 - kept).astype(int)) for side in (human, judge))
+    p_human, p_judge = (PairedSystems(side).flip_p_values((1 - kept).astype(int)) for side in (human, judge))
     np.testing.assert_allclose([p_human, p_judge], np.array([HUMAN_P, JUDGE_P]) / 1000)
     assert soft_pairwise_accuracy(p_judge, p_human) == pytest.approx(SOFT)
 
@@ -67,14 +67,14 @@ def test_scipy_gives_the_same_p_value():
     flipped, exact = flips(9, 1000)
     assert exact
     # scipy counts the data whole, which are one of the flips
-    assert PairedSystems(table).better(flipped)[0] + 0.5 / 512 == pytest.approx(scipys.pvalue)
+    assert PairedSystems(table).flip_p_values(flipped)[0] + 0.5 / 512 == pytest.approx(scipys.pvalue)
 
 
 @given(st.integers(0, 10**6))
 def test_the_order_of_systems_does_not_matter(seed):
     table = np.random.default_rng(seed).integers(1, 4, (4, 7)) + 0.0
     flipped = flips(7, 1000)[0]
-    forth, back = PairedSystems(table).better(flipped), PairedSystems(table[::-1]).better(flipped)
+    forth, back = PairedSystems(table).flip_p_values(flipped), PairedSystems(table[::-1]).flip_p_values(flipped)
     ordered = dict(zip(combinations(range(4), 2), forth, strict=True))
     for (first, second), p in zip(combinations(range(4), 2), back, strict=True):
         assert ordered[3 - second, 3 - first] == pytest.approx(1 - p)
@@ -84,7 +84,7 @@ def test_the_normal_law_is_close_to_the_flips():
     rng = np.random.default_rng(3)
     systems = PairedSystems(rng.normal(size=(5, 40)) + 0.1 * np.arange(5)[:, None])
     p = scipy.special.ndtr(-systems.z_values(np.ones((1, 40))))[0]
-    np.testing.assert_allclose(p, systems.better(flips(40, 20000)[0]), atol=0.015)
+    np.testing.assert_allclose(p, systems.flip_p_values(flips(40, 20000)[0]), atol=0.015)
 
 
 def test_pairwise_accuracy_by_loops():

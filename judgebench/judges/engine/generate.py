@@ -62,8 +62,12 @@ def generate(
     live = list(range(len(answers)))  # the answers still in the batch, in its order
     for count in range(1, max_new_tokens + 1):
         # 1. logits of the next tokens, [live, vocabulary] of each model
-        ours, *later = main.logits
-        theirs = next(iter(later if assistant is None else assistant.logits), None)
+        ours, *second_exit = main.logits
+        theirs = None
+        if assistant is not None:
+            theirs = assistant.logits[0]
+        elif second_exit:
+            theirs = second_exit[0]
         if theirs is not None:
             # models of one family may pad their heads to different sizes behind the same vocabulary
             size = min(ours.shape[1], theirs.shape[1])

@@ -158,7 +158,7 @@ class ScorePass(LocalPass):
         return batch.token_ids, self.tries[first.condition.range], self.roots[first.alike]
 
 
-class GenerationPass(LocalPass):
+class AnswersPass(LocalPass):
     """Answers in words, which stored readings hold as text and, where `with_tokens`, as tokens."""
 
     tokenizer: PreTrainedTokenizerBase
@@ -189,7 +189,7 @@ class GenerationPass(LocalPass):
 
 
 @dataclass
-class GeneratePass(GenerationPass):
+class FreeAnswerPass(AnswersPass):
     """Free answers of one model, or of one less `minus`, which may read `nulls` instead (condition
     -> the prompt about nothing). `chooser` is the decoding that picks each token; its `repr` is
     part of the key. `thoughts` end at a closing think tag too, and their tokens are kept."""

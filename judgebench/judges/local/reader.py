@@ -13,7 +13,7 @@ from judgebench.decoding.rules import Greedy
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.local.batches import Tokens, token_counts
 from judgebench.judges.local.models import Trainers
-from judgebench.judges.local.passes import GeneratePass, LocalPass, ModelView, ScorePass
+from judgebench.judges.local.passes import FreeAnswerPass, LocalPass, ModelView, ScorePass
 from judgebench.judges.reader import IN_STORE, BaseReader
 from judgebench.judges.spec import JudgeSpec
 from judgebench.runtime.distributed import Alone
@@ -44,10 +44,10 @@ class Reader(BaseReader):
         return replace(self.main, exit=self.assistant.layer)
 
     @cached_property
-    def _thoughts(self) -> list[GeneratePass]:
+    def _thoughts(self) -> list[FreeAnswerPass]:
         alone = (self.main, None, None, Greedy())
         return [
-            GeneratePass(*alone, prompts, self.of.tokenizer, most, True)
+            FreeAnswerPass(*alone, prompts, self.of.tokenizer, most, True)
             for prompts, most in self._thinking()
         ]
 
@@ -69,7 +69,7 @@ class Reader(BaseReader):
         return passes
 
     @cached_property
-    def _generating(self) -> list[tuple[Generation, GeneratePass]]:
+    def _generating(self) -> list[tuple[Generation, FreeAnswerPass]]:
         answers = []
         for prompts, most, reasoned in self._asked:
             for how, decoding in self._ways(reasoned):
@@ -79,7 +79,7 @@ class Reader(BaseReader):
                 answers.append(
                     (
                         how,
-                        GeneratePass(
+                        FreeAnswerPass(
                             view, minus, nulls, decoding, prompts, self.of.tokenizer, most
                         ),
                     )
