@@ -219,7 +219,7 @@ def told(result, expected):
     assert expected in err
     assert "Traceback" not in out + err
     assert err.startswith("judgebench: ")
-    assert err.partition("This command is right")[0].rstrip().endswith(".")
+    assert " mistakes:" in err or err.partition("This command is right")[0].rstrip().endswith(".")
     assert not Path("run").exists()
 
 

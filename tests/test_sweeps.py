@@ -145,7 +145,7 @@ REFUSED = {
 @pytest.mark.parametrize("words", REFUSED)
 def test_a_sweep_that_cannot_be_is_refused_before_it_begins(judgebench, tiny_pair, words):
     given, sentence = REFUSED[words]
-    code, _, err = judgebench(*pair(tiny_pair), *QUICK, *given, "logger=none", mistaken=True)
+    code, _, err = judgebench(*given, *pair(tiny_pair), *QUICK, "logger=none", mistaken=True)
     assert code == 2
     (line,) = [line for line in err.splitlines() if line.startswith("judgebench: ")]
     assert sentence in line

@@ -160,6 +160,8 @@ def _one_sentence(fault: str, remedy: str) -> Iterator[None]:
                 f"it is not UTF-8: byte 0x{error.object[error.start]:02x} at position "
                 f"{error.start + 1}"
             )
+        if "nesting depth" in why:  # of libyaml
+            why = "lists or objects are nested too deep"
         raise UserError(f"{fault} ({why}){end}") from error
 
 

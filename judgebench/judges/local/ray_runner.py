@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-import pickle
 import signal
 import socket
 import threading
@@ -20,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
+from multiprocessing.reduction import ForkingPickler  # between processes of one run
 from typing import TYPE_CHECKING, Any
 
 from judgebench.runtime.errors import UserError
@@ -169,7 +169,7 @@ class RayTrainers:
                     batch_size=None, batch_format="pyarrow", prefetch_batches=0
                 ):
                     for row in table.to_pylist():
-                        name, mistakes, readings = pickle.loads(row["result"])
+                        name, mistakes, readings = ForkingPickler.loads(row["result"])
                         if mistakes:
                             raise UserError(*mistakes)
                         devices.add(name)
@@ -214,14 +214,16 @@ class Actor:
             mistakes: tuple[str, ...] = ()
             try:
                 judge = self._judge_of(row["pass"])
-                batch, marks = pickle.loads(row["batch"])
+                batch, marks = ForkingPickler.loads(row["batch"])
                 for prompt, known in zip(batch.prompts, marks, strict=True):
                     self._passes[row["pass"]][0].mark(prompt, known)
                 with torch.inference_mode():
                     readings = judge.predict_step(batch, 0)
             except UserError as error:
                 mistakes = tuple(error.sentences)
-            results.append({"result": pickle.dumps((self._name, mistakes, readings))})
+            results.append(
+                {"result": bytes(ForkingPickler.dumps((self._name, mistakes, readings)))}
+            )
         return pa.Table.from_pylist(results)
 
     def _judge_of(self, number: int) -> Any:
@@ -269,7 +271,7 @@ def _packed(pass_: LocalPass, batch: Batch) -> bytes:
 
     groups = tuple(tuple(map(bare, group)) for group in batch.groups)
     marks = [pass_.marked(prompt) for prompt in batch.prompts]
-    return pickle.dumps((replace(batch, groups=groups), marks))
+    return bytes(ForkingPickler.dumps((replace(batch, groups=groups), marks)))
 
 
 def _identity(pass_: LocalPass) -> dict[str, str]:
