@@ -11,8 +11,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 class PerAnswer(Protocol):
-    """Anything that there is one of for each answer under way: `keep` goes on with the answers at these ascending
-    indices only."""
+    """State of each answer under way; `keep` goes on with the answers at these ascending indices
+    only."""
 
     def keep(self, which: Tensor) -> None: ...
 
