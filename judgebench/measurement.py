@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from judgebench.data.dataset import DEV, JudgeDataModule
@@ -19,6 +20,8 @@ from judgebench.report.views.run import served_notes
 from judgebench.results.folder import masked
 from judgebench.results.results import Results, examples_frame, frame_of, ratings_frame, texts_frame
 from judgebench.results.schema import REFERENCES_SCHEMA
+from judgebench.stats.correlation import CORRELATIONS
+from judgebench.stats.decisions import decision_records
 from judgebench.stats.errors import error_records
 from judgebench.stats.evaluate import cost_records, evaluate, suffix_records
 from judgebench.stats.few_labels import few_labels_records
@@ -41,7 +44,7 @@ from judgebench.tuning.choose import choice_records
 from judgebench.tuning.learned import Tuned
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import CrossFit
-from judgebench.types import Array, Record, Records
+from judgebench.types import Array, Classes, Record, Records
 
 STUDIES = {
     "beside_humans": beside_humans_records,
@@ -109,6 +112,7 @@ class _Measures:
         resampling: number of resamples and seed, as all studies take them.
         ratings: of single humans; none where texts are compared, for a preference is not a score.
         scale: dimension -> ends of the humans' scale.
+        classes: dimension -> what its labels say, of labels that are classes.
     """
 
     def __init__(self, experiment: Experiment, readings: RunReadings, scores: Decoded) -> None:
@@ -139,6 +143,13 @@ class _Measures:
             "scale": self.scale,
             "agreement": raters_agreement(ratings),
         }
+        self.classes = {
+            name: classes
+            for name, classes in self.data.classes.items()
+            if name in self.scale and not self.scores.compares
+        }
+        if self.classes:
+            self.about["classes"] = {name: asdict(of) for name, of in self.classes.items()}
         self.ratings = ratings[:0] if self.scores.compares else ratings
 
     # --- judges, each by itself ------------------------------------------------------------------
@@ -163,14 +174,46 @@ class _Measures:
             "choice": self._choice(),
         }
         if self.config.worth and not self.scores.compares:
+            parts = self.experiment.parts
             samples = self._samples()
+            # classes without order have no ranks and no distances
+            graded = [sample for sample in samples if sample.ordered]
             for name, study in STUDIES.items():
-                records[name] = study(samples)
+                records[name] = study(graded)
+            records["decisions"] = decision_records(samples, parts.costs, parts.asking)
             records["metrics"] = with_silent(records["metrics"], records["forecasts"])
-            records["verdict"] = verdict_records(
-                samples, records["choice"], records, self.experiment.parts.margins
-            )
+            graded_choice = [
+                record for record in records["choice"] if self._ordered(record["dimension"])
+            ]
+            records["verdict"] = verdict_records(graded, graded_choice, records, parts.margins)
+        if not all(map(self._ordered, self.scale)):
+            records["metrics"] = [self._unranked(record) for record in records["metrics"]]
         return records
+
+    def _ordered(self, dimension: str) -> bool:
+        return self.classes.get(dimension, Classes()).ordered
+
+    def _unranked(self, record: Record) -> Record:
+        """A record of metrics.json, without correlations where classes have no order."""
+        if self._ordered(record["dimension"]):
+            return record
+        ranked = {
+            name: None
+            for name in record
+            if name.partition("_")[0] in (*CORRELATIONS, "lowest", "bias")
+        }
+        return record | ranked | {"missing": "No correlation: these classes have no order."}
+
+    def _labels(self) -> dict[str, tuple[int, bool]]:
+        """Dimension -> how many values its labels have, and whether they are ordered."""
+        labels = {}
+        for dimension in self.scale:
+            single = self.data.ratings.get(dimension)
+            if single is None:
+                single = np.array([example.human[dimension] for example in self.data.examples])
+            values = np.unique(single[np.isfinite(single)])
+            labels[dimension] = (len(values), self._ordered(dimension))
+        return labels
 
     def _choice(self) -> Records:
         cross_fitted = isinstance(self.experiment.tuner, CrossFit)
@@ -185,6 +228,7 @@ class _Measures:
             self.scale,
             self.resampling["resamples"],
             reads=self.experiment.judge.assistant.reads,
+            labels=self._labels(),
         )
 
     def _samples(self) -> list[Any]:
@@ -197,6 +241,7 @@ class _Measures:
             self.readings.frame,
             self.ratings,
             self.scale,
+            self.classes,
             models=self.experiment.titles,
             decodings=self.settings,
             texts={example.example_id: example.output for example in self.experiment.examples},

@@ -274,6 +274,21 @@ Scale = tuple[float, float]
 """The lowest and the highest score that a human could give."""
 
 
+@dataclass(frozen=True)
+class Classes:
+    """Classes that the labels of a dimension name.
+
+    Attributes:
+        names: the classes, worst first, whose labels are 0, 1, ...; empty where labels are numbers.
+        pass_from: the lowest label with which a text passes; None where nothing passes.
+        ordered: False where the classes are names without order.
+    """
+
+    names: tuple[str, ...] = ()
+    pass_from: float | None = None
+    ordered: bool = True
+
+
 def _labels(entries: Sequence[Any]) -> tuple[str, ...]:
     """Labels of scores, as they were given; else `UserError`."""
     fault = ""

@@ -88,7 +88,7 @@ _OF_RECORDED = (
 class CalibrationSettings:
     """The config key `calibrate`; `UserError` of values that cannot be."""
 
-    metric: Annotated[str, OneOf(METRICS)] = "spearman"
+    metric: Annotated[str, OneOf(METRICS)] | None = None
     estimate: Annotated[str, OneOf(KINDS)] = "linear"
 
     def __post_init__(self) -> None:
@@ -162,7 +162,7 @@ def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
     made_with = {
         "packages": {name: packages[name] for name in ("judgebench", "torch", "transformers")},
         **{name: results.environment[name] for name in ("git_commit", "device")},
-        "chosen_by": f"{settings.metric} over articles, cross-fitted",
+        "chosen_by": f"{results.choice[0]['metric']} over articles, cross-fitted",
     }
     cards = []
     mistakes = Mistakes()

@@ -40,6 +40,8 @@ from judgebench.runtime.dropped import refuse_settings
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import (
     LOGGER_MODES,
+    Asking,
+    Costs,
     Margins,
     MetricSettings,
     Ranking,
@@ -391,5 +393,7 @@ _MAKERS: Mapping[str, Callable[[DictConfig], Any]] = {
     "runner": lambda config: built(config, "runner", RayRunner),
     "ranking": lambda config: Ranking.parse(plain(config.get("pairwise"))),
     "margins": lambda config: settings_of(Margins, config.get("verdict") or {}, "verdict"),
+    "costs": lambda config: settings_of(Costs, config.get("costs") or {}, "costs"),
+    "asking": lambda config: settings_of(Asking, config.get("ask") or {}, "ask"),
 }
 """Parts by the names of their fields, each made by itself."""

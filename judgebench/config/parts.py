@@ -28,6 +28,8 @@ from judgebench.judges.spec import JUDGES, LOCAL, JudgeSettings
 from judgebench.runtime.dropped import refuse_names
 from judgebench.runtime.errors import UserError, reason
 from judgebench.runtime.fields import (
+    Asking,
+    Costs,
     Margins,
     Ranking,
     known_keys,
@@ -68,6 +70,8 @@ class Parts:
     rivals: Rivals | None = None
     ranking: Ranking = field(default_factory=Ranking)
     margins: Margins = field(default_factory=Margins)
+    costs: Costs = field(default_factory=Costs)
+    asking: Asking = field(default_factory=Asking)
     runner: RayRunner | None = None
     data: Any = None
 

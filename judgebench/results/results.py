@@ -72,6 +72,7 @@ class Results:
             `judgebench.stats.humans.human_records`. Both are empty where only means are known.
         beside_humans, forecasts, errors, variance, systems, few_labels: how judges compare with
             humans, see `STUDIES` in `judgebench.measurement`.
+        decisions: pass, fail and other classes, see `judgebench.stats.decisions.decision_records`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts:
             `TEXTS_SCHEMA`.
         phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors.
@@ -112,6 +113,7 @@ class Results:
     variance: Records = ()
     systems: Records = ()
     few_labels: Records = ()
+    decisions: Records = ()
     verdict: Records = ()
     examples: pd.DataFrame | None = None
     texts: pd.DataFrame = field(default_factory=partial(frame_of, (), TEXTS_SCHEMA))

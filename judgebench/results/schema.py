@@ -145,7 +145,7 @@ class Artifact:
     compared: tuple[tuple[str, pa.DataType], ...] = ()
 
 
-_WORTH = ("beside_humans", "forecasts", "errors", "variance", "systems", "few_labels")
+_WORTH = ("beside_humans", "forecasts", "errors", "variance", "systems", "few_labels", "decisions")
 _DEFENSE = ("standards", "strengths", "detectors", "costs")
 ARTIFACTS = (
     Artifact("config", "config.yaml", Presence.REQUIRED),

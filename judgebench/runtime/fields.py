@@ -268,6 +268,8 @@ class Margins:
         attack_order: largest loss of Spearman under attack.
         failed: the share of answers that could not be read above which there is no yes.
         fewest: articles below which there is no verdict.
+        right: the share of the texts that people pass, and of those that they fail, which a judge
+            decides alike at least, where no text has two labels.
     """
 
     near_rater: Annotated[float, Ge(0), Le(0.5)] = 0.03
@@ -279,9 +281,33 @@ class Margins:
     attack_order: Annotated[float, Ge(0), Le(2)] = 0.1
     failed: Share = 0.05
     fewest: Annotated[int, Ge(2)] = 10
+    right: Annotated[float, Ge(0.5), Le(1)] = 0.8
 
     def __post_init__(self) -> None:
         check_fields(self, "verdict")
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The config key `costs`, prices of two mistakes, of which the ratio counts: a text that people
+    fail is passed, and a text that they pass is failed; `UserError` of values that cannot be."""
+
+    false_pass: Annotated[float, Gt(0)] = 1.0
+    false_fail: Annotated[float, Gt(0)] = 1.0
+
+    def __post_init__(self) -> None:
+        check_fields(self, "costs")
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The config key `ask`: `error`, the largest share of mistakes among the texts that a judge
+    decides, so that people see the others; `UserError` of values that cannot be."""
+
+    error: Annotated[float, Gt(0), Lt(0.5)] = 0.05
+
+    def __post_init__(self) -> None:
+        check_fields(self, "ask")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided
-from judgebench.types import FAILED, LABELS, RANGE, Array, Record, Row, ScoreRange
+from judgebench.types import FAILED, LABELS, RANGE, Array, Classes, Record, Row, ScoreRange
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -452,6 +452,7 @@ class JudgeScores:
             known.
         raters: names of the columns; empty where they are means.
         scale: lowest and highest score that a human can give; None where it is unknown.
+        classes: what the labels say; None where they are plain grades.
         logprobs: main, assistant -> [N, K] log-probabilities of the range's candidates, ascending;
             empty where answers were generated.
         texts: [N] what was judged; empty where nobody asked for it.
@@ -474,6 +475,7 @@ class JudgeScores:
     ratings: Array
     raters: Sequence[str] = ()
     scale: tuple[float, float] | None = None
+    classes: Classes | None = None
     logprobs: Mapping[str, Array] = field(default_factory=dict)
     texts: Sequence[str] = ()
     model: str | None = None
@@ -484,6 +486,11 @@ class JudgeScores:
     seed: int = 0
     unread: Array | None = None
     whole: JudgeScores | None = None
+
+    @property
+    def ordered(self) -> bool:
+        """False where the humans' labels are classes without order."""
+        return self.classes is None or self.classes.ordered
 
     @property
     def answered(self) -> JudgeScores:
@@ -567,6 +574,7 @@ def samples_of(
     readings: pd.DataFrame,
     ratings: pd.DataFrame,
     scale: Mapping[str, tuple[float, float] | None],
+    classes: Mapping[str, Classes] | None = None,
     models: Mapping[str, str | None] | None = None,
     decodings: Row | None = None,
     texts: Mapping[str, str] | None = None,
@@ -613,6 +621,7 @@ def samples_of(
             ratings=table if raters else part["human"][:, None],
             raters=raters,
             scale=scale.get(cell.dimension),
+            classes=(classes or {}).get(cell.dimension),
             unread=part["status"] == FAILED,
             logprobs=logprobs,
             texts=[texts[name] for name in names] if texts else [],

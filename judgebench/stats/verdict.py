@@ -18,6 +18,7 @@ import numpy as np
 from judgebench.runtime.fields import Margins, settings_of
 from judgebench.stats.agreement import FEWEST_RATERS, PASSED
 from judgebench.stats.clusters import Estimate, keys_of
+from judgebench.stats.decisions import CHOSEN
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.scores import CLEAN, Cell, JudgeScores, cell_record, first_record
@@ -50,6 +51,15 @@ class Rule(NamedTuple):
 
 
 RULES: Mapping[str, Rule] = {
+    "decide": Rule(
+        "decide",
+        "of the texts that people pass, the share that the judge passes, and of those that they "
+        "fail, the share that it fails, each compared with one rater's; with one rater, with "
+        "{right:g}",
+        "the low ends of both are within {near_rater:g} of the rater, or reach {right:g}",
+        "both are at least {half_way:g} of the way from a coin to that",
+        "below, as where it passes every text",
+    ),
     "order_texts": Rule(
         "order texts",
         "share of pairs of texts ordered as the other raters do, compared with one rater's, within "
@@ -191,6 +201,7 @@ class _Facts:
         self.raw = cell_record(compared, cell, scores=RAW)
         self.calibrated = cell_record(compared, cell, scores=CALIBRATED)
         self.system = cell_record(studies["systems"], cell)
+        self.decision = cell_record(studies.get("decisions", ()), cell, mark=CHOSEN)
         self.human = first_record(studies["humans"], {"dimension": cell.dimension})
         self.answers = _answers(cell, studies["forecasts"])
         rated = np.isfinite(sample.human)
@@ -200,7 +211,10 @@ class _Facts:
         """Use -> the verdict, in the order of `RULES`."""
         obstacle = self._obstacle()
         texts = obstacle or self._texts()
-        verdicts = {
+        verdicts = {}
+        if self.decision:
+            verdicts["decide"] = obstacle or self._decides()
+        verdicts |= {
             "order_texts": texts,
             "compare_systems": obstacle or self._systems(),
             "report_scores": obstacle or self._scores(),
@@ -229,6 +243,58 @@ class _Facts:
             return verdict
         clause = f"no answer for {_percent(failed)} % of the texts; {verdict.clause}"
         return verdict._replace(verdict=CARE, clause=clause)
+
+    # --- decisions -------------------------------------------------------------------------------
+
+    def _decides(self) -> Verdict:
+        """By the share of the texts that people pass, and of those that they fail, which the judge
+        decides alike: the one that is farther below its bar."""
+        row = self.decision
+        sides = {"pass": "tpr", "fail": "tnr"}
+        shares = {side: Estimate.of(row, name) for side, name in sides.items()}
+        missing = [side for side, share in shares.items() if share is None]
+        if missing:
+            fewest = self.margins.fewest
+            clause = f"no text has the label {missing[0]}; it takes {fewest}"
+            return Verdict(FEW, clause, needed=fewest)
+        # 1. the sentence
+        parts = []
+        for side, share in shares.items():
+            rater = row[f"{sides[side]}_rater"]
+            person = "" if rater is None else f", a rater {_percent(rater)}"
+            parts.append(f"{_percents(share)}{person} of texts that people {side}")
+        clause = f"right on {' and '.join(parts)}"
+        if row["passed"] in (0, 1):
+            always = "passes" if row["passed"] else "fails"
+            return Verdict(NO, f"it {always} every text", shares["tpr"])
+        # 2. each share by its bar
+        verdicts = {}
+        for side, share in shares.items():
+            rater = row[f"{sides[side]}_rater"]
+            near = self.margins.right if rater is None else rater - self.margins.near_rater
+            half = COIN + self.margins.half_way * (max(near, COIN) - COIN)
+            low, high = _ends(share)
+            if low >= near:
+                verdict = YES
+            elif low <= COIN and (share.value >= half or high >= near):
+                verdict = FEW
+            else:
+                verdict = CARE if share.value >= half else NO
+            verdicts[side] = verdict
+        # 3. the worse of both
+        order = (NO, FEW, CARE, YES)
+        side = min(verdicts, key=lambda name: order.index(verdicts[name]))
+        verdict = verdicts[side]
+        share = shares[side]
+        if verdict != FEW:
+            return Verdict(verdict, clause, share)
+        # so many labels of that class narrow its interval to the way from a coin to the share
+        labels = row[f"labels_{side}"]
+        low, _ = _ends(share)
+        needed = _needed(round(labels), share.value - low, share.value - COIN)
+        if needed:
+            clause += f"; {needed} labels of texts that people {side} may tell"
+        return Verdict(FEW, clause, share, needed=needed)
 
     # --- order -----------------------------------------------------------------------------------
 

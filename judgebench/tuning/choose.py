@@ -43,11 +43,11 @@ from judgebench.stats.clusters import (
     expanded,
     with_intervals,
 )
-from judgebench.stats.correlation import DistinctPairs, influences
+from judgebench.stats.correlation import DistinctPairs, influences, pair_influences
 from judgebench.stats.paired import flipped_means, flips
-from judgebench.stats.scores import CLEAN, Cell, Scores, shared
+from judgebench.stats.scores import CLEAN, Cell, Scores, on_scale, shared
 from judgebench.tuning.learned import Learner, Learners, Tuned, check_groups, deal
-from judgebench.tuning.tuners import EQUAL, CrossFit
+from judgebench.tuning.tuners import EQUAL, FEW_LABELS, CrossFit
 from judgebench.types import Array, Record, Rows
 
 FLIPS = 4095
@@ -70,7 +70,13 @@ def worth_of(metric: str, scores: Array, human: Array, groups: Array) -> Array:
         metric: of `judgebench.tuning.tuners.METRICS`.
         scores: [N, S] of settings; human, groups: [N].
     """
-    if metric == "error":
+    if metric == "agreement":
+        right = 1.0 * (np.round(scores) == np.round(human)[:, None])
+        values = right.mean(axis=0)
+        change = (right - values) / len(human)
+    elif metric == "pairs":
+        values, change = pair_influences(scores, human)
+    elif metric == "error":
         all_rows = np.ones(len(human), dtype=bool)
         loss = np.abs(straightened(scores, human, all_rows) - human[:, None])
         values = -loss.mean(axis=0)
@@ -239,6 +245,7 @@ class Candidates:
             fold = deal(self.groups, parts, seed + repeat)
             standard = np.empty(texts)
             estimate = np.empty(texts)
+            plain = np.empty(texts)
             for part in np.unique(fold):
                 teaching = fold != part
                 out = fold == part
@@ -250,16 +257,21 @@ class Candidates:
                 straight = straightened(column[:, None], self.human, teaching)
                 standard[out] = (column[out] - column.mean()) / spread
                 estimate[out] = straight[out, 0]
+                plain[out] = column[out]
             # 2. their worth, [1 + B] each
             pairs = DistinctPairs(standard, self.human, clusters.number, clusters.count)
             error = np.abs(estimate - self.human)
             figures["spearman"].append(pairs.spearman(clusters.weights))
             figures["pearson"].append(pairs.pearson(clusters.weights))
             figures["error"].append(clusters.mean(error))
+            if self.metric in ("pairs", "agreement"):
+                held_out = standard if self.metric == "pairs" else plain
+                shares = worth_of(self.metric, held_out[:, None], self.human, self.groups)
+                figures[self.metric].append(clusters.weights @ shares[:, 0] / clusters.count)
         # 3. means over the dealings
         means = {name: np.mean(values, axis=0) for name, values in figures.items()}
-        shares = {"taken": times_taken / times_taken.sum()}
-        return shares | with_intervals(means, expanded(clusters.count))
+        taken = {"taken": times_taken / times_taken.sum()}
+        return taken | with_intervals(means, expanded(clusters.count))
 
 
 def choice_records(
@@ -271,6 +283,7 @@ def choice_records(
     scale: Mapping[str, tuple[float, float] | None],
     resamples: int,
     reads: bool = True,
+    labels: Mapping[str, tuple[int, bool]] | None = None,
 ) -> Rows:
     """The worth of each setting of judge, decoding, range and defense, and the one taken: a record
     a setting, from the simplest of a dimension to the least simple, the plain one first.
@@ -280,6 +293,8 @@ def choice_records(
         tuner: `CrossFit`; another, or none: the choice is cross-fitted as by its defaults, and a
             dimension with rated texts of a single article has no records.
         scale: dimension -> the humans' scale: a range equal to it is their own.
+        labels: dimension -> the number of values that labels have, and whether they are ordered;
+            without it they are many.
         reads: whether the assistant takes a pass of its own for each text.
 
     Returns:
@@ -300,8 +315,9 @@ def choice_records(
         # 1. the settings, the simplest first, and their scores of the texts that all of them scored
         here = [cell for cell in cells if cell.dimension == dimension]
         left_out = [*tuned.left_out.get(dimension, ())]
+        metric = crossfit.metric_of(*(labels or {}).get(dimension, (FEW_LABELS, True)))
         settings, among = _candidates(
-            scores, here, decodings, tuned.learners, crossfit, scale.get(dimension)
+            scores, here, decodings, tuned.learners, metric, scale.get(dimension)
         )
         human = among.human
         groups = len(set(among.groups))
@@ -315,12 +331,12 @@ def choice_records(
         held_out = among.taught(rows, folds, crossfit.seed)
         choice = among.choose(rows, held_out)
         promise = among.promise(folds, crossfit.repeats, resamples, crossfit.seed)
-        shares = worth_of(crossfit.metric, held_out, human, among.groups)
+        shares = worth_of(metric, held_out, human, among.groups)
         worths = shares.mean(axis=0)
         for number, cell in enumerate(settings):
             record: Record = {"dataset": dataset} | cell.named
             record |= {
-                "metric": crossfit.metric,
+                "metric": metric,
                 "n": len(human),
                 "groups": groups,
                 "worth": float(worths[number]),
@@ -356,7 +372,7 @@ def _candidates(
     cells: Sequence[Cell],
     decodings: Mapping[str, Decoding],
     learners: Learners,
-    tuner: CrossFit,
+    metric: str,
     own: tuple[float, float] | None,
 ) -> tuple[list[Cell], Candidates]:
     """The settings among the cells of a dimension, the simplest first; an assistant alone is
@@ -390,6 +406,9 @@ def _candidates(
     # assistant says nothing of it
     learned = {}
     values = np.stack([part["score"] for part in parts], axis=1)
+    if metric == "agreement" and own is not None:
+        for number, cell in enumerate(settings):
+            values[:, number] = on_scale(values[:, number], cell.range, own)
     for number, cell in enumerate(settings):
         of_cell = learners.get((cell.dimension, cell.range, cell.defense), {})
         if cell.decoding in of_cell:
@@ -397,7 +416,7 @@ def _candidates(
             place = {name: row for row, name in enumerate(texts)}
             learned[number] = learner.at([place[name] for name in names])
     kind = [sorted(set(kinds)).index(name) for name in kinds]
-    return settings, Candidates(values, learned, human, groups, tuner.metric, kind)
+    return settings, Candidates(values, learned, human, groups, metric, kind)
 
 
 def rated_part(scores: Scores, cell: Cell) -> dict[str, Array]:

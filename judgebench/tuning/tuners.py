@@ -218,9 +218,14 @@ class Dev(Tuner):
         return {"": [cell.best for cell in measured if cell.best is not None]}
 
 
-METRICS = ("spearman", "pearson", "error")
+METRICS = ("spearman", "pearson", "error", "pairs", "agreement")
 """What a setting may be chosen for: a correlation with the humans' scores; the mean absolute error
-of its scores after a straight line to theirs."""
+of its scores after a straight line to theirs; the share of pairs of texts with different labels
+that it orders as the humans do; the share of texts in the humans' class."""
+
+FEW_LABELS = 5
+"""Values of labels below which settings are chosen for pairs, as long as nothing else is asked for:
+a rank correlation with so many ties cannot come near 1, and rewards scores that are tied, too."""
 
 
 @dataclass
@@ -232,15 +237,25 @@ class CrossFit(Tuner):
         folds: into which the articles are dealt to learn, and twice as many to test the choice;
             fewer where fewer were rated.
         repeats: dealings with another seed, over which the promise of the choice is averaged.
-        metric: what judge, decoding and range are chosen for; kappa is always chosen for Spearman.
+        metric: what judge, decoding and range are chosen for; None: see `metric_of`. Kappa is
+            always chosen for Spearman.
     """
 
     folds: Annotated[int, Ge(2)] = 5
     repeats: Annotated[int, Ge(1)] = 3
-    metric: Annotated[str, OneOf(METRICS)] = "spearman"
+    metric: Annotated[str, OneOf(METRICS)] | None = None
     seed: int = 0
     name = "crossfit"
     needs_dev = False
+
+    def metric_of(self, labels: int, ordered: bool = True) -> str:
+        """What a setting is chosen for, of labels with so many values, or of classes without
+        order: agreement of these, pairs of fewer than `FEW_LABELS`, else Spearman."""
+        if self.metric is not None:
+            return self.metric
+        if not ordered:
+            return "agreement"
+        return "pairs" if labels < FEW_LABELS else "spearman"
 
 
 class Shared(Dev):
