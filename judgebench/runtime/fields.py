@@ -289,11 +289,14 @@ class Margins:
 
 @dataclass(frozen=True)
 class Costs:
-    """The config key `costs`, prices of two mistakes, of which the ratio counts: a text that people
-    fail is passed, and a text that they pass is failed; `UserError` of values that cannot be."""
+    """The config key `costs`: `false_pass` and `false_fail`, prices of two mistakes, of which the
+    ratio counts: a text that people fail is passed, and a text that they pass is failed; `mark`,
+    the score from which a text passes, where it is not to be chosen; `UserError` of values that
+    cannot be."""
 
     false_pass: Annotated[float, Gt(0)] = 1.0
     false_fail: Annotated[float, Gt(0)] = 1.0
+    mark: float | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "costs")

@@ -317,7 +317,10 @@ def best_mark(scores: Array, passed: Array, groups: Array, own: float, costs: Co
 def decided(
     scores: Array, passed: Array, groups: Array, own: float, costs: Costs, seed: int
 ) -> tuple[Array, float]:
-    """[N] True for a text that passes, each by the mark of other groups, and the mark of all."""
+    """[N] True for a text that passes, each by the mark of other groups, and the mark of all; by
+    the mark that `costs` gives, if any."""
+    if costs.mark is not None:
+        return scores >= costs.mark, costs.mark
     labelled = np.isfinite(passed)
     labels, number = np.unique(groups, return_inverse=True)
     rated = np.unique(number[labelled])
