@@ -12,6 +12,7 @@ from judgebench.report.views import (
     attacks,
     beside,
     correlations,
+    decisions,
     defenses,
     forecasts,
     league,
@@ -81,6 +82,18 @@ PAGE = (
             verdicts.use_lines,
             verdicts.VERDICTS.tables,
             Fold("What earns each verdict", (verdicts.rules,)),
+        ),
+    ),
+    PageSection(
+        "decide",
+        "Pass, fail, or ask a human?",
+        (
+            decisions.decision_lines,
+            "chart_classes",
+            "chart_asked",
+            decisions.DECISIONS.tables,
+            decisions.CLASSES.tables,
+            Fold("The share of texts that people pass", (decisions.RATES.tables,)),
         ),
     ),
     PageSection(
@@ -185,6 +198,9 @@ PAGE = (
 """The sections of a run's page: what people ask, in their order."""
 
 _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
+    decisions.DECISIONS,
+    decisions.CLASSES,
+    decisions.RATES,
     league.LEAGUE,
     experts,
     correlations.CORRELATION,

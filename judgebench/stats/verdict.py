@@ -425,7 +425,12 @@ class _Facts:
         # mean
         if error is None or CONSTANT in self.flags or not (explains or raw_explain):
             return self._unexplained(said, r2)
-        # 3. their error
+        # 3. their error; of classes the Brier score, as a distance rewards saying the commoner one
+        brier = self.decision.get("brier")
+        if brier is not None and errors.rater is None:
+            constant = self.decision["brier_constant"]
+            clause = f"Brier score {brier:.3f}, always saying the share that passes {constant:.3f}"
+            return said._replace(clause=clause)
         return self._by_error(said, error, errors, scale)
 
     def _by_error(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.report.formats import Format, interval, is_known, percent, short, signed_two, two
-from judgebench.report.table import records
+from judgebench.report.table import labelled_rows, records
 from judgebench.report.views.bias import (
     human_scores,
     reported_rows,
@@ -28,6 +28,7 @@ from judgebench.report.views.correlations import (
     cell_scores,
     correlation_rows,
     of_advised,
+    of_cells,
     undefended,
 )
 from judgebench.report.views.forecasts import error_rows
@@ -223,7 +224,14 @@ def first_charts(results: Results, dimension: str) -> list[Chart]:
     """Two of a dimension, the first that have something to draw: what attacks change, agreement by
     range and the human ceiling, the range's share of the variance, what repairs buy, and scores
     given; larger than those of sections."""
-    makers = (attacks_chart, agreement_chart, variance_chart, repairs_chart, scores_chart)
+    makers = (
+        attacks_chart,
+        classes_chart,
+        agreement_chart,
+        variance_chart,
+        repairs_chart,
+        scores_chart,
+    )
     charts = [chart for chart in (make(results, dimension) for make in makers) if chart.lines]
     return [
         replace(chart, width=440, line_height=max(16, min(42, 168 // len(chart.lines))))
@@ -368,6 +376,55 @@ def scores_chart(results: Results, dimension: str) -> Chart:
     )
 
 
+def classes_chart(results: Results, dimension: str) -> Chart:
+    """The confusion matrix: of the texts that people put in each class, the shares that the judge
+    puts in each."""
+    row = _of(of_cells(results, labelled_rows(results.decisions))[::-1], dimension)
+    names = list(row.get("classes", ()))[: LOOKS + 1]
+    lines = []
+    for name, counts in zip(names, row.get("matrix", ()), strict=False):
+        total = sum(counts)
+        marks = []
+        start = 0.0
+        for look, count in enumerate(counts[: LOOKS + 1] if total else ()):
+            end = start + count / total
+            says = f"people {name}, judge {names[look]}: {count:.4g} of {total:.4g} texts"
+            marks.append(ChartMark(look, end, start=start, says=says))
+            start = end
+        lines.append((f"people: {name}", marks))
+    return Chart(
+        "People's classes, and the judge's",
+        lines,
+        {look: f"judge: {name}" for look, name in enumerate(names)},
+        percent,
+        "Share of the texts of each class that the judge puts in each.",
+        ends=(0.0, 1.0),
+        stacked=True,
+    )
+
+
+def asked_chart(results: Results, dimension: str) -> Chart:
+    """The share of mistakes among the texts that the judge decides, by the share that people
+    see."""
+    row = _of(of_cells(results, labelled_rows(results.decisions))[::-1], dimension)
+    curve = row.get("curve") or []
+    step = -(-len(curve) // _MOST_LINES) or 1
+    lines = []
+    for asked, error in curve[::step]:
+        says = f"a person sees {percent(asked)}: {percent(error)} mistakes"
+        lines.append((f"{percent(asked)} seen", [ChartMark(0, error, says=says)]))
+    allowed = (results.config.get("ask") or {}).get("error")
+    return Chart(
+        "Mistakes among the texts that the judge decides",
+        lines,
+        {},
+        percent,
+        "By the share of texts that a person sees, those of which it is least sure; line: ask.error.",
+        rule=allowed if lines else None,
+        line_height=20,
+    )
+
+
 # --- of sections --------------------------------------------------------------------------------
 
 
@@ -469,6 +526,8 @@ def ranking_chart(rows: Sequence[Row]) -> Chart:
 
 
 _SECTIONS = {
+    "classes": classes_chart,
+    "asked": asked_chart,
     "systems": systems_chart,
     "repairs": repairs_chart,
     "scores": scores_chart,

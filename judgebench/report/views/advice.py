@@ -11,7 +11,7 @@ from judgebench.results.results import NO_DEFENSE, Results, range_of, setting
 from judgebench.stats.clusters import Estimate
 from judgebench.types import Row, Rows
 
-_METRICS = ("spearman", "pearson", "error", "rps")
+_METRICS = ("spearman", "pearson", "error", "rps", "pairs", "agreement")
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,8 @@ def verdict_lines(results: Results) -> Lines:
     few = {row["verdict"] for row in rows if row["use"] != "resist_attacks"} == {FEW}
     lines: Lines = []
     for row in rows:
-        if few and row["use"] in list(RULES)[1:4]:
+        first = row is rows[0] or row["use"] == "resist_attacks"
+        if few and not first:
             continue
         words = Text(row["verdict"].ljust(14), style=COLORS[row["verdict"]])
         words.append(row["clause"], style="default")
@@ -280,6 +281,8 @@ def _calibration(results: Results, rows: Rows) -> list[str]:
     judged = {values(row, series) for row in results.verdict}
     sides: dict[str, Rows] = {"calibration": [], "calibration does not help": []}
     for row in sorted(rows, key=lambda row: row["kind"]):
+        if row["kind"] == POINTS and row["dimension"] in results.about.get("classes", ()):
+            continue  # of classes the Brier score says it
         if row["kind"] in (POINTS, RANGE_SHARE) and values(row, series) in judged:
             better = row["difference"] < 0
             side = "calibration" if better else "calibration does not help"

@@ -13,6 +13,7 @@ from judgebench.stats.verdict import RULES, rules_of
 from judgebench.types import Row, Rows
 
 UNITS: Mapping[str, tuple[Format, Format]] = {
+    "decide": (percent, points),
     "order_texts": (percent, points),
     "compare_systems": (percent, points),
     "report_scores": (two, two),

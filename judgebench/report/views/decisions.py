@@ -1,0 +1,167 @@
+"""Judges that say pass or fail: what they get right, the pass mark, which texts a person sees, and
+the share of texts that people pass."""
+
+from __future__ import annotations
+
+from judgebench.report.formats import is_known, percent, points, three, two
+from judgebench.report.table import Block, Col, View, labelled_rows
+from judgebench.report.views.correlations import of_cells
+from judgebench.report.views.dimensions import answers, headed
+from judgebench.results.results import Results
+from judgebench.stats.decisions import CHOSEN
+from judgebench.types import Row, Rows
+
+
+def decision_rows(results: Results) -> Rows:
+    """The records of decisions.json of the settings that are advised, as they say it and with the
+    chosen mark; behind them one rater, and always saying the commoner class."""
+    table: Rows = []
+    for row in headed(results, of_cells(results, labelled_rows(results.decisions))):
+        # the same mark twice is one row
+        same = table and table[-1].get("pass_mark") == row["pass_mark"]
+        if row["mark"] == CHOSEN and same:
+            table[-1] = row
+            continue
+        table.append(row)
+    for row in [row for row in table if row["mark"] == CHOSEN or row["pass_mark"] is None]:
+        place = {name: row[name] for name in ("dimension", "head")}
+        rater = {name: row.get(f"{name}_rater") for name in ("tpr", "tnr", "kappa", "agreement")}
+        constant = {"agreement": row["agreement_constant"], "kappa": 0.0}
+        constant["brier"] = row.get("brier_constant")
+        if any(map(is_known, rater.values())):
+            table.append(place | {"mark": "one rater"} | rater)
+        table.append(place | {"mark": "always the commoner class"} | constant)
+    return table
+
+
+def decision_lines(results: Results) -> list[Block]:
+    """What the judge gets right in words, and what follows from it."""
+    rows = of_cells(results, labelled_rows(results.decisions))
+    facts = {row["dimension"]: {"row": row} for row in rows}  # the last: with the chosen mark
+    return answers(results, "decisions", facts)
+
+
+def _mark(row: Row) -> str | None:
+    mark = row.get("pass_mark")
+    return f"{mark:.4g}" if is_known(mark) else None
+
+
+DECISIONS = View(
+    "decisions",
+    "Pass and fail",
+    decision_rows,
+    (
+        Col("decides", "mark", left=True),
+        Col("pass from", _mark, optional=True, says="lowest score that passes"),
+        Col(
+            "right on passes",
+            "tpr",
+            percent,
+            points,
+            optional=True,
+            says="of the texts that people pass, the share that it passes (TPR)",
+        ),
+        Col(
+            "right on fails",
+            "tnr",
+            percent,
+            points,
+            optional=True,
+            says="of the texts that people fail, the share that it fails (TNR)",
+        ),
+        Col("same class", "agreement", percent, points, says="share of texts in one class by both"),
+        Col("kappa", form=two, ends=two, says="agreement beyond chance (Cohen)"),
+        Col(
+            "precision",
+            form=percent,
+            ends=points,
+            optional=True,
+            says="of the texts that it puts in the rarer class, the share that people do",
+        ),
+        Col("F1", "f1", two, optional=True, says="of the rarer class"),
+        Col(
+            "AUC",
+            "auc",
+            two,
+            two,
+            optional=True,
+            says="share of pairs of a passed and a failed text that its scores order",
+        ),
+        Col(
+            "Brier",
+            "brier",
+            three,
+            optional=True,
+            says="mean squared error of p(pass), by the labels of other {groups}: 0 is best",
+        ),
+        Col("of the word", "brier_word", three, optional=True, says="the same of its decision"),
+    ),
+    sections=["head"],
+    section="{head}",
+    brackets="for texts of other {groups}",
+)
+
+
+def _class_rows(results: Results) -> Rows:
+    """A row a class, where there are more than two."""
+    rows: Rows = []
+    for row in headed(results, of_cells(results, labelled_rows(results.decisions))):
+        if len(row["classes"]) > 2:
+            rows += [{"head": row["head"]} | part for part in row["recalls"]]
+    return rows
+
+
+CLASSES = View(
+    "classes",
+    "Class by class",
+    _class_rows,
+    (
+        Col("class", left=True),
+        Col(
+            "right",
+            "recall",
+            percent,
+            points,
+            says="of the texts that people put in this class, the share that the judge does",
+        ),
+        Col("precision", form=percent, says="the same the other way round"),
+    ),
+    sections=["head"],
+    section="{head}",
+    brackets="for texts of other {groups}",
+)
+
+
+def _rate_rows(results: Results) -> Rows:
+    """A row of all texts and one a system, by the chosen mark."""
+    rows: Rows = []
+    for row in headed(results, of_cells(results, labelled_rows(results.decisions))):
+        for part in row.get("rates") or () if row["mark"] == CHOSEN else ():
+            rows.append({"head": row["head"]} | part | {"system": part["system"] or "all texts"})
+    return rows
+
+
+RATES = View(
+    "rates",
+    "Share of texts that people pass",
+    _rate_rows,
+    (
+        Col("texts", "system", left=True),
+        Col("labelled", "{labelled_texts} of {texts}"),
+        Col("like these", "rate", percent, points, says="by labels and judge, of texts like these"),
+        Col("these", "rate_these", percent, points, says="of these very texts"),
+        Col("by", "method", left=True, says="what narrows the interval of the labels"),
+        Col("judge passes", "judge", percent, says="uncorrected"),
+        Col(
+            "Rogan-Gladen",
+            "rogan_gladen",
+            percent,
+            optional=True,
+            says="the judge's share corrected by both rates above, as other tools do",
+        ),
+    ),
+    sections=["head"],
+    section="{head}",
+    brackets="{groups} drawn anew",
+    reasons=["reason"],
+)
