@@ -19,7 +19,7 @@ import numpy as np
 from judgebench.data.rows import existing, local_path
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Count, Ge, Lt, Natural, OneOf, check_fields, plain
-from judgebench.types import Array, Example, Scale
+from judgebench.types import Array, Classes, Example, Scale
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,7 @@ class Dataset:
     places: Sequence[str] = ()
     rated: bool = True
     raters: Sequence[str] = ()
+    classes: Mapping[str, Classes] = field(default_factory=dict)
 
 
 def group_hash(*texts: str) -> str:
@@ -407,6 +408,7 @@ class JudgeDataModule(ABC):
     examples: list[Example]
     dimensions: tuple[str, ...]
     scale: Mapping[str, Scale]
+    classes: Mapping[str, Classes]
     ratings: Mapping[str, Array]
     raters: tuple[str, ...]
     rated: bool
@@ -454,6 +456,7 @@ class JudgeDataModule(ABC):
         self.examples = [loaded.examples[i] for i in rows]
         self.dimensions = tuple(self.examples[0].human)
         self.scale = loaded.scale
+        self.classes = dict(loaded.classes)
         self.raters = tuple(loaded.raters)
         self.rated = loaded.rated
         self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}

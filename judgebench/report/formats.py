@@ -196,6 +196,7 @@ def bounded(row: Mapping[Any, Any], name: str, form: Format, of: Format | None =
 _FORMATS = (
     "change",
     "percent",
+    "percent_one",
     "points",
     "short",
     "signed_two",
