@@ -106,7 +106,7 @@ def wilson(share: float, texts: float, quantile: float) -> tuple[float, float]:
     return max(0.0, min(middle - half, share)), min(1.0, max(middle + half, share))
 
 
-def share_of(
+def clustered_share(
     right: Array,
     mass: Array,
     groups: Array,
@@ -125,7 +125,7 @@ def share_of(
 
     Example:
         >>> right = np.array([1.0, 1.0, 0.0, 1.0])
-        >>> f"{share_of(right, np.ones(4), np.array([1, 1, 2, 3])):.2f}"
+        >>> f"{clustered_share(right, np.ones(4), np.array([1, 1, 2, 3])):.2f}"
         '0.75 [0.09, 0.99]'
     """
     _, number = np.unique(groups, return_inverse=True)
@@ -356,7 +356,7 @@ class Band(NamedTuple):
 
 
 def sure_of(chances: Array) -> Array:
-    """How sure a judge is of its decision, from p(pass) [N]: from .5 to 1."""
+    """Sureness of a decision by p(pass) [N]: from .5 to 1."""
     return np.maximum(chances, 1 - chances)
 
 
@@ -366,7 +366,7 @@ def mistakes(chances: Array, passed: Array) -> Array:
 
 
 def ask_curve(chances: Array, passed: Array) -> list[tuple[float, float, float]]:
-    """How sure the judge must be, the share of texts that people then see, and the share of
+    """Points of a curve: how sure the judge must be, the share of texts that people then see, and the share of
     mistakes among the others; from few asked to many."""
     sure = sure_of(chances)
     wrong = mistakes(chances, passed)
@@ -390,7 +390,7 @@ def band_of(scores: Array, chances: Array, passed: Array, groups: Array, asking:
     wrong = mistakes(chances, passed)
     for level, asked, _ in ask_curve(chances, passed):
         decides = sure >= level
-        error = share_of(wrong[decides], np.ones(decides.sum()), groups[decides], _SURE)
+        error = clustered_share(wrong[decides], np.ones(decides.sum()), groups[decides], _SURE)
         if error is None or error.high is None or error.high > asking.error:
             continue
         values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
@@ -512,7 +512,7 @@ def _record(sample: JudgeScores, classes: Classes, shares: Array, said: Array) -
         "agreement_constant": float(people.max()),
         "pass_mark": None,
     }
-    record |= keys_of("agreement", share_of(right, np.ones(len(said)), clusters.number))
+    record |= keys_of("agreement", clustered_share(right, np.ones(len(said)), clusters.number))
     record |= with_agreement_interval("kappa", kappa_of(jackknifed))
     raters = rater_matrix(sample.ratings, classes)
     of_raters = {"agreement_rater": agreement_of(raters), "kappa_rater": kappa_of(raters)}
@@ -521,7 +521,7 @@ def _record(sample: JudgeScores, classes: Classes, shares: Array, said: Array) -
         record[name] = float(value) if known else None
     recalls = []
     for number, name in enumerate(names):
-        recall = share_of(1.0 * (said == number), shares[:, number], clusters.number)
+        recall = clustered_share(1.0 * (said == number), shares[:, number], clusters.number)
         called = matrix[:, number].sum()
         precision = float(matrix[number, number] / called) if called else None
         recalls.append({"class": name, **keys_of("recall", recall), "precision": precision})
@@ -543,9 +543,9 @@ def _shares_record(sample: JudgeScores, classes: Classes, passed: Array, said: A
         ("tnr", ~said, 1 - passed, 0),
     ):
         columns = 1.0 * right[labelled], mass[labelled], groups[labelled]
-        shares[name] = share_of(*columns)
+        shares[name] = clustered_share(*columns)
         record |= keys_of(name, shares[name])
-        these = share_of(*columns, labelled=(of_texts, of_groups))
+        these = clustered_share(*columns, labelled=(of_texts, of_groups))
         ends = keys_of(f"{name}_these", these)
         record |= {key: value for key, value in ends.items() if key != f"{name}_these"}
         rated = raters[number].sum()
@@ -558,7 +558,7 @@ def _shares_record(sample: JudgeScores, classes: Classes, passed: Array, said: A
     rarer = int(people < 0.5)
     of_class = passed if rarer else 1 - passed
     called = said if rarer else ~said
-    precision = share_of(of_class[labelled], 1.0 * called[labelled], groups[labelled])
+    precision = clustered_share(of_class[labelled], 1.0 * called[labelled], groups[labelled])
     recall = shares["tpr" if rarer else "tnr"]
     f1 = None
     if precision is not None and recall is not None:

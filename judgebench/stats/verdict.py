@@ -54,9 +54,9 @@ RULES: Mapping[str, Rule] = {
     "decide": Rule(
         "decide",
         "of the texts that people pass, the share that the judge passes, and of those that they "
-        "fail, the share that it fails, each compared with one rater's; with one rater, with "
+        "fail, the share that it fails, each compared with one rater's",
+        "the low ends of both are within {near_rater:g} of the rater, or, with one rater, reach "
         "{right:g}",
-        "the low ends of both are within {near_rater:g} of the rater, or reach {right:g}",
         "both are at least {half_way:g} of the way from a coin to that",
         "below, as where it passes every text",
     ),

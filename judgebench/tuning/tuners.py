@@ -249,7 +249,7 @@ class CrossFit(Tuner):
     needs_dev = False
 
     def metric_of(self, labels: int, ordered: bool = True) -> str:
-        """What a setting is chosen for, of labels with so many values, or of classes without
+        """The metric that a setting is chosen for, of labels with so many values, or of classes without
         order: agreement of these, pairs of fewer than `FEW_LABELS`, else Spearman."""
         if self.metric is not None:
             return self.metric

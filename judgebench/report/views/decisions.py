@@ -35,7 +35,7 @@ def decision_rows(results: Results) -> Rows:
 
 
 def decision_lines(results: Results) -> list[Block]:
-    """What the judge gets right in words, and what follows from it."""
+    """Sentences on the texts that the judge decides right, and on those that people see."""
     rows = of_cells(results, labelled_rows(results.decisions))
     facts = {row["dimension"]: {"row": row} for row in rows}  # the last: with the chosen mark
     return answers(results, "decisions", facts)

@@ -73,7 +73,9 @@ def rules(results: Results) -> list[Block]:
     if not results.verdict:
         return []
     rows = []
-    for rule in rules_of(results.config).values():
+    judged = {row["use"] for row in results.verdict}
+    rules = rules_of(results.config)
+    for rule in [rules[use] for use in rules if use in judged]:
         earns = {
             "Yes": rule.yes,
             "With care": rule.with_care,
