@@ -6,6 +6,8 @@
     choice      how often a setting is taken without an effect and with one; with --recorded [RUN ...], what rules lose
                 on articles that did not choose, and by how much they promise too much
     verdict     how often each verdict is given to judges whose worth is known; with --recorded, to recorded judges
+    decisions   judges that say pass or fail: false verdicts, mistakes of the band and coverage of rates on new groups; with
+                --recorded, coverage of intervals of TPR and TNR on recorded judges of other groups
 
 `python scripts/simulate.py tests --data-sets 1000`. Tables in docs/ name the commit that made them; at 3e7ab7f stand
 the simulations of other tests, of PPI++, of variance components and of system-level accuracies.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import io
 import json
 import tempfile
@@ -30,9 +33,10 @@ from scipy.special import log_softmax
 
 import judgebench
 from judgebench.decoding.rules import Contrastive, Ranged
-from judgebench.runtime.fields import Margins
-from judgebench.stats.clusters import Clusters, percentile_interval
+from judgebench.runtime.fields import Asking, Costs, Margins
+from judgebench.stats.clusters import Clusters, Estimate, percentile_interval
 from judgebench.stats.correlation import SPEARMAN, Correlated, correlate, spearman
+from judgebench.stats.decisions import clustered_share, decision_records, wilson
 from judgebench.stats.evaluate import evaluate
 from judgebench.stats.few_labels import FewLabels, predicted_means
 from judgebench.stats.humans import Panel, beside_humans_records, human_records
@@ -40,11 +44,11 @@ from judgebench.stats.paired import flipped_differences, flips, permutation_p_va
 from judgebench.stats.scores import Cell as StudyCell
 from judgebench.stats.scores import JudgeScores
 from judgebench.stats.systems import system_records
-from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES, verdict_records
+from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES, decides, verdict_records
 from judgebench.tuning.choose import Candidates, choose, worth_of
 from judgebench.tuning.learned import Learner
 from judgebench.tuning.tuners import Dev
-from judgebench.types import FAILED, PARSED
+from judgebench.types import FAILED, PARSED, Classes
 
 LARGE = 4000
 """Articles behind a population's value."""
@@ -488,7 +492,7 @@ def verdicts(sample: JudgeScores, margins: Margins | None = None) -> dict[str, A
 
 def verdict(options: argparse.Namespace) -> Iterator[str]:
     """How often each judge gets each verdict; the uses of attacks are none of it."""
-    uses, words = list(RULES)[:4], (YES, CARE, NO, FEW)
+    uses, words = list(RULES)[1:5], (YES, CARE, NO, FEW)
     if options.recorded is not None:
         data = json.loads(RECORDED.read_text("utf-8"))
         yield line("dimension", "judge", *(RULES[use].title for use in uses))
@@ -512,11 +516,150 @@ def verdict(options: argparse.Namespace) -> Iterator[str]:
         yield line(judge, articles, *cells)
 
 
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+DECIDING = {"good": (2.5, 0.0), "lenient": (1.8, 1.0), "strict": (1.8, -1.0), "noisy": (0.8, 0.0), "always": (0.0, 9.0)}
+"""Judge -> how far its score follows the label, and its leaning, in logits."""
+EXTERNAL = Path(__file__).parents[2] / "shared" / "data" / "external"
+PASS_FROM = {
+    "llmjudge": 2,
+    "summhay": 2,
+    "alttest_framing": 1,
+    "faithbench": 1,
+    "llm_rubric_real": 3,
+    "llm_rubric_synth": 3,
+}
+"""Set of recorded judges -> the label from which a text passes."""
+TWO = Classes(("fail", "pass"), 1.0)
+NEW = 1000
+"""New groups on which promises are measured."""
+
+
+def deciding(kind: str, base: float, texts: int, groups: int, seed: int) -> tuple[np.ndarray, ...]:
+    """Scores from 0 to 1, labels 0 or 1 and groups [N] of a simulated judge: groups differ in how many of their texts
+    pass, and in how the judge leans."""
+    rng = np.random.default_rng(seed)
+    group = np.sort(rng.integers(0, groups, texts))
+    label = 1.0 * (rng.random(texts) < rng.beta(base * 9, (1 - base) * 9, groups)[group])
+    follows, leans = DECIDING[kind]
+    logit = follows * (2 * label - 1) + leans + 0.5 * rng.normal(size=groups)[group] + rng.normal(size=texts)
+    score = np.ones(texts) if kind == "always" else 1 / (1 + np.exp(-logit))
+    return score, label, group
+
+
+def decision_sample(scores: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> JudgeScores:
+    """A judge's scores from 0 to 1 and labels, NaN for none, as the study takes them."""
+    names = np.arange(len(scores)).astype(str)
+    cell = StudyCell("test", "quality", 0.0, 1.0, 1.0, "none", "none", "main", "expectation", None, None)
+    systems = np.full(len(scores), "system")
+    return JudgeScores(
+        "simulated", cell, names, groups, systems, scores, labels[:, None], scale=(0.0, 1.0), classes=TWO, resamples=0
+    )
+
+
+def decisions(options: argparse.Namespace) -> Iterator[str]:
+    """A row a judge, base rate and size: shares in per cent of the data sets."""
+    if options.recorded is not None:
+        yield from recorded_decisions(options)
+        return
+    yield line(
+        "judge",
+        "passing",
+        "labels",
+        "groups",
+        "yes",
+        "false yes",
+        "decided",
+        "band broken",
+        "rate covered",
+        "TPR",
+        "TNR",
+    )
+    yield line(*["---"] * 11)
+    sizes = ((50, 10), (100, 10), (100, 50), (300, 30), (1000, 10), (1000, 200))
+    for kind, base, (labels, groups) in product(DECIDING, (0.5, 0.9, 0.95, 0.99), sizes):
+        score, label, _ = deciding(kind, base, 100 * NEW, NEW, 10**6)
+        counts = []
+        for seed in range(options.data_sets):
+            # as many texts again without a label, of other groups
+            columns = deciding(kind, base, 2 * labels, 2 * groups, seed)
+            labelled = columns[2] < groups
+            given = np.where(labelled, columns[1], np.nan)
+            record = decision_records([decision_sample(columns[0], given, columns[2])], Costs(), Asking())[-1]
+            verdict = decides(record, Margins())
+            passes = score >= record["pass_mark"]
+            right = passes[label == 1].mean(), (~passes)[label == 0].mean()
+            yes = verdict.verdict == YES
+            fails = np.zeros(len(score), bool) if record["fail_to"] is None else score <= record["fail_to"]
+            sure = np.zeros(len(score), bool) if record["pass_from"] is None else score >= record["pass_from"]
+            decided = fails | sure
+            wrong = np.where(sure, label == 0, label == 1)[decided]
+            rate = record["rates"][0]
+            held = rate["rate_low"] is not None and rate["rate_low"] <= base <= rate["rate_high"]
+            row = [yes, yes and min(right) < 0.8, decided.mean(), bool(len(wrong)) and wrong.mean() > 0.05, held]
+            for name, share in zip(("tpr", "tnr"), right, strict=True):
+                low, high = record[f"{name}_low"], record[f"{name}_high"]
+                row.append(np.nan if low is None else low <= share <= high)
+            counts.append(row)
+        with np.errstate(all="ignore"):
+            yield line(kind, str(base), labels, groups, *(100 * np.nanmean(np.array(counts, float), axis=0)).tolist())
+
+
+def recorded_decisions(options: argparse.Namespace) -> Iterator[str]:
+    """Coverage of intervals of TPR and TNR: of all texts of the half of the groups that was labelled in part, and of the
+    other half, in which a right interval holds some 83 % where groups are all that varies."""
+    yield line("set", "labels", "share", "method", "these groups", "other groups", "width")
+    yield line(*["---"] * 7)
+    for name, pass_from in PASS_FROM.items():
+        path = next(EXTERNAL.glob(f"{name}.jsonl*"))
+        opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
+        rows = [
+            row for row in map(json.loads, opened) if row.get("question") in (None, "Q0") or name == "alttest_framing"
+        ]
+        judges = sorted({judge for row in rows for judge in row["judges"]})
+        for labels in (50, 100):
+            held: dict[tuple[str, str], list[tuple[bool, bool, float]]] = {}
+            for judge in judges:
+                known = [row for row in rows if row["judges"].get(judge) is not None and row["human"]]
+                passed = np.array([np.mean([rating >= pass_from for rating in row["human"].values()]) for row in known])
+                said = np.array([row["judges"][judge] >= pass_from for row in known])
+                groups = np.unique([row["group"] for row in known], return_inverse=True)[1]
+                rng = np.random.default_rng(0)
+                for _ in range(options.data_sets):
+                    half = np.isin(groups, rng.permutation(groups.max() + 1)[: (groups.max() + 1) // 2])
+                    drawn = rng.choice(np.flatnonzero(half), min(labels, half.sum()), replace=False)
+                    for share, right, mass in (("TPR", 1.0 * said, passed), ("TNR", 1.0 - said, 1 - passed)):
+                        if mass[drawn].sum() < 5:
+                            continue
+                        here, other = (np.average(right[part], weights=mass[part]) for part in (half, ~half))
+                        part = right[drawn], mass[drawn], groups[drawn]
+                        covered = len(drawn) / half.sum(), len(set(groups[drawn])) / len(set(groups[half]))
+                        intervals = {
+                            "other groups": clustered_share(*part),
+                            "these groups": clustered_share(*part, labelled=covered),
+                            "Wilson": Estimate(0.0, *wilson(np.average(part[0], weights=part[1]), part[1].sum(), 1.96)),
+                        }
+                        for method, (_, low, high) in intervals.items():
+                            if low is not None:
+                                row = low <= here <= high, low <= other <= high, high - low
+                                held.setdefault((share, method), []).append(row)
+            for (share, method), found in held.items():
+                these, others, width = np.mean(found, axis=0).tolist()
+                yield line(name, labels, share, method, 100 * these, 100 * others, f"{width:.3f}")
+
+
 def main(arguments: list[str] | None = None) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="scripts/simulate.py", description=__doc__, formatter_class=plain)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for work, default in ((agreement, 1000), (tests, 1000), (labels, 200), (choice, 1000), (verdict, 50)):
+    for work, default in (
+        (agreement, 1000),
+        (tests, 1000),
+        (labels, 200),
+        (choice, 1000),
+        (verdict, 50),
+        (decisions, 100),
+    ):
         child = commands.add_parser(work.__name__)
         child.add_argument("--data-sets", type=int, default=default)
         child.set_defaults(work=work)
@@ -526,7 +669,7 @@ def main(arguments: list[str] | None = None) -> None:
             child.add_argument(
                 "--recorded", nargs="*", metavar="FOLDER", help="recorded readings, and those of these runs"
             )
-        if work is verdict:
+        if work in (verdict, decisions):
             child.add_argument("--recorded", action="store_const", const=[], help="the recorded judges of ../shared")
         if work is labels:
             child.add_argument("--cases", type=int, help="of the first so many ratings and judges alone")

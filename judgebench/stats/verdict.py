@@ -213,7 +213,7 @@ class _Facts:
         texts = obstacle or self._texts()
         verdicts = {}
         if self.decision:
-            verdicts["decide"] = obstacle or self._decides()
+            verdicts["decide"] = obstacle or decides(self.decision, self.margins)
         verdicts |= {
             "order_texts": texts,
             "compare_systems": obstacle or self._systems(),
@@ -243,58 +243,6 @@ class _Facts:
             return verdict
         clause = f"no answer for {_percent(failed)} % of the texts; {verdict.clause}"
         return verdict._replace(verdict=CARE, clause=clause)
-
-    # --- decisions -------------------------------------------------------------------------------
-
-    def _decides(self) -> Verdict:
-        """By the share of the texts that people pass, and of those that they fail, which the judge
-        decides alike: the one that is farther below its bar."""
-        row = self.decision
-        sides = {"pass": "tpr", "fail": "tnr"}
-        shares = {side: Estimate.of(row, name) for side, name in sides.items()}
-        missing = [side for side, share in shares.items() if share is None]
-        if missing:
-            fewest = self.margins.fewest
-            clause = f"no text has the label {missing[0]}; it takes {fewest}"
-            return Verdict(FEW, clause, needed=fewest)
-        # 1. the sentence
-        parts = []
-        for side, share in shares.items():
-            rater = row[f"{sides[side]}_rater"]
-            person = "" if rater is None else f", a rater {_percent(rater)}"
-            parts.append(f"{_percents(share)}{person} of texts that people {side}")
-        clause = f"right on {' and '.join(parts)}"
-        if row["passed"] in (0, 1):
-            always = "passes" if row["passed"] else "fails"
-            return Verdict(NO, f"it {always} every text", shares["tpr"])
-        # 2. each share by its bar
-        verdicts = {}
-        for side, share in shares.items():
-            rater = row[f"{sides[side]}_rater"]
-            near = self.margins.right if rater is None else rater - self.margins.near_rater
-            half = COIN + self.margins.half_way * (max(near, COIN) - COIN)
-            low, high = _ends(share)
-            if low >= near:
-                verdict = YES
-            elif low <= COIN and (share.value >= half or high >= near):
-                verdict = FEW
-            else:
-                verdict = CARE if share.value >= half else NO
-            verdicts[side] = verdict
-        # 3. the worse of both
-        order = (NO, FEW, CARE, YES)
-        side = min(verdicts, key=lambda name: order.index(verdicts[name]))
-        verdict = verdicts[side]
-        share = shares[side]
-        if verdict != FEW:
-            return Verdict(verdict, clause, share)
-        # so many labels of that class narrow its interval to the way from a coin to the share
-        labels = row[f"labels_{side}"]
-        low, _ = _ends(share)
-        needed = _needed(round(labels), share.value - low, share.value - COIN)
-        if needed:
-            clause += f"; {needed} labels of texts that people {side} may tell"
-        return Verdict(FEW, clause, share, needed=needed)
 
     # --- order -----------------------------------------------------------------------------------
 
@@ -659,6 +607,60 @@ class _Facts:
             loss = _less(1.0, alike)
             clause = f"{attack} leaves a Spearman of {alike:.2f} with the clean scores"
             yield "attack_order", loss, clause
+
+
+def decides(row: Row, margins: Margins) -> Verdict:
+    """The verdict on a judge that says pass or fail, by the share of the texts that people pass,
+    and of those that they fail, which it decides alike: the one that is farther below its bar.
+
+    Args:
+        row: a record of worth/decisions.json.
+    """
+    sides = {"pass": "tpr", "fail": "tnr"}
+    shares = {side: Estimate.of(row, name) for side, name in sides.items()}
+    missing = [side for side, share in shares.items() if share is None]
+    if missing:
+        fewest = margins.fewest
+        clause = f"no text has the label {missing[0]}; it takes {fewest}"
+        return Verdict(FEW, clause, needed=fewest)
+    # 1. the sentence
+    parts = []
+    for side, share in shares.items():
+        rater = row[f"{sides[side]}_rater"]
+        person = "" if rater is None else f", a rater {_percent(rater)}"
+        parts.append(f"{_percents(share)}{person} of texts that people {side}")
+    clause = f"right on {' and '.join(parts)}"
+    if row["passed"] in (0, 1):
+        always = "passes" if row["passed"] else "fails"
+        return Verdict(NO, f"it {always} every text", shares["tpr"])
+    # 2. each share by its bar
+    verdicts = {}
+    for side, share in shares.items():
+        rater = row[f"{sides[side]}_rater"]
+        near = margins.right if rater is None else rater - margins.near_rater
+        half = COIN + margins.half_way * (max(near, COIN) - COIN)
+        low, high = _ends(share)
+        if low >= near:
+            verdict = YES
+        elif low <= COIN and (share.value >= half or high >= near):
+            verdict = FEW
+        else:
+            verdict = CARE if share.value >= half else NO
+        verdicts[side] = verdict
+    # 3. the worse of both
+    order = (NO, FEW, CARE, YES)
+    side = min(verdicts, key=lambda name: order.index(verdicts[name]))
+    verdict = verdicts[side]
+    share = shares[side]
+    if verdict != FEW:
+        return Verdict(verdict, clause, share)
+    # so many labels of that class narrow its interval to the way from a coin to the share
+    labels = row[f"labels_{side}"]
+    low, _ = _ends(share)
+    needed = _needed(round(labels), share.value - low, share.value - COIN)
+    if needed:
+        clause += f"; {needed} labels of texts that people {side} may tell"
+    return Verdict(FEW, clause, share, needed=needed)
 
 
 class _Bars(NamedTuple):
