@@ -6,8 +6,8 @@
     choice      how often a setting is taken without an effect and with one; with --recorded [RUN ...], what rules lose
                 on articles that did not choose, and by how much they promise too much
     verdict     how often each verdict is given to judges whose worth is known; with --recorded, to recorded judges
-    decisions   judges that say pass or fail: false verdicts, mistakes of the band and coverage of rates on new groups; with
-                --recorded, coverage of intervals of TPR and TNR on recorded judges of other groups
+    decisions   judges that say pass or fail: false verdicts, mistakes of the band and coverage of rates on new groups;
+                with --recorded, coverage of intervals of TPR and TNR on recorded judges of other groups
 
 `python scripts/simulate.py tests --data-sets 1000`. Tables in docs/ name the commit that made them; at 3e7ab7f stand
 the simulations of other tests, of PPI++, of variance components and of system-level accuracies.
@@ -612,10 +612,10 @@ def recorded_decisions(options: argparse.Namespace) -> Iterator[str]:
     yield line(*["---"] * 7)
     for name, pass_from in PASS_FROM.items():
         path = next(EXTERNAL.glob(f"{name}.jsonl*"))
-        opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-        rows = [
-            row for row in map(json.loads, opened) if row.get("question") in (None, "Q0") or name == "alttest_framing"
-        ]
+        content = path.read_bytes()
+        lines = (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
+        every = map(json.loads, lines)
+        rows = [row for row in every if row.get("question") in (None, "Q0") or name == "alttest_framing"]
         judges = sorted({judge for row in rows for judge in row["judges"]})
         for labels in (50, 100):
             held: dict[tuple[str, str], list[tuple[bool, bool, float]]] = {}
