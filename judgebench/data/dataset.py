@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from judgebench.data.classes import Classes, PassMarks, marked
 from judgebench.data.rows import existing, local_path
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Count, Ge, Lt, Natural, OneOf, check_fields, plain
-from judgebench.types import Array, Classes, Example, Scale
+from judgebench.types import Array, Example, Scale
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,8 @@ class DataSettings:
         published: where the data can be had: `file` (its path), `repository` (on GitHub),
             `licence`; or None.
         groups_are: the groups in the plural, for titles; None takes the class's.
+        pass_from: the lowest human score with which a text passes, or the class; of all dimensions
+            or of each. None where nobody says, or two classes say it themselves.
         longest: characters that a text may have; longer ones would fill the memory long before a
             model has read them.
     """
@@ -45,6 +48,7 @@ class DataSettings:
     seed: Natural = 0
     published: Mapping[str, str] | None = None
     groups_are: str | None = None
+    pass_from: PassMarks | None = None
     longest: Count = 10_000_000
 
     def __post_init__(self) -> None:
@@ -84,6 +88,7 @@ class Dataset:
         ratings: dimension -> [examples, raters] the scores of single raters, NaN where one gave
             none; of dimensions in which some example has two or more.
         raters: names of the raters, the columns of each of `ratings`.
+        classes: dimension -> what its labels say, of those whose labels are classes.
         places: the place of each example in the file ("mini.jsonl line 3"), for errors; or empty.
         rated: False where no human scored any text: the scores are NaN and go unchecked.
     """
@@ -391,6 +396,8 @@ class JudgeDataModule(ABC):
         paired: True where its examples are pairs of texts, which people compared.
         expects: what `path` must be, where there is no data without one.
         examples, scale, ratings, raters, rated: from `setup` on, see `Dataset`.
+        classes: from `setup` on, dimension -> what its labels say, of those whose labels are classes
+            or that have a mark from which a text passes.
         dimensions: with human scores; every example has all of them, NaN where it is unrated.
         split: group_id -> "dev" or "test", in file order.
 
@@ -408,9 +415,9 @@ class JudgeDataModule(ABC):
     examples: list[Example]
     dimensions: tuple[str, ...]
     scale: Mapping[str, Scale]
-    classes: Mapping[str, Classes]
     ratings: Mapping[str, Array]
     raters: tuple[str, ...]
+    classes: Mapping[str, Classes]
     rated: bool
     split: dict[str, str]
 
@@ -429,6 +436,7 @@ class JudgeDataModule(ABC):
         self.seed = checked.seed
         self.published = checked.source
         self.longest = checked.longest
+        self.pass_from = checked.pass_from
         self.groups_are = checked.groups_are or type(self).groups_are
         self.rubrics = rubrics
         self.asked = {"dimensions": dimensions, "ranges": ranges}
@@ -456,7 +464,7 @@ class JudgeDataModule(ABC):
         self.examples = [loaded.examples[i] for i in rows]
         self.dimensions = tuple(self.examples[0].human)
         self.scale = loaded.scale
-        self.classes = dict(loaded.classes)
+        self.classes = marked(loaded.classes, self.scale, self.dimensions, self.pass_from)
         self.raters = tuple(loaded.raters)
         self.rated = loaded.rated
         self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}

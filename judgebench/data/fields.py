@@ -15,6 +15,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
+from judgebench.data.classes import Classes
 from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow, data_files, file_rows, names_within
 from judgebench.runtime.errors import UserError
@@ -142,9 +143,10 @@ class ScoredFields(TextFields):
 
     Attributes:
         human: the field that holds an object dimension -> score; or a mapping dimension -> field of
-            its score. A score is a number, or what several raters gave, whose mean counts: a list,
-            an object rater -> score, or a list of fields, each of which names a rater. Not every
-            rater need have rated everything, and not every text need have a rating.
+            its score. A score is a number or the name of a class, or what several raters gave,
+            whose mean counts: a list, an object rater -> score, or a list of fields, each of which
+            names a rater. Not every rater need have rated everything, and not every text need have
+            a rating.
         rater: the field with the name of the rater, where each row is what one rater gave one text.
     """
 
@@ -164,14 +166,16 @@ class ScoredFields(TextFields):
             inner = row if absent else row.inner(fields)
             fields = {} if absent else {dimension: dimension for dimension in inner.values}
         for dimension, names in fields.items():
-            scores[dimension] = inner.scores(names) if needed or inner.is_rated(names) else {}
+            scores[dimension] = {}
+            if needed or inner.is_rated(names):
+                scores[dimension] = inner.scores(names, words=not needed)
         if self.rater is not None and any(scores.values()):
             name = row.identifier(self.rater)
             means = mean_scores(scores)
-            scores = {
-                dimension: {name: means[dimension]} if scores[dimension] else {}
-                for dimension in scores
-            }
+            for dimension, given in scores.items():
+                if len(given) == 1:
+                    means[dimension] = next(iter(given.values()))  # which may be a word
+                scores[dimension] = {name: means[dimension]} if given else {}
         return [Rated(self.example(row), scores, row.place)]
 
 
@@ -186,9 +190,11 @@ def mean_scores(scores: Scores) -> dict[str, float]:
 def dataset_of(
     texts: Sequence[Rated],
     scale: Mapping[str, Scale] | Scale | None = None,
+    classes: Mapping[str, Classes] | None = None,
 ) -> Dataset:
     """The data set of some texts; the human score of each is the mean of its raters', and every
-    example has all dimensions. A `scale` that is a pair is that of all dimensions."""
+    example has all dimensions. A `scale` that is a pair is that of all dimensions whose labels are
+    no `classes`."""
     # single scores are kept of dimensions in which some example has two or more: [examples,
     # raters], NaN for none
     several: dict[str, None] = {}
@@ -218,8 +224,11 @@ def dataset_of(
     examples = [
         replace(text.example, human={**unrated, **mean_scores(text.scores)}) for text in texts
     ]
-    scale = dict.fromkeys(unrated, scale) if isinstance(scale, tuple) else scale
-    return Dataset(examples, scale or {}, ratings, [text.place for text in texts], raters=raters)
+    classes = classes or {}
+    scales = dict(dict.fromkeys(unrated, scale) if isinstance(scale, tuple) else scale or {})
+    scales |= {name: known.scale for name, known in classes.items()}
+    places = [text.place for text in texts]
+    return Dataset(examples, scales, ratings, places, raters=raters, classes=classes)
 
 
 def check_rated(path: Path, texts: Sequence[Rated], fields: str | Row, key: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from judgebench.data.classes import LabelSettings, classes_note, numbered, told_classes
 from judgebench.data.dataset import ANY_KIND, ROUNDING, Dataset, JudgeDataModule
 from judgebench.data.fields import (
     Layouts,
@@ -28,6 +29,7 @@ from judgebench.data.fields import (
 )
 from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import plain
 from judgebench.types import Records, Row, Scale
 
 
@@ -43,6 +45,7 @@ class JsonLines(JudgeDataModule):
         scale: the humans' own scale: [low, high] for all dimensions, or a mapping dimension ->
             [low, high] (a dimension not named is not checked), or None (nothing is).
         name: in tables; None takes the file's name without its ending.
+        classes, nominal: see `LabelSettings`.
 
     Example:
         JsonLines("mine.jsonl", fields={"source": "article", "output": "summary", "human":
@@ -59,11 +62,14 @@ class JsonLines(JudgeDataModule):
         scale: Mapping[str, Sequence[float]] | Sequence[float] | None = None,
         name: str | None = None,
         layouts: Records | None = None,
+        classes: Any = None,
+        nominal: bool = False,
         **common: Any,
     ) -> None:
         super().__init__(path, **common)
         self.name = str(name or Path(path or "jsonl").stem)
         self.layouts = Layouts.parse(ScoredFields, fields, layouts)
+        self._labels = LabelSettings(plain(classes), nominal)
         self._given_scale: Any = scale
         if isinstance(scale, Mapping):
             self._given_scale = {
@@ -89,18 +95,25 @@ class JsonLines(JudgeDataModule):
         if needed or fields.rater is not None or fields.systems is not None:
             texts, incomplete = _merged(texts, fields.example_id is not None, needed)
             left += incomplete
-        self.note = left_out_note(left) or self.note
+        classes = told_classes((text.scores for text in texts), self._labels, scale is not None)
+        for text in texts:
+            text.scores = numbered(text.scores, classes, text.place)
+        note = classes_note(classes, self._labels)
+        self.note = " ".join(filter(None, [left_out_note(left) or self.note, note])) or None
         if isinstance(scale, dict) and needed and texts:  # of layouts, some lack a dimension
             scale = {name: ends for name, ends in scale.items() if name in texts[0].scores}
-        dataset = dataset_of(texts, scale)
+        dataset = dataset_of(texts, scale, classes)
         if needed:
             return dataset
         spans = {name: _span(dataset, name) for name in (texts[0].scores if texts else ())}
         check_scale(dataset, spans)
         if scale is not None:
             return dataset
-        # the file's own scale, where none is given
-        scales = {name: ends for name, ends in spans.items() if ends is not None}
+        # the file's own scale of grades, where none is given
+        scales = {}
+        for name, ends in spans.items():
+            if ends is not None and name not in classes:
+                scales[name] = ends
         if scales:
             listed = [f"{low:g} to {high:g} ({name})" for name, (low, high) in scales.items()]
             note = (
@@ -108,7 +121,7 @@ class JsonLines(JudgeDataModule):
                 "data.scale=[LOW,HIGH] gives another."
             )
             self.note = " ".join(filter(None, [self.note, note]))
-        return replace(dataset, scale=scales)
+        return replace(dataset, scale={**scales, **dataset.scale})
 
 
 def _first_rows(path: Path) -> Iterable[FileRow]:

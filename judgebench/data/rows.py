@@ -31,6 +31,25 @@ LIMITS = Limits(size=2**33, nodes=10**9, loose=True)
 """Data may be large, and a row checks the texts and numbers that are taken from it."""
 
 
+class Word(float):
+    """A label in words: no number until its class gives it one.
+
+    Attributes:
+        text: the word.
+        field: its place and field, for errors.
+    """
+
+    text: str
+    field: str
+
+    @classmethod
+    def of(cls, text: str, field: str) -> Word:
+        word = cls("nan")
+        word.text = text
+        word.field = field
+        return word
+
+
 @dataclass(frozen=True)
 class FileRow:
     """One row of a file. Getters return a value of the asked type, or raise a UserError that names
@@ -102,14 +121,20 @@ class FileRow:
             for name, value in self._entries(field)
         ]
 
-    def scores(self, field: str | Sequence[str]) -> dict[str, float]:
+    def scores(self, field: str | Sequence[str], words: bool = False) -> dict[str, float]:
         """Rater -> score, of one rater, a number, or of several: a list, or an object with their
         names, or a field each, which names the rater; those with null gave none. At least one.
-        Raters without names are "1", "2", ..."""
+        Raters without names are "1", "2", ...
+
+        Args:
+            words: a score may be a word, or a truth value; it is a `Word` then.
+        """
         if not isinstance(field, str):
-            return {name: self.number(name) for name in field if self.has(name)} or self.scores(
-                field[0]
-            )
+            return {
+                name: self._score(name, self.value(name), words)
+                for name in field
+                if self.has(name)
+            } or self.scores(field[0], words)
         value = self._get(field)
         if isinstance(value, str) and value.lstrip().startswith("["):
             value = parse_json(
@@ -124,7 +149,9 @@ class FileRow:
             several = self._entries(field, value) if isinstance(value, list) else [(field, value)]
             entries = [(str(i), name, score) for i, (name, score) in enumerate(several, start=1)]
         scores = {
-            rater: self._number(name, score) for rater, name, score in entries if score is not None
+            rater: self._score(name, score, words)
+            for rater, name, score in entries
+            if score is not None
         }
         if not scores:
             kind = "an object" if isinstance(value, Mapping) else "a list"
@@ -184,6 +211,12 @@ class FileRow:
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
             raise self._wrong(field, "a number", value)
         return float(value)
+
+    def _score(self, field: str, value: Any, words: bool) -> float:
+        text = str(value).lower() if isinstance(value, bool) else value
+        if not words or not isinstance(text, str) or not text.strip() or _NUMBER.fullmatch(text):
+            return self._number(field, value)
+        return Word.of(" ".join(self._text(field, text).split()), f"{self.place}: field '{field}'")
 
     def _row(self, field: str, value: Any) -> FileRow:
         if not isinstance(value, dict):
