@@ -632,7 +632,7 @@ def decides(row: Row, margins: Margins) -> Verdict:
     clause = f"right on {' and '.join(parts)}"
     if row["passed"] in (0, 1):
         always = "passes" if row["passed"] else "fails"
-        return Verdict(NO, f"it {always} every text", shares["tpr"])
+        return Verdict(NO, f"it {always} every text", shares["pass"])
     # 2. each share by its bar
     verdicts = {}
     for side, share in shares.items():
