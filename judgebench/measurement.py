@@ -149,6 +149,11 @@ class _Measures:
             if name in self.scale and not self.scores.compares
         }
         if self.classes:
+            # places of classes without order are no scale
+            shown = {
+                name: ends if self._ordered(name) else None for name, ends in self.scale.items()
+            }
+            self.about["scale"] = shown
             self.about["classes"] = {name: asdict(of) for name, of in self.classes.items()}
         self.ratings = ratings[:0] if self.scores.compares else ratings
 
@@ -160,10 +165,11 @@ class _Measures:
         metrics = evaluate(
             self.scores, self.dataset, **self.config.metrics, scale=self.scale, rules=self.rules
         )
-        metrics = beside_raters(metrics, self.scores, panels)
+        ordered = {key: panel for key, panel in panels.items() if self._ordered(key[0])}
+        metrics = beside_raters(metrics, self.scores, ordered)
         records: Record = {
             "metrics": self.tuned.flagged(metrics),
-            "humans": human_records(panels, self.dataset, self.scale),
+            "humans": human_records(ordered, self.dataset, self.scale),
             "pairwise": pairwise_records(
                 self.scores,
                 self.dataset,

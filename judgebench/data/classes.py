@@ -235,7 +235,9 @@ def numbered(labels: Labels, classes: Mapping[str, Classes], place: str) -> dict
 def classes_note(classes: Mapping[str, Classes], settings: LabelSettings) -> str | None:
     """A sentence on classes that nobody has given; None where there are none."""
     dimensions: dict[Classes, list[str]] = {}
-    given = settings.named(classes) if not isinstance(settings.classes, Mapping) else settings.classes
+    given = (
+        settings.named(classes) if not isinstance(settings.classes, Mapping) else settings.classes
+    )
     for dimension, known in classes.items():
         if dimension not in given:
             dimensions.setdefault(known, []).append(dimension)
@@ -265,9 +267,7 @@ def marked(
     marks = pass_from
     if not isinstance(marks, Mapping):
         known = {name: classes.get(name, Classes()) for name in dimensions}
-        unmarked = [
-            name for name in known if known[name].ordered and known[name].pass_from is None
-        ]
+        unmarked = [name for name in known if known[name].ordered and known[name].pass_from is None]
         marks = dict.fromkeys(unmarked or dimensions, marks)
     for dimension, mark in marks.items():
         if dimension not in dimensions:

@@ -17,6 +17,7 @@ from judgebench.report.table import records, rows_by, values
 from judgebench.report.views import attacks, pairwise
 from judgebench.report.views.advice import advice_lines, advices
 from judgebench.report.views.correlations import advised_rows, correlation_rows, undefended
+from judgebench.report.views.decisions import decision_parts
 from judgebench.report.views.league import league_rows
 from judgebench.report.views.run import ROLES, by_server
 from judgebench.results.results import NO_DEFENSE, Results
@@ -61,7 +62,7 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     every = (
         _tried(results),
         verdict_lines(results),
-        advice + _repairs(results),
+        advice + _decisions(results) + _repairs(results),
     )
     parts = list(filter(None, every))
     shown = list(map(len, parts))
@@ -203,6 +204,16 @@ def tasks_answer(runs: Sequence[Results]) -> Table:
     return grid
 
 
+def _decisions(results: Results) -> Lines:
+    """Of one dimension whose labels are classes: the classes where nothing passes, the pass mark,
+    and the texts that people see."""
+    parts = decision_parts(results)
+    if len(parts) != 1:
+        return []
+    [words] = parts.values()
+    return [(name, line) for name, line in words.items() if name != "classes" or len(words) == 1]
+
+
 def _tried(results: Results) -> Lines:
     """Of attacks and of pairs: what was tried, what it changed, what to do."""
     lines = [*_pairs(results), *_attacks(results)]
@@ -297,6 +308,7 @@ def correlation_table(results: Results, most: int = 6) -> Table | None:
     rows = [] if results.compares else undefended(correlation_rows(results, silent=True))
     rows = [row for row in rows if row["judge"] != "assistant"]
     rows = [row for row in rows if row.get("attack", CLEAN) == CLEAN]
+    rows = rows if any(is_known(row["spearman"]) for row in rows) else []
     if not rows or most < 2 or len({row["dimension"] for row in rows}) > 1:
         return None
     # 1. a column a range

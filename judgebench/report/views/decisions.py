@@ -3,13 +3,17 @@ the share of texts that people pass."""
 
 from __future__ import annotations
 
-from judgebench.report.formats import is_known, percent, points, three, two
+from judgebench.report.formats import is_known, percent, points, say, three, two
 from judgebench.report.table import Block, Col, View, labelled_rows
 from judgebench.report.views.correlations import of_cells
-from judgebench.report.views.dimensions import answers, headed
+from judgebench.report.views.dimensions import headed, sentences
 from judgebench.results.results import Results
 from judgebench.stats.decisions import CHOSEN
 from judgebench.types import Row, Rows
+
+
+PARTS = ("classes", "pass from", "ask")
+"""Parts of the answer, as a terminal names them."""
 
 
 def decision_rows(results: Results) -> Rows:
@@ -36,9 +40,22 @@ def decision_rows(results: Results) -> Rows:
 
 def decision_lines(results: Results) -> list[Block]:
     """Sentences on the texts that the judge decides right, and on those that people see."""
-    rows = of_cells(results, labelled_rows(results.decisions))
-    facts = {row["dimension"]: {"row": row} for row in rows}  # the last: with the chosen mark
-    return answers(results, "decisions", facts)
+    lines = {}
+    for dimension, parts in decision_parts(results).items():
+        words = [f"{name} {part}" if name == "pass from" else part for name, part in parts.items()]
+        lines[dimension] = "".join(f"{part[:1].upper()}{part[1:]}. " for part in words).strip()
+    return sentences(results, lines)
+
+
+def decision_parts(results: Results) -> dict[str, dict[str, str]]:
+    """Dimension -> part of the answer -> its words: what the judge gets right, the pass mark, and
+    the texts that people see."""
+    parts: dict[str, dict[str, str]] = {}
+    for row in of_cells(results, labelled_rows(results.decisions)):
+        words = {part: say("decisions", part=part, row=row) for part in PARTS}
+        # the last of a dimension is that of the chosen mark
+        parts[row["dimension"]] = {part: line for part, line in words.items() if line}
+    return parts
 
 
 def _mark(row: Row) -> str | None:
@@ -86,6 +103,12 @@ DECISIONS = View(
             two,
             optional=True,
             says="share of pairs of a passed and a failed text that its scores order",
+        ),
+        Col(
+            "cost",
+            form=three,
+            optional=True,
+            says="of its mistakes, a text; of a chosen mark on {groups} that did not choose it",
         ),
         Col(
             "Brier",
