@@ -64,6 +64,8 @@ class Example:
             `human` is by how much the humans prefer the judged text: its score less the rival's, or
             their answer when they compared the two.
         rival_system_id: the author of the rival.
+        question: what the text answers of its source, where texts of a group answer different
+            questions; a prompt has it after the source. Else empty.
         own_id: the judged text's name in a pair whose name does not contain it, as where several
             people compared the same two texts; else empty.
     """
@@ -79,6 +81,7 @@ class Example:
     rival: str = ""
     rival_system_id: str = ""
     own_id: str = ""
+    question: str = ""
 
     @property
     def text_id(self) -> str:

@@ -288,9 +288,13 @@ def uselessness(selected: Row, measured: Row) -> str | None:
 
 def fingerprint(data: JudgeDataModule) -> str:
     """SHA-256 of the data's content, in hexadecimal; the order of the examples does not matter."""
-    rows = sorted(
-        json.dumps(asdict(example), sort_keys=True, default=dict) for example in data.examples
-    )
+    rows = []
+    for example in data.examples:
+        content = asdict(example)
+        if not example.question:  # earlier versions had none
+            del content["question"]
+        rows.append(json.dumps(content, sort_keys=True, default=dict))
+    rows.sort()
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
@@ -299,7 +303,8 @@ def text_digests(data: JudgeDataModule) -> list[int]:
     them are a sample."""
     digests = set()
     for example in data.examples:
-        texts = (example.source, example.context, example.output)
+        texts = [example.source, example.context, example.output]
+        texts += filter(None, [example.question])
         content = json.dumps([text.strip() for text in texts])
         digest = hashlib.blake2b(content.encode(), digest_size=4).digest()
         digests.add(int.from_bytes(digest))

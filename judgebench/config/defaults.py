@@ -33,9 +33,14 @@ def read_dimensions(config: DictConfig, data: JudgeDataModule) -> None:
 
 
 def stand_in_rubrics(config: DictConfig) -> None:
-    """Sets stand-ins for rubrics that a replayed judge lacks: it is asked nothing, and what it was
-    asked is unknown."""
-    replayed = str(OmegaConf.select(config, f"judge.{TARGET}")).endswith(".ReplaySpec")
+    """Sets stand-ins for rubrics that a replayed judge lacks, or a panel of such: it is asked
+    nothing, and what it was asked is unknown."""
+    kind = str(OmegaConf.select(config, f"judge.{TARGET}")).rpartition(".")[2]
+    replayed = kind == "ReplaySpec"
+    if kind == "PanelSpec":
+        members = plain(OmegaConf.select(config, "judge.members")) or []
+        paths = [each.get("path") if isinstance(each, dict) else each for each in members]
+        replayed = all(str(path).endswith(".jsonl") for path in paths)
     named = typed("prompt.rubrics") or typed("prompt.variants") or typed("prompt")
     collection = plain(OmegaConf.select(config, "prompt.rubrics"))
     if not replayed or named or not isinstance(collection, str) or config.get("dimensions") is None:

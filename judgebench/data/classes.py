@@ -16,7 +16,7 @@ from judgebench.types import Scale
 
 @dataclass(frozen=True)
 class Classes:
-    """What the labels of a dimension say.
+    """Meaning of the labels of a dimension.
 
     Attributes:
         names: the classes, worst first, whose labels are 0, 1, ...; empty where labels are numbers.

@@ -183,7 +183,8 @@ def _example_faults(loaded: Dataset, longest: int) -> Faults:
                 i,
                 f"group '{example.group_id}' has another source or context here than for "
                 f"{_place(loaded, first)}; a group is one article or dialogue, so give each its "
-                "own group_id",
+                "own group_id, or name the question about it that differs, as "
+                "data.fields.question=question",
             )
         for dimension, value in example.human.items():
             fault = _score_fault(loaded.scale.get(dimension), value)
@@ -206,7 +207,8 @@ def _place(loaded: Dataset, i: int) -> str:
 
 def longest_of(example: Example) -> int:
     """The characters of an example's longest text."""
-    return max(map(len, (example.source, example.output, example.context, example.rival)))
+    texts = (example.source, example.question, example.output, example.context, example.rival)
+    return max(map(len, texts))
 
 
 def rated(examples: Iterable[Example], dimension: str) -> list[Example]:
@@ -314,18 +316,18 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
     together, texts in the order given. `UserError` where no group has two texts, or two pairs would
     have one name.
 
-    The texts of a group are laid on a circle in a drawn order, and each meets the next ones on it:
+    The texts of a group, those on one question, are laid on a circle in a drawn order, and each meets the next ones on it:
     every text is rival as often as it is judged. Two texts meet once where the group has more than
     twice as many texts as a text has rivals. What is drawn for a group depends on the seed and on
     the names of its own texts alone. A text without others in its group is compared with nothing
     and left out.
     """
     listed = list(examples)
-    groups: dict[str, list[Example]] = {}
+    groups: dict[tuple[str, str], list[Example]] = {}
     for example in listed:
-        groups.setdefault(example.group_id, []).append(example)
+        groups.setdefault((example.group_id, example.question), []).append(example)
     against: dict[str, list[Example]] = {}
-    for group_id, group in groups.items():
+    for (group_id, _), group in groups.items():
         ordered = sorted(group, key=lambda example: example.example_id)
         names = "\0".join(example.example_id for example in ordered)
         digest = hashlib.sha256(f"{group_id}\0{names}".encode()).digest()

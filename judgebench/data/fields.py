@@ -104,6 +104,8 @@ class TextFields(RowFields):
             one field with an object whose keys they are; in all other entries `{system}` stands for
             the name.
         turns: the text between the turns of a dialogue in the source, which become lines.
+        question: what the text answers of its source; texts of several questions about one source
+            are one group.
     """
 
     source: Names = "source"
@@ -111,6 +113,7 @@ class TextFields(RowFields):
     system_id: Name | None = None
     systems: Names | None = None
     turns: Name | None = None
+    question: Name | None = None
 
     def rows_of(self, row: FileRow) -> list[FileRow]:
         """The row once for each system whose text it holds."""
@@ -134,6 +137,7 @@ class TextFields(RowFields):
             output=row.text(self.output),
             human={},
             context=context,
+            question=row.text(self.question) if self.question else "",
         )
 
 

@@ -191,9 +191,9 @@ def _merged(
 ) -> tuple[list[Rated], list[UserError]]:
     """Texts with the scores of all rows that rate them, and why some were left out.
 
-    Rows are about one text where their group, system and text are the same and no rater gives it
-    two scores. A text is called by its group and its system, with a number where a system has
-    several texts in a group.
+    Rows are about one text where their group, question, system and text are the same and no rater
+    gives it two scores. A text is called by its group, its system and its question, with a number
+    where a system has several such texts.
 
     Args:
         named: the rows name their examples: rows of one name are about one text.
@@ -207,7 +207,7 @@ def _merged(
         key = (
             (example.example_id,)
             if named
-            else (example.group_id, example.system_id, example.output)
+            else (example.group_id, example.system_id, example.output, example.question)
         )
         for other in joint.setdefault(key, []):
             if not any(
@@ -237,7 +237,8 @@ def _merged(
             sentence = f"{text.place}: no row has a score for {', '.join(missing)} of this text."
             left.append(UserError(sentence))
             continue
-        name = example.example_id if named else f"{example.group_id}/{example.system_id}"
+        parts = filter(None, [example.group_id, example.system_id, example.question])
+        name = example.example_id if named else "/".join(parts)
         names[name] += 1
         if names[name] > 1:
             name += f"#{names[name]}"

@@ -1,5 +1,5 @@
-"""Data sets in JUDGE-BENCH's schema: which metrics are graded, on which scale, and what its
-instances hold."""
+"""Data sets in JUDGE-BENCH's schema: which metrics are graded, on which scale, or have classes, and
+what its instances hold."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from judgebench.data.classes import (
+    Classes,
+    LabelSettings,
+    classes_note,
+    classes_of,
+    numbered,
+    usual_classes,
+)
 from judgebench.data.dataset import Dataset, JudgeDataModule, group_hash
 from judgebench.data.fields import Rated, dataset_of, left_out_note
 from judgebench.data.rows import FileRow, existing, json_array, json_object
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import plain
 from judgebench.types import Example
 
 _SOURCES = ("source", "context", "query", "user_prompt", "input")
@@ -20,9 +29,10 @@ _OUTPUTS = ("translation", "response", "summary", "output")
 
 class JudgeBench(JudgeDataModule):
     """A data set in JUDGE-BENCH's schema (Bavaresco et al. 2024, "LLMs instead of Human Judges?"):
-    `annotations` declares metrics and `instances` holds what was rated. Its graded and continuous
-    metrics are the dimensions, their worst and best the scale; of a metric whose worst is above its
-    best, scores are turned round.
+    `annotations` declares metrics, which are the dimensions, and `instances` holds what was rated.
+    Worst and best of a graded or continuous metric are its scale; where its worst is above its best,
+    scores are turned round. The labels of a categorical metric are classes, without order unless it
+    has two of which one is known to be better, or `classes` orders them.
 
     An instance that is an object has a source, an answer and maybe a context under one of the names
     that the data sets use; one that is a text is judged whole, and its source is the name of the
@@ -32,13 +42,22 @@ class JudgeBench(JudgeDataModule):
         path: the file of one data set, as data/wmt-23/wmt-23_en_de.json.
         name: in tables; None takes the file's name without its ending, or the folder's where that
             is `data`.
+        classes, nominal: see `LabelSettings`; a list is of the metrics that have these labels.
     """
 
     groups_are = "instances"
     expects = "a file in JUDGE-BENCH's schema"
 
-    def __init__(self, path: str | None = None, name: str | None = None, **common: Any) -> None:
+    def __init__(
+        self,
+        path: str | None = None,
+        name: str | None = None,
+        classes: Any = None,
+        nominal: bool = False,
+        **common: Any,
+    ) -> None:
         super().__init__(path, **common)
+        self._labels = LabelSettings(plain(classes), nominal)
         file = Path(path or "judge_bench")
         usual = file.parent.name if file.stem == "data" else file.stem
         self.name = str(name) if name else usual
@@ -54,28 +73,73 @@ class JudgeBench(JudgeDataModule):
             and metric.has("worst")
             and metric.has("best")
         }
-        if not scale:
+        classes = self._classes(metrics)
+        if not scale and not classes:
             names = ", ".join(metric.text("metric") for metric in metrics)
             raise UserError(
-                f"{head.place}: no metric is graded or continuous ({names}); give a data set with "
-                "one that is."
+                f"{head.place}: no metric is graded, continuous or categorical ({names}); give a "
+                "data set with one that is."
             )
         title = head.text("dataset") if head.has("dataset") else self.name
         texts: list[Rated] = []
         left: list[UserError] = []
         for row in json_array(path, "instances"):
             try:
-                texts.append(_rated(row, title, scale))
+                texts.append(_rated(row, title, scale, classes))
             except UserError as error:
                 left.append(error)
         if left and not texts:
             raise left[0]
-        self.note = left_out_note(left) or self.note
-        return dataset_of(texts, {metric: (min(ends), max(ends)) for metric, ends in scale.items()})
+        note = classes_note(classes, self._labels)
+        self.note = " ".join(filter(None, [left_out_note(left) or self.note, note])) or None
+        ends = {metric: (min(ends), max(ends)) for metric, ends in scale.items()}
+        return dataset_of(texts, ends, classes)
+
+    def _classes(self, metrics: Sequence[FileRow]) -> dict[str, Classes]:
+        """Categorical metric -> its classes."""
+        labels = {
+            metric.text("metric"): metric.texts("labels_list")
+            for metric in metrics
+            if metric.value("category") == "categorical" and metric.has("labels_list")
+        }
+        # 1. names that are given, of metrics with these labels
+        given = {}
+        others = []
+        for metric, names in self._labels.named(labels).items():
+            theirs = sorted(map(str.casefold, labels[metric]))
+            if sorted(map(str.casefold, names)) == theirs:
+                given[metric] = names
+            else:
+                others.append(f"{metric} [{','.join(labels[metric])}]")
+        if others and (not given or isinstance(self._labels.classes, Mapping)):
+            raise UserError(
+                f"data.classes: other labels are those of {', '.join(others)}; name these, worst "
+                "first."
+            )
+        # 2. else their own, of two whose worst is declared or known in this order
+        classes = {}
+        for metric in metrics:
+            name = metric.text("metric")
+            if name not in labels:
+                continue
+            ends = [str(metric.value(end)) for end in ("worst", "best")]
+            known = usual_classes(labels[name]) or classes_of(labels[name], ordered=False)
+            if sorted(ends) == sorted(labels[name]):
+                known = classes_of(ends)
+            if name in given:
+                known = classes_of(given[name])
+            classes[name] = classes_of(known.names, known.ordered and not self._labels.nominal)
+        return classes
 
 
-def _rated(row: FileRow, title: str, scale: Mapping[str, tuple[float, float]]) -> Rated:
-    """An instance, with the scores of its raters on all metrics of `scale`."""
+def _rated(
+    row: FileRow,
+    title: str,
+    scale: Mapping[str, tuple[float, float]],
+    classes: Mapping[str, Classes],
+) -> Rated:
+    """An instance, with the scores of its raters on all metrics of `scale`, and their labels on
+    those of `classes` that it has."""
     scores = {}
     for metric, (worst, best) in scale.items():
         # those of single raters, or of one alone the mean, which may be of more
@@ -87,6 +151,12 @@ def _rated(row: FileRow, title: str, scale: Mapping[str, tuple[float, float]]) -
         if not worst < best:
             rated = {rater: worst + best - score for rater, score in rated.items()}
         scores[metric] = rated
+    for metric in classes:
+        of_raters = f"annotations.{metric}.individual_human_scores"
+        fields = [of_raters, f"annotations.{metric}.majority_human"]
+        labelled = [field for field in fields if row.is_rated(field)]
+        scores[metric] = row.scores(labelled[0], words=True) if labelled else {}
+    scores = numbered(scores, classes, row.place)
     inner = row.inner("instance") if isinstance(row.value("instance"), Mapping) else row
     output = _first_text(inner, _OUTPUTS)
     source = _first_text(inner, _SOURCES)

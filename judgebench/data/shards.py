@@ -181,6 +181,7 @@ def _content(text: Rated) -> bytes:
         example.source,
         example.output,
         example.context,
+        *filter(None, [example.question]),
     )
     joined = "\0".join((*parts, "\1"))
     # a text has NULs of its own; no example_id is empty, so none begins like this

@@ -323,7 +323,7 @@ class PromptBuilder:
             others = {
                 text
                 for example in asked
-                for text in (example.source, example.context, example.rival)
+                for text in (example.source, example.question, example.context, example.rival)
             }
             rubric = defense.rubric(rubric, [*texts, *sorted(others)])
         more = {} if defense is None else defense.more(asked[0], condition)

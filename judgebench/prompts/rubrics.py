@@ -228,7 +228,8 @@ def fill(
         "Fact": example.context,
         **(more or {}),
     }
-    values |= dict.fromkeys(_SOURCES, example.source if source is None else source)
+    about = [example.source if source is None else source, example.question]
+    values |= dict.fromkeys(_SOURCES, "\n\n".join(about) if example.question else about[0])
     values |= dict.fromkeys(_OUTPUTS, judged)
     for both in _BOTH:
         values |= dict(zip(both, two, strict=True))

@@ -25,7 +25,7 @@ from judgebench.stats.repairs import AGREEMENT, POINTS, RANGE_SHARE
 from judgebench.stats.scores import CLEAN
 from judgebench.stats.variance import RANGES
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES
-from judgebench.types import RANGE, Rows
+from judgebench.types import CLAMPED, RANGE, Rows, ScoreRange
 
 COLORS: Mapping[str, str] = {
     YES: "green",
@@ -96,11 +96,19 @@ def _grid(parts: Sequence[Lines], shown: Sequence[int]) -> Table:
 
 
 def _notes(results: Results) -> list[str]:
-    """Texts that were left out, answers that could not be read, and what a served judge cost."""
+    """Texts that were left out, answers that could not be read or lay off the range, and what a
+    served judge cost."""
     lines = [results.titles.get("left_out") or ""]
     failed = max((row.get("failed_share") or 0.0 for row in results.shown), default=0.0)
     if failed > _FAILED:
         lines.append(say("answer", part="failed", share=failed))
+    # answers off the range, once each, however many decodings read them
+    scores = results.scores
+    clamped = scores[(scores["split"] == results.split) & (scores["status"] == CLAMPED)]
+    answers = clamped.drop_duplicates(["example_id", "dimension", *RANGE, "attack", "defense"])
+    for _, off in answers.groupby(list(RANGE)):
+        asked = ScoreRange.of(off.iloc[0])
+        lines.append(say("answer", part="clamped", count=len(off), range=asked))
     bill = results.environment.get("served") or {}
     for role in ROLES:
         if judge := bill.get(role):
