@@ -316,8 +316,8 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
     together, texts in the order given. `UserError` where no group has two texts, or two pairs would
     have one name.
 
-    The texts of a group, those on one question, are laid on a circle in a drawn order, and each meets the next ones on it:
-    every text is rival as often as it is judged. Two texts meet once where the group has more than
+    The texts of a group, those on one question, are laid on a circle in a drawn order, and each
+    meets the next ones on it: every text is rival as often as it is judged. Two texts meet once where the group has more than
     twice as many texts as a text has rivals. What is drawn for a group depends on the seed and on
     the names of its own texts alone. A text without others in its group is compared with nothing
     and left out.

@@ -300,7 +300,8 @@ def _calibration(results: Results, rows: Rows) -> list[str]:
     judged = {values(row, series) for row in results.verdict}
     sides: dict[str, Rows] = {"calibration": [], "calibration does not help": []}
     for row in sorted(rows, key=lambda row: row["kind"]):
-        if row["kind"] == POINTS and row["dimension"] in results.about.get("classes", ()):
+        classes = results.about.get("classes", {}).get(row["dimension"], {})
+        if row["kind"] == POINTS and classes.get("names"):
             continue  # of classes the Brier score says it
         if row["kind"] in (POINTS, RANGE_SHARE) and values(row, series) in judged:
             better = row["difference"] < 0

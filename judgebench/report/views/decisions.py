@@ -11,7 +11,6 @@ from judgebench.results.results import Results
 from judgebench.stats.decisions import CHOSEN
 from judgebench.types import Row, Rows
 
-
 PARTS = ("classes", "pass from", "ask")
 """Parts of the answer, as a terminal names them."""
 
