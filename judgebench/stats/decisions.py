@@ -313,7 +313,7 @@ def best_mark(scores: Array, passed: Array, groups: Array, own: float, costs: Co
     best = int(totals.sum(axis=0).argmin())
     saved = totals[:, 0] - totals[:, best]
     error = math.sqrt(len(saved)) * saved.std(ddof=1) if len(saved) > 1 else math.inf
-    return float(marks[best]) if saved.sum() > error else own
+    return float(marks[best]) if saved.sum() > error + 1e-9 else own
 
 
 def decided(
