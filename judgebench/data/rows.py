@@ -131,9 +131,7 @@ class FileRow:
         """
         if not isinstance(field, str):
             return {
-                name: self._score(name, self.value(name), words)
-                for name in field
-                if self.has(name)
+                name: self._score(name, self.value(name), words) for name in field if self.has(name)
             } or self.scores(field[0], words)
         value = self._get(field)
         if isinstance(value, str) and value.lstrip().startswith("["):
