@@ -13,6 +13,15 @@ from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.fields import NotBlank, check_fields
 from judgebench.types import Scale
 
+ClassName = str | int | float | bool
+PassMark = float | Annotated[str, NotBlank()]
+PassMarks = PassMark | Mapping[str, PassMark]
+"""The lowest label with which a text passes, a number or the name of a class; of all dimensions or
+of each."""
+
+Labels = Mapping[str, Mapping[str, float]]
+"""Dimension -> rater -> the label that they gave one text."""
+
 
 @dataclass(frozen=True)
 class Classes:
@@ -38,23 +47,16 @@ class Classes:
         None of what is no class.
 
         Example:
-            >>> Classes(("fail", "pass")).label(Word("PASS")), Classes(("fail", "pass")).label(3)
+            >>> Classes(("fail", "pass")).label("PASS"), Classes(("fail", "pass")).label(3)
             (1.0, None)
         """
         names = [name.casefold() for name in self.names]
-        name = name_of(given).casefold()
-        if name in names:
-            return float(names.index(name))
         places = list(map(str, range(len(names))))
-        numbered = set(names) & set(places)
-        return float(name) if name in places and not numbered else None
-
-
-ClassName = str | int | float | bool
-PassMark = float | Annotated[str, NotBlank()]
-PassMarks = PassMark | Mapping[str, PassMark]
-"""The lowest label with which a text passes, a number or the name of a class; of all dimensions or
-of each."""
+        name = name_of(given).casefold()
+        for known in [names] if set(names) & set(places) else [names, places]:
+            if name in known:
+                return float(known.index(name))
+        return None
 
 
 def name_of(given: Any) -> str:
@@ -89,34 +91,13 @@ _MOST = 26
 """Classes of a dimension; more words than this are no labels."""
 
 
-def classes_of(names: Sequence[str], ordered: bool = True) -> Classes:
-    """Classes of these names, worst first; of two ordered ones the better one passes."""
-    passes = 1.0 if ordered and len(names) == 2 else None
-    return Classes(tuple(names), passes, ordered)
-
-
-def usual_classes(names: Iterable[str]) -> Classes | None:
-    """The classes of which names are known to be worse and better, in their own spelling; None of
-    others.
-
-    Example:
-        >>> usual_classes(["Yes", "No"]).names, usual_classes(["a", "b"])
-        (('No', 'Yes'), None)
-    """
-    spelled = {name.casefold(): name for name in names}
-    for pair in _USUAL:
-        if set(spelled) <= set(pair):
-            return classes_of([spelled.get(name, name) for name in pair])
-    return None
-
-
 @dataclass(frozen=True)
 class LabelSettings:
     """Settings of labels that are classes; `UserError` of names that cannot be.
 
     Attributes:
         classes: their names, worst first: of all dimensions whose labels are words, or of each; None
-            where they are told from the labels.
+            where the labels tell them.
         nominal: True where classes have no order.
     """
 
@@ -125,91 +106,78 @@ class LabelSettings:
 
     def __post_init__(self) -> None:
         check_fields(self, "data")
-        by_key = {"data.classes": self.classes or ()}
-        if isinstance(self.classes, Mapping):
-            by_key = {f"data.classes.{name}": names for name, names in self.classes.items()}
-        for key, names in by_key.items() if self.classes is not None else ():
-            texts = {name_of(name).casefold() for name in names}
-            if len(texts) < len(names) or "" in texts or not 2 <= len(names) <= _MOST:
-                raise UserError(
-                    f"{key}: {shown(list(names))} should be 2 to {_MOST} classes, worst first, "
-                    "each named once, as in [fail,pass]."
-                )
-
-    def named(self, dimensions: Iterable[str]) -> dict[str, list[str]]:
-        """Dimension -> the names that are given for its classes; `UserError` of a dimension that is
-        none of these."""
-        dimensions = list(dimensions)
-        by_dimension = self.classes
-        if by_dimension is None:
-            return {}
-        if not isinstance(by_dimension, Mapping):
-            by_dimension = dict.fromkeys(dimensions, by_dimension)
-        if foreign := [name for name in by_dimension if name not in dimensions]:
-            raise UserError(
-                f"data.classes.{foreign[0]}: is not a dimension whose labels are classes; there are "
-                f"{', '.join(dimensions) or 'none'}."
-            )
-        return {name: list(map(name_of, names)) for name, names in by_dimension.items()}
 
 
-Labels = Mapping[str, Mapping[str, float]]
-"""Dimension -> rater -> the label that they gave one text."""
-
-
-def told_classes(
-    labels: Iterable[Labels], settings: LabelSettings, graded: bool = False
+def classes_of(
+    labels: Iterable[Labels],
+    settings: LabelSettings,
+    graded: bool = False,
+    orderless: bool = False,
 ) -> dict[str, Classes]:
     """Dimension -> the classes that its labels are, of those whose labels are classes: words, or 0
-    and 1 alone.
+    and 1 alone. Of two classes in order, the better one passes.
 
     Args:
         labels: of each text.
         graded: True where numbers are known to be grades.
+        orderless: True where words have no order unless it is known.
 
     Raises:
-        UserError: words of which it is unknown which is better, or a word among numbers.
+        UserError: words of which it is unknown which is better, a word among numbers, or classes
+            that cannot be.
     """
     # 1. the different labels of each dimension, in order of appearance
-    by_dimension: dict[str, dict[Any, float]] = {}
+    by_dimension: dict[str, dict[str, float]] = {}
     for of_text in labels:
         for dimension, by_rater in of_text.items():
             there = by_dimension.setdefault(dimension, {})
             for label in by_rater.values():
-                key = label.text.casefold() if isinstance(label, Word) else label
-                there.setdefault(key, label)
+                there.setdefault(name_of(label).casefold(), label)
+    # 2. dimensions of words, or else all, whose classes are named
     words = {
         dimension: [label for label in there.values() if isinstance(label, Word)]
         for dimension, there in by_dimension.items()
     }
-    worded = [dimension for dimension in words if words[dimension]] or list(by_dimension)
-    # 2. their classes: given, without order, or known
-    if isinstance(settings.classes, Mapping):
-        worded = list(by_dimension)
-    given = settings.named(worded)
+    worded = [dimension for dimension in words if words[dimension]] or list(words)
+    given = settings.classes or {}
+    if not isinstance(given, Mapping):
+        given = dict.fromkeys(worded, given)
+    if foreign := [name for name in given if name not in words]:
+        raise UserError(
+            f"data.classes.{foreign[0]}: is not a dimension with labels; there are "
+            f"{', '.join(words)}."
+        )
+    # 3. their classes: as named, without order, or known
     classes: dict[str, Classes] = {}
     unknown = []
     for dimension, there in by_dimension.items():
+        spoken = words[dimension]
+        names = [name_of(label) for label in given.get(dimension, there.values())]
         nominal = settings.nominal and dimension in worded
-        names = list(map(name_of, there.values()))
-        mixed = 0 < len(words[dimension]) < len(there)
-        if dimension in given:
-            classes[dimension] = classes_of(given[dimension], not nominal)
-        elif mixed or len(words[dimension]) > _MOST:
-            first = words[dimension][0]
-            raise UserError(f"{first.field} must be a number, got {shown(first.text)}.")
-        elif nominal:
-            classes[dimension] = classes_of(names, False)
-        elif words[dimension] and (pair := usual_classes(names)):
-            classes[dimension] = pair
-        elif words[dimension]:
-            unknown.append(
-                f"{words[dimension][0].field} is a label in words, and which of them is better is "
-                f"unknown: {', '.join(names)}; give data.classes=[WORST,...,BEST], or "
-                "data.nominal=true where they have no order."
+        if dimension not in given:
+            if spoken and (len(spoken) < len(there) or len(spoken) > _MOST):
+                raise UserError(f"{spoken[0].field} must be a number, got {shown(spoken[0].text)}.")
+            pairs = [pair for pair in _USUAL if spoken and set(there) <= set(pair)]
+            if not nominal and pairs:
+                spelled = dict(zip(there, names, strict=True))
+                names = [spelled.get(name, name) for name in pairs[0]]
+            elif spoken and not nominal and not orderless:
+                unknown.append(
+                    f"{spoken[0].field} holds one of {', '.join(names)}, and which of them is "
+                    "better is unknown; give data.classes=[WORST,...,BEST], or data.nominal=true "
+                    "where they have no order."
+                )
+            nominal = nominal or bool(spoken and not pairs)
+            if not spoken and not nominal and (graded or set(there) != set(_BINARY)):
+                continue
+            names = names if spoken or nominal else list(_BINARY)
+        if len(set(map(str.casefold, names))) < len(names) or not 2 <= len(names) <= _MOST:
+            raise UserError(
+                f"data.classes: {shown(names)} of '{dimension}' should be 2 to {_MOST} classes, "
+                "worst first, each named once, as in [fail,pass]."
             )
-        elif set(there) == {0.0, 1.0} and not graded:
-            classes[dimension] = classes_of(_BINARY)
+        passes = 1.0 if len(names) == 2 and not nominal else None
+        classes[dimension] = Classes(tuple(names), passes, not nominal)
     if unknown:
         raise UserError(*unknown, give=["data.nominal=true"])
     return classes
@@ -225,69 +193,75 @@ def numbered(labels: Labels, classes: Mapping[str, Classes], place: str) -> dict
             label = classes[dimension].label(given)
             if label is None:
                 raise UserError(
-                    f"{place}: the label {name_of(given)!r} for '{dimension}' is none of its "
+                    f"{place}: the label {shown(name_of(given))} for '{dimension}' is none of its "
                     f"classes, {', '.join(classes[dimension].names)}."
                 )
             numbers[dimension][rater] = label
     return numbers
 
 
-def classes_note(classes: Mapping[str, Classes], settings: LabelSettings) -> str | None:
-    """A sentence on classes that nobody has given; None where there are none."""
+def classes_note(classes: Mapping[str, Classes]) -> str:
+    """A sentence on each kind of classes; empty where there are none."""
     dimensions: dict[Classes, list[str]] = {}
+<<<<<<< HEAD
     given = (
         settings.named(classes) if not isinstance(settings.classes, Mapping) else settings.classes
     )
+=======
+>>>>>>> w36data
     for dimension, known in classes.items():
-        if dimension not in given:
-            dimensions.setdefault(known, []).append(dimension)
+        dimensions.setdefault(known, []).append(dimension)
     sentences = []
     for known, names in dimensions.items():
         how = " (worst first); data.classes=[WORST,BEST] gives another order."
         if not known.ordered:
             how = ", without order; data.classes=[WORST,...,BEST] orders them."
         sentences.append(f"Labels of {', '.join(names)} are classes: {', '.join(known.names)}{how}")
-    return " ".join(sentences) or None
+    return " ".join(sentences)
 
 
 def marked(
     classes: Mapping[str, Classes],
     scale: Mapping[str, Scale],
     dimensions: Sequence[str],
-    pass_from: PassMarks | None,
+    pass_from: PassMarks,
 ) -> dict[str, Classes]:
     """Dimension -> its classes, with what `data.pass_from` says; `UserError` of a mark that lets no
     text fail, or pass, or of classes without order.
 
     One mark for all is that of the dimensions whose labels do not say what passes.
     """
-    with_marks = dict(classes)
-    if pass_from is None:
-        return with_marks
     marks = pass_from
     if not isinstance(marks, Mapping):
+<<<<<<< HEAD
         known = {name: classes.get(name, Classes()) for name in dimensions}
         unmarked = [name for name in known if known[name].ordered and known[name].pass_from is None]
         marks = dict.fromkeys(unmarked or dimensions, marks)
+=======
+        open_to_marks = []
+        for name in dimensions:
+            known = classes.get(name, Classes())
+            if known.ordered and known.pass_from is None:
+                open_to_marks.append(name)
+        marks = dict.fromkeys(open_to_marks or dimensions, marks)
+    with_marks = dict(classes)
+>>>>>>> w36data
     for dimension, mark in marks.items():
-        if dimension not in dimensions:
-            raise UserError(
-                f"data.pass_from.{dimension}: is not a dimension with human scores; there are "
-                f"{', '.join(dimensions)}."
-            )
-        of = classes.get(dimension, Classes())
+        known = classes.get(dimension, Classes())
         low, high = scale.get(dimension, (-math.inf, math.inf))
-        label = of.label(mark) if of.names else mark
-        what = f"data.pass_from: {shown(mark)} of '{dimension}'"
-        if not of.ordered:
-            raise UserError(
-                f"{what}: its classes have no order, so none is better; order them by "
-                "data.classes=[WORST,...,BEST], or leave data.pass_from out."
+        label: Any = known.label(mark) if known.names else mark
+        fault = ""
+        if dimension not in dimensions:
+            fault = f"is no dimension with human scores; there are {', '.join(dimensions)}"
+        elif not known.ordered:
+            fault = "has classes without order; order them by data.classes=[WORST,...,BEST]"
+        elif label is None or isinstance(label, str) or not low < label <= high:
+            possible = ", ".join(known.names[1:]) or f"a number above {low:g}, up to {high:g}"
+            fault = (
+                f"has no such mark, from which a text passes; give {possible}, or marks of some "
+                "dimensions alone, as data.pass_from={DIMENSION: MARK}"
             )
-        if label is None or isinstance(label, str) or not low < label <= high:
-            possible = f"a number above {low:g}, up to {high:g}"
-            if of.names:
-                possible = f"one of {', '.join(of.names[1:])}"
-            raise UserError(f"{what} should be {possible}, so that a text can fail and pass.")
-        with_marks[dimension] = replace(of, pass_from=float(label))
+        if fault:
+            raise UserError(f"data.pass_from: {shown(mark)}: '{dimension}' {fault}.")
+        with_marks[dimension] = replace(known, pass_from=float(label))
     return with_marks

@@ -317,10 +317,10 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
     have one name.
 
     The texts of a group, those on one question, are laid on a circle in a drawn order, and each
-    meets the next ones on it: every text is rival as often as it is judged. Two texts meet once where the group has more than
-    twice as many texts as a text has rivals. What is drawn for a group depends on the seed and on
-    the names of its own texts alone. A text without others in its group is compared with nothing
-    and left out.
+    meets the next ones on it: every text is rival as often as it is judged. Two texts meet once
+    where the group has more than twice as many texts as a text has rivals. What is drawn for a
+    group depends on the seed and on the names of its own texts alone. A text without others in its
+    group is compared with nothing and left out.
     """
     listed = list(examples)
     groups: dict[tuple[str, str], list[Example]] = {}
@@ -466,7 +466,9 @@ class JudgeDataModule(ABC):
         self.examples = [loaded.examples[i] for i in rows]
         self.dimensions = tuple(self.examples[0].human)
         self.scale = loaded.scale
-        self.classes = marked(loaded.classes, self.scale, self.dimensions, self.pass_from)
+        self.classes = loaded.classes
+        if self.pass_from is not None:
+            self.classes = marked(self.classes, self.scale, self.dimensions, self.pass_from)
         self.raters = tuple(loaded.raters)
         self.rated = loaded.rated
         self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}

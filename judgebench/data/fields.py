@@ -164,7 +164,7 @@ class ScoredFields(TextFields):
         dimension has none."""
         inner = row
         fields = self.human
-        scores = {}
+        scores: dict[str, dict[str, float]] = {}
         if isinstance(fields, str):
             absent = not needed and not row.has(fields)
             inner = row if absent else row.inner(fields)

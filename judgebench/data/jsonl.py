@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.data.classes import LabelSettings, classes_note, numbered, told_classes
+from judgebench.data.classes import LabelSettings, classes_note, classes_of, numbered
 from judgebench.data.dataset import ANY_KIND, ROUNDING, Dataset, JudgeDataModule
 from judgebench.data.fields import (
     Layouts,
@@ -95,11 +95,11 @@ class JsonLines(JudgeDataModule):
         if needed or fields.rater is not None or fields.systems is not None:
             texts, incomplete = _merged(texts, fields.example_id is not None, needed)
             left += incomplete
-        classes = told_classes((text.scores for text in texts), self._labels, scale is not None)
+        classes = classes_of((text.scores for text in texts), self._labels, scale is not None)
         for text in texts:
             text.scores = numbered(text.scores, classes, text.place)
-        note = classes_note(classes, self._labels)
-        self.note = " ".join(filter(None, [left_out_note(left) or self.note, note])) or None
+        notes = filter(None, [left_out_note(left) or self.note, classes_note(classes)])
+        self.note = " ".join(notes) or None
         if isinstance(scale, dict) and needed and texts:  # of layouts, some lack a dimension
             scale = {name: ends for name, ends in scale.items() if name in texts[0].scores}
         dataset = dataset_of(texts, scale, classes)

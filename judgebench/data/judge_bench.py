@@ -4,17 +4,11 @@ what its instances hold."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from judgebench.data.classes import (
-    Classes,
-    LabelSettings,
-    classes_note,
-    classes_of,
-    numbered,
-    usual_classes,
-)
+from judgebench.data.classes import Classes, LabelSettings, classes_note, classes_of, numbered
 from judgebench.data.dataset import Dataset, JudgeDataModule, group_hash
 from judgebench.data.fields import Rated, dataset_of, left_out_note
 from judgebench.data.rows import FileRow, existing, json_array, json_object
@@ -32,7 +26,7 @@ class JudgeBench(JudgeDataModule):
     `annotations` declares metrics, which are the dimensions, and `instances` holds what was rated.
     Worst and best of a graded or continuous metric are its scale; where its worst is above its best,
     scores are turned round. The labels of a categorical metric are classes, without order unless it
-    has two of which one is known to be better, or `classes` orders them.
+    has a worst and a best, or two of which one is known to be better, or `classes` orders them.
 
     An instance that is an object has a source, an answer and maybe a context under one of the names
     that the data sets use; one that is a text is judged whole, and its source is the name of the
@@ -42,7 +36,7 @@ class JudgeBench(JudgeDataModule):
         path: the file of one data set, as data/wmt-23/wmt-23_en_de.json.
         name: in tables; None takes the file's name without its ending, or the folder's where that
             is `data`.
-        classes, nominal: see `LabelSettings`; a list is of the metrics that have these labels.
+        classes, nominal: see `LabelSettings`.
     """
 
     groups_are = "instances"
@@ -73,7 +67,20 @@ class JudgeBench(JudgeDataModule):
             and metric.has("worst")
             and metric.has("best")
         }
-        classes = self._classes(metrics)
+        labels = {
+            metric.text("metric"): metric.scores("labels_list", words=True)
+            for metric in metrics
+            if metric.value("category") == "categorical" and metric.has("labels_list")
+        }
+        settings = self._labels
+        if settings.classes is None:
+            declared = {
+                metric.text("metric"): (metric.text("worst"), metric.text("best"))
+                for metric in metrics
+                if metric.text("metric") in labels and metric.has("worst") and metric.has("best")
+            }
+            settings = replace(settings, classes=declared)
+        classes = classes_of([labels], settings, orderless=True)
         if not scale and not classes:
             names = ", ".join(metric.text("metric") for metric in metrics)
             raise UserError(
@@ -90,46 +97,10 @@ class JudgeBench(JudgeDataModule):
                 left.append(error)
         if left and not texts:
             raise left[0]
-        note = classes_note(classes, self._labels)
-        self.note = " ".join(filter(None, [left_out_note(left) or self.note, note])) or None
+        notes = filter(None, [left_out_note(left) or self.note, classes_note(classes)])
+        self.note = " ".join(notes) or None
         ends = {metric: (min(ends), max(ends)) for metric, ends in scale.items()}
         return dataset_of(texts, ends, classes)
-
-    def _classes(self, metrics: Sequence[FileRow]) -> dict[str, Classes]:
-        """Categorical metric -> its classes."""
-        labels = {
-            metric.text("metric"): metric.texts("labels_list")
-            for metric in metrics
-            if metric.value("category") == "categorical" and metric.has("labels_list")
-        }
-        # 1. names that are given, of metrics with these labels
-        given = {}
-        others = []
-        for metric, names in self._labels.named(labels).items():
-            theirs = sorted(map(str.casefold, labels[metric]))
-            if sorted(map(str.casefold, names)) == theirs:
-                given[metric] = names
-            else:
-                others.append(f"{metric} [{','.join(labels[metric])}]")
-        if others and (not given or isinstance(self._labels.classes, Mapping)):
-            raise UserError(
-                f"data.classes: other labels are those of {', '.join(others)}; name these, worst "
-                "first."
-            )
-        # 2. else their own, of two whose worst is declared or known in this order
-        classes = {}
-        for metric in metrics:
-            name = metric.text("metric")
-            if name not in labels:
-                continue
-            ends = [str(metric.value(end)) for end in ("worst", "best")]
-            known = usual_classes(labels[name]) or classes_of(labels[name], ordered=False)
-            if sorted(ends) == sorted(labels[name]):
-                known = classes_of(ends)
-            if name in given:
-                known = classes_of(given[name])
-            classes[name] = classes_of(known.names, known.ordered and not self._labels.nominal)
-        return classes
 
 
 def _rated(

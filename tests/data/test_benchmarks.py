@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from judgebench.data.benchmarks import SummEval, TopicalChat
+from judgebench.data.classes import Classes
 from judgebench.data.dataset import group_hash
 from judgebench.data.judge_bench import JudgeBench
 from judgebench.runtime.errors import UserError
@@ -214,15 +215,31 @@ def test_a_translation_has_a_source_and_a_reference(tmp_path):
     assert data.name == "set"
 
 
-def test_a_text_is_judged_whole_and_categories_are_left_alone(tmp_path):
+def test_a_text_is_judged_whole_and_labels_of_categories_are_classes(tmp_path):
     graded = {"metric": "fluency", "worst": 1, "best": 6}
     label = {"metric": "safe", "category": "categorical", "labels_list": ["yes", "no"]}
     instance = scored("stew", "Stir. Serve.", fluency=[2, 4])
-    instance["annotations"]["safe"] = {"majority_human": "yes", "individual_human_scores": ["yes"]}
-    data = opened(tmp_path, [graded, label], [instance, scored("soup", "Boil.", fluency=[1, 6, 5])], "data.json")
+    instance["annotations"]["safe"] = {"majority_human": "yes", "individual_human_scores": []}
+    toxic = {"metric": "toxic", "category": "categorical", "labels_list": ["0", "1"], "worst": "1", "best": "0"}
+    kind = {"metric": "kind", "category": "categorical", "labels_list": ["Stew", "Soup", "None"]}
+    for metric, words in (("toxic", ["0", "1"]), ("kind", ["Soup", "Stew"])):
+        instance["annotations"][metric] = {"individual_human_scores": words}
+    metrics = [graded, label, toxic, kind]
+    data = opened(tmp_path, metrics, [instance, scored("soup", "Boil.", fluency=[1, 6, 5])], "data.json")
     texts = [(e.group_id, e.source, e.output) for e in data.examples]
     assert texts == [("stew", "Invented (2024)", "Stir. Serve."), ("soup", "Invented (2024)", "Boil.")]
-    assert (data.dimensions, data.name) == (("fluency",), tmp_path.name)
+    assert (data.dimensions, data.name) == (("fluency", "safe", "toxic", "kind"), tmp_path.name)
+    assert data.classes == {
+        "safe": Classes(("no", "yes"), 1.0),
+        "toxic": Classes(("1", "0"), 1.0),
+        "kind": Classes(("Stew", "Soup", "None"), None, False),
+    }
+    assert data.examples[0].human == {"fluency": 3, "safe": 1, "toxic": 0.5, "kind": 0.5}
+    assert np.isnan(data.examples[1].human["safe"])
+    ordered = ready(
+        JudgeBench, str(tmp_path / "data.json"), classes={"kind": ["None", "Stew", "Soup"]}, pass_from={"kind": "soup"}
+    )
+    assert ordered.classes["kind"] == Classes(("None", "Stew", "Soup"), 2.0)
 
 
 def test_means_of_more_raters_than_are_listed_count_and_scales_are_turned_round(tmp_path):
@@ -244,7 +261,7 @@ def test_means_of_more_raters_than_are_listed_count_and_scales_are_turned_round(
 @pytest.mark.parametrize(
     ("annotations", "instances", "sentence"),
     [
-        ([{"metric": "safe", "category": "categorical"}], [], r"set.json: no metric is graded or continuous \(safe\)"),
+        ([{"metric": "safe", "category": "categorical"}], [], r"set.json: no metric is graded, .* \(safe\)"),
         ([], [], "set.json: field 'annotations' must be a list with at least one entry"),
         ([QUALITY], {}, "set.json, field 'instances': holds a dict"),
         ([QUALITY], [{"id": 1, "instance": "A."}], "set.json entry 1: field 'annotations.quality.individual_human_sc"),

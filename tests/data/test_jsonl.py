@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from judgebench.data.classes import Classes
 from judgebench.data.dataset import group_hash
 from judgebench.data.jsonl import JsonLines
 from judgebench.runtime.errors import UserError
@@ -201,3 +204,100 @@ def test_a_row_may_be_one_raters_or_hold_the_texts_of_several_systems(write_json
     assert len({example.example_id for example in data.examples}) == 2
     with pytest.raises(UserError, match=r"no row has a human score for tone in field 'of_{system}'"):
         ready(write_jsonl([{**row, "of_a": None}]), fields)
+
+
+def labelled(write_jsonl, labels, **arguments):
+    """Texts whose human field `quality` holds these labels, one each."""
+    rows = [{"article": f"Article {i}.", "summary": "A summary.", "quality": label} for i, label in enumerate(labels)]
+    return ready(write_jsonl(rows), {**FIELDS, "human": {"quality": "quality"}}, **arguments)
+
+
+FAIL_PASS = Classes(("fail", "pass"), 1.0)
+SHADES = Classes(("poor", "fair", "good"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "arguments", "classes", "means"),
+    [
+        (["pass", "Fail", None], {}, Classes(("Fail", "pass"), 1.0), [1, 0, None]),
+        ([["no", "yes"], {"1": "Yes", "2": "YES"}], {}, Classes(("no", "yes"), 1.0), [0.5, 1]),
+        ([True, False, "true"], {}, Classes(("false", "true"), 1.0), [1, 0, 1]),
+        (["not  relevant", "relevant"], {}, Classes(("not relevant", "relevant"), 1.0), [0, 1]),
+        ([1, 0, [0, 1]], {}, Classes(("0", "1"), 1.0), [1, 0, 0.5]),
+        (["PASS", "fail", 1], {"classes": ["fail", "pass"]}, FAIL_PASS, [1, 0, 1]),
+        ([1, 0], {"classes": [1, 0]}, Classes(("1", "0"), 1.0), [0, 1]),
+        (["good", "poor"], {"classes": ["poor", "fair", "good"]}, SHADES, [2, 0]),
+        (["good", "poor"], {"classes": {"quality": ["poor", "fair", "good"]}}, SHADES, [2, 0]),
+        (["fair", "poor"], {"classes": ["poor", "fair", "good"], "pass_from": "Good"}, replace(SHADES, pass_from=2.0),
+         [1, 0]),
+        (["b", "a", "c"], {"nominal": True}, Classes(("b", "a", "c"), None, False), [0, 1, 2]),
+        (["b", "a"], {"nominal": True, "classes": ["a", "b"]}, Classes(("a", "b"), None, False), [1, 0]),
+        ([7, 3, 7], {"nominal": True}, Classes(("7", "3"), None, False), [0, 1, 0]),
+        ([1, 4], {"pass_from": 4}, Classes((), 4.0), [1, 4]),
+        ([1, 4], {"pass_from": {"quality": 2.5}, "scale": [1, 5]}, Classes((), 2.5), [1, 4]),
+        ([1, 0], {"scale": [0, 1]}, None, [1, 0]),
+        ([1, 2], {}, None, [1, 2]),
+    ],
+)  # fmt: skip
+def test_labels_may_be_classes_from_one_of_which_on_a_text_passes(write_jsonl, labels, arguments, classes, means):
+    data = labelled(write_jsonl, labels, **arguments)
+    assert data.classes == ({} if classes is None else {"quality": classes})
+    assert human(data, "quality") == means
+    note = data.note or ""
+    assert ("Labels of quality are classes" in note) == bool(classes and classes.names)
+    if classes and classes.names:
+        assert data.scale == {"quality": (0, len(classes.names) - 1)}
+        assert f"are classes: {', '.join(classes.names)}" in note
+
+
+def test_words_of_raters_in_rows_of_their_own_are_put_together(write_jsonl):
+    rows = [
+        {"article": "A.", "summary": "B.", "good": word, "who": by}
+        for by, word in zip("ab", ["yes", "no"], strict=True)
+    ]
+    fields = {**FIELDS, "human": {"good": "good"}, "rater": "who"}
+    data = ready(write_jsonl(rows), fields)
+    np.testing.assert_array_equal(data.ratings["good"], [[1, 0]])
+    assert data.note == (
+        "Labels of good are classes: no, yes (worst first); data.classes=[WORST,BEST] gives another order."
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "arguments", "sentence"),
+    [
+        (["ok", "mild", "ok"], {}, "line 1: field 'quality' holds one of ok, mild, and which of them is better is "
+         r"unknown; give data.classes=\[WORST,...,BEST\], or data.nominal=true where they have no order.$"),
+        (["pass", 3], {}, "line 1: field 'quality' must be a number, got 'pass'"),
+        ([f"reason {'abc' * i}" for i in range(30)], {}, "line 1: field 'quality' must be a number, got 'reason"),
+        (["pass", "maybe"], {"classes": ["fail", "pass"]}, "line 2: the label 'maybe' for 'quality' is none of its cl"),
+        (["pass", 2], {"classes": ["fail", "pass"]}, "line 2: the label '2' for 'quality' is none of its classes"),
+        (["pass"], {"classes": ["pass", "Pass"]}, "data.classes: .* of 'quality' should be 2 to 26 classes"),
+        (["pass"], {"classes": {"tone": ["a", "b"]}}, "data.classes.tone: is not a dimension with labels; there are"),
+        (["pass"], {"classes": "pass"}, "data.classes: 'pass' should be"),
+        ([1, 5], {"pass_from": 1}, "data.pass_from: 1: 'quality' has no such mark, .*; give a number above 1, up to 5"),
+        ([1, 5], {"pass_from": "good"}, "data.pass_from: 'good': 'quality' has no such mark"),
+        ([1, 5], {"pass_from": {"tone": 2}}, "data.pass_from: 2: 'tone' is no dimension with human scores; there are"),
+        (["no", "yes"], {"pass_from": "no"}, "data.pass_from: 'no': 'quality' has no such mark, .*; give yes"),
+        (["a", "b"], {"pass_from": "a", "nominal": True}, "'quality' has classes without order; order them by"),
+        ([1, 5], {"pass_from": True}, "data.pass_from: True should be"),
+    ],
+)  # fmt: skip
+def test_a_mistake_about_classes_is_named(write_jsonl, labels, arguments, sentence):
+    with pytest.raises(UserError, match=sentence):
+        labelled(write_jsonl, labels, **arguments)
+
+
+def test_several_questions_about_one_article_are_one_group(write_jsonl):
+    rows = [{"article": "A cat sat.", "ask": ask, "summary": "Yes.", "quality": 3} for ask in ("Sat?", "A dog?")]
+    fields = {**FIELDS, "human": {"quality": "quality"}, "question": "ask"}
+    first, second = ready(write_jsonl(rows), fields).examples
+    assert (first.question, second.question) == ("Sat?", "A dog?")
+    assert (first.group_id, first.source) == (second.group_id, second.source)
+    rows = [{**row, "group_id": "cat"} for row in rows for _ in range(2)]
+    names = [
+        e.example_id for e in ready(write_jsonl(rows), {**fields, "systems": ["ask"], "output": "summary"}).examples
+    ]
+    assert names == ["cat/ask/Sat?", "cat/ask/Sat?#2", "cat/ask/A dog?", "cat/ask/A dog?#2"]
+    with pytest.raises(UserError, match=r"or name the question about it that differs, as data.fields.question=qu"):
+        ready(write_jsonl(rows), {**FIELDS, "human": {"quality": "quality"}, "source": ["article", "ask"]})

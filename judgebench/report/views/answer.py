@@ -3,6 +3,7 @@ what repairs buy."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -106,9 +107,9 @@ def _notes(results: Results) -> list[str]:
     scores = results.scores
     clamped = scores[(scores["split"] == results.split) & (scores["status"] == CLAMPED)]
     answers = clamped.drop_duplicates(["example_id", "dimension", *RANGE, "attack", "defense"])
-    for _, off in answers.groupby(list(RANGE)):
-        asked = ScoreRange.of(off.iloc[0])
-        lines.append(say("answer", part="clamped", count=len(off), range=asked))
+    counts = Counter(str(ScoreRange.of(row)) for row in records(answers))
+    for asked, count in counts.items():
+        lines.append(say("answer", part="clamped", count=count, range=asked))
     bill = results.environment.get("served") or {}
     for role in ROLES:
         if judge := bill.get(role):
