@@ -37,7 +37,7 @@ simulate = script("simulate")
 )
 def test_simulated_judges_get_the_verdict_that_is_true_of_them(judge, articles, words):
     records = simulate.verdicts(simulate.simulated_judge(judge, articles, seed=1))
-    for use, word in zip(RULES, words, strict=False):
+    for use, word in zip(records, words, strict=False):
         assert word in (None, records[use]["verdict"]), (use, records[use])
     assert records["resist_attacks"]["verdict"] == UNMEASURED
 
@@ -64,7 +64,7 @@ def test_simulated_judges_get_the_verdict_that_is_true_of_them(judge, articles, 
 )
 def test_judges_that_seem_better_than_they_are_get_no_yes(judge, words, clause):
     records = simulate.verdicts(simulate.simulated_judge(judge, 60, seed=1))
-    for use, word in zip(RULES, words, strict=False):
+    for use, word in zip(records, words, strict=False):
         assert word in (None, records[use]["verdict"]), (use, records[use])
     assert re.search(clause, records["order_texts"]["clause"])
     if judge == "failing":
