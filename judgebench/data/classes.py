@@ -203,12 +203,6 @@ def numbered(labels: Labels, classes: Mapping[str, Classes], place: str) -> dict
 def classes_note(classes: Mapping[str, Classes]) -> str:
     """A sentence on each kind of classes; empty where there are none."""
     dimensions: dict[Classes, list[str]] = {}
-<<<<<<< HEAD
-    given = (
-        settings.named(classes) if not isinstance(settings.classes, Mapping) else settings.classes
-    )
-=======
->>>>>>> w36data
     for dimension, known in classes.items():
         dimensions.setdefault(known, []).append(dimension)
     sentences = []
@@ -233,11 +227,6 @@ def marked(
     """
     marks = pass_from
     if not isinstance(marks, Mapping):
-<<<<<<< HEAD
-        known = {name: classes.get(name, Classes()) for name in dimensions}
-        unmarked = [name for name in known if known[name].ordered and known[name].pass_from is None]
-        marks = dict.fromkeys(unmarked or dimensions, marks)
-=======
         open_to_marks = []
         for name in dimensions:
             known = classes.get(name, Classes())
@@ -245,7 +234,6 @@ def marked(
                 open_to_marks.append(name)
         marks = dict.fromkeys(open_to_marks or dimensions, marks)
     with_marks = dict(classes)
->>>>>>> w36data
     for dimension, mark in marks.items():
         known = classes.get(dimension, Classes())
         low, high = scale.get(dimension, (-math.inf, math.inf))
