@@ -606,8 +606,8 @@ def decisions(options: argparse.Namespace) -> Iterator[str]:
 
 
 def recorded_decisions(options: argparse.Namespace) -> Iterator[str]:
-    """Coverage of intervals of TPR and TNR: of all texts of the half of the groups that was labelled in part, and of the
-    other half, in which a right interval holds some 83 % where groups are all that varies."""
+    """Coverage of intervals of TPR and TNR: of all texts of the half of the groups that was labelled in part, and of
+    the other half, in which a right interval holds some 83 % where groups are all that varies."""
     yield line("set", "labels", "share", "method", "these groups", "other groups", "width")
     yield line(*["---"] * 7)
     for name, pass_from in PASS_FROM.items():

@@ -1,5 +1,5 @@
-"""Judges that say pass or fail: every figure by plain loops over single labels, marks by trying all, intervals and bands on
-simulated judges whose truth is known, recorded judges of other people, and the verdict."""
+"""Judges that say pass or fail: every figure by plain loops over single labels, marks by trying all, intervals and bands
+on simulated judges whose truth is known, recorded judges of other people, and the verdict."""
 
 import gzip
 import json
@@ -243,7 +243,8 @@ def test_classes_without_order_have_a_matrix_and_no_mark():
         [sample(said / 2, said, groups, ratings=ratings, classes=nominal, scale=(0.0, 2.0))], COSTS, ASKING
     )
     assert [row["mark"] for row in record] == [SAID]
-    assert record[0]["pass_mark"] is None and "tpr" not in record[0]
+    assert record[0]["pass_mark"] is None
+    assert "tpr" not in record[0]
     assert [row["class"] for row in record[0]["recalls"]] == ["x", "y", "z"]
     assert sum(map(sum, record[0]["matrix"])) == pytest.approx(len(said))
 
