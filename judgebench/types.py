@@ -291,6 +291,11 @@ class Classes:
     pass_from: float | None = None
     ordered: bool = True
 
+    @property
+    def scale(self) -> Scale:
+        """The lowest and the highest label of named classes."""
+        return 0.0, len(self.names) - 1.0
+
 
 def _labels(entries: Sequence[Any]) -> tuple[str, ...]:
     """Labels of scores, as they were given; else `UserError`."""

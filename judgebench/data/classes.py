@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from judgebench.data.rows import Word
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.fields import NotBlank, check_fields
-from judgebench.types import Scale
+from judgebench.types import Classes, Scale
 
 ClassName = str | int | float | bool
 PassMark = float | Annotated[str, NotBlank()]
@@ -23,40 +23,21 @@ Labels = Mapping[str, Mapping[str, float]]
 """Dimension -> rater -> the label that they gave one text."""
 
 
-@dataclass(frozen=True)
-class Classes:
-    """Meaning of the labels of a dimension.
+def label_of(classes: Classes, given: Any) -> float | None:
+    """The label of a class, by its name in any case, or by its place where no name is a number;
+    None of what is no class.
 
-    Attributes:
-        names: the classes, worst first, whose labels are 0, 1, ...; empty where labels are numbers.
-        pass_from: the lowest label with which a text passes; None where nothing passes.
-        ordered: False where the classes are names without order.
+    Example:
+        >>> label_of(Classes(("fail", "pass")), "PASS"), label_of(Classes(("fail", "pass")), 3)
+        (1.0, None)
     """
-
-    names: tuple[str, ...] = ()
-    pass_from: float | None = None
-    ordered: bool = True
-
-    @property
-    def scale(self) -> Scale:
-        """The lowest and the highest label."""
-        return 0.0, len(self.names) - 1.0
-
-    def label(self, given: Any) -> float | None:
-        """The label of a class, by its name in any case, or by its place where no name is a number;
-        None of what is no class.
-
-        Example:
-            >>> Classes(("fail", "pass")).label("PASS"), Classes(("fail", "pass")).label(3)
-            (1.0, None)
-        """
-        names = [name.casefold() for name in self.names]
-        places = list(map(str, range(len(names))))
-        name = name_of(given).casefold()
-        for known in [names] if set(names) & set(places) else [names, places]:
-            if name in known:
-                return float(known.index(name))
-        return None
+    names = [name.casefold() for name in classes.names]
+    places = list(map(str, range(len(names))))
+    name = name_of(given).casefold()
+    for known in [names] if set(names) & set(places) else [names, places]:
+        if name in known:
+            return float(known.index(name))
+    return None
 
 
 def name_of(given: Any) -> str:
@@ -190,7 +171,7 @@ def numbered(labels: Labels, classes: Mapping[str, Classes], place: str) -> dict
     for dimension in set(classes) & set(labels):
         numbers[dimension] = {}
         for rater, given in labels[dimension].items():
-            label = classes[dimension].label(given)
+            label = label_of(classes[dimension], given)
             if label is None:
                 raise UserError(
                     f"{place}: the label {shown(name_of(given))} for '{dimension}' is none of its "
@@ -237,7 +218,7 @@ def marked(
     for dimension, mark in marks.items():
         known = classes.get(dimension, Classes())
         low, high = scale.get(dimension, (-math.inf, math.inf))
-        label: Any = known.label(mark) if known.names else mark
+        label: Any = label_of(known, mark) if known.names else mark
         fault = ""
         if dimension not in dimensions:
             fault = f"is no dimension with human scores; there are {', '.join(dimensions)}"

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.data.classes import Classes, PassMarks, marked
+from judgebench.data.classes import PassMarks, marked
 from judgebench.data.rows import existing, local_path
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Count, Ge, Lt, Natural, OneOf, check_fields, plain
-from judgebench.types import Array, Example, Scale
+from judgebench.types import Array, Classes, Example, Scale
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,11 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from judgebench.data.classes import Classes
 from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow, data_files, file_rows, names_within
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import NotBlank, Words, plain, settings_of
-from judgebench.types import Example, Row, Scale
+from judgebench.types import Classes, Example, Row, Scale
 
 Scores = Mapping[str, Mapping[str, float]]
 """Dimension -> rater -> the score that they gave one example; empty where it is unrated. Raters

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from judgebench.data.classes import Classes, LabelSettings, classes_note, classes_of, numbered
+from judgebench.data.classes import LabelSettings, classes_note, classes_of, numbered
 from judgebench.data.dataset import Dataset, JudgeDataModule, group_hash
 from judgebench.data.fields import Rated, dataset_of, left_out_note
 from judgebench.data.rows import FileRow, existing, json_array, json_object
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import plain
-from judgebench.types import Example
+from judgebench.types import Classes, Example
 
 _SOURCES = ("source", "context", "query", "user_prompt", "input")
 _CONTEXTS = ("reference", "fact")

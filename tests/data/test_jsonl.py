@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from judgebench.data.classes import Classes
 from judgebench.data.dataset import group_hash
 from judgebench.data.jsonl import JsonLines
 from judgebench.runtime.errors import UserError
+from judgebench.types import Classes
 
 FIELDS = {"source": "article", "output": "summary", "human": "scores"}
 NAN = np.nan
