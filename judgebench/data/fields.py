@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from itertools import chain, islice
 from pathlib import Path
+from statistics import multimode
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -195,8 +196,8 @@ def dataset_of(
     scale: Mapping[str, Scale] | Scale | None = None,
     classes: Mapping[str, Classes] | None = None,
 ) -> Dataset:
-    """The data set of some texts; the human score of each is the mean of its raters', and every
-    example has all dimensions. A `scale` that is a pair is that of all dimensions whose labels are
+    """The data set of some texts; the human score of each is the mean of its raters', of classes
+    without order the commonest, and every example has all dimensions. A `scale` that is a pair is that of all dimensions whose labels are
     no `classes`."""
     # single scores are kept of dimensions in which some example has two or more: [examples,
     # raters], NaN for none
@@ -224,10 +225,15 @@ def dataset_of(
             table.append([scores.get(rater, math.nan) for rater in raters])
         ratings[dimension] = np.array(table)
     unrated = dict.fromkeys((dimension for text in texts for dimension in text.scores), math.nan)
-    examples = [
-        replace(text.example, human={**unrated, **mean_scores(text.scores)}) for text in texts
-    ]
     classes = classes or {}
+    examples = []
+    for text in texts:
+        human = {**unrated, **mean_scores(text.scores)}
+        # classes without order have no mean: the commonest, and of several the first
+        for dimension, labels in text.scores.items():
+            if labels and not classes.get(dimension, Classes()).ordered:
+                human[dimension] = min(multimode(labels.values()))
+        examples.append(replace(text.example, human=human))
     scales = dict(dict.fromkeys(unrated, scale) if isinstance(scale, tuple) else scale or {})
     scales |= {name: known.scale for name, known in classes.items()}
     places = [text.place for text in texts]

@@ -616,13 +616,18 @@ def decides(row: Row, margins: Margins) -> Verdict:
     Args:
         row: a record of worth/decisions.json.
     """
+    if row["passed"] in (0, 1):
+        always = "passes" if row["passed"] else "fails"
+        return Verdict(NO, f"it {always} every text", Estimate.of(row, "tpr"))
     sides = {"pass": "tpr", "fail": "tnr"}
-    shares = {side: Estimate.of(row, name) for side, name in sides.items()}
-    missing = [side for side, share in shares.items() if share is None]
-    if missing:
-        fewest = margins.fewest
-        clause = f"no text has the label {missing[0]}; it takes {fewest}"
-        return Verdict(FEW, clause, needed=fewest)
+    shares: dict[str, Estimate] = {}
+    for side, name in sides.items():
+        share = Estimate.of(row, name)
+        if share is None:
+            fewest = margins.fewest
+            clause = f"no text has the label {side}; it takes {fewest}"
+            return Verdict(FEW, clause, needed=fewest)
+        shares[side] = share
     # 1. the sentence
     parts = []
     for side, share in shares.items():
@@ -630,9 +635,6 @@ def decides(row: Row, margins: Margins) -> Verdict:
         person = "" if rater is None else f", a rater {_percent(rater)}"
         parts.append(f"{_percents(share)}{person} of texts that people {side}")
     clause = f"right on {' and '.join(parts)}"
-    if row["passed"] in (0, 1):
-        always = "passes" if row["passed"] else "fails"
-        return Verdict(NO, f"it {always} every text", shares["pass"])
     # 2. each share by its bar
     verdicts = {}
     for side, share in shares.items():
