@@ -197,8 +197,8 @@ def dataset_of(
     classes: Mapping[str, Classes] | None = None,
 ) -> Dataset:
     """The data set of some texts; the human score of each is the mean of its raters', of classes
-    without order the commonest, and every example has all dimensions. A `scale` that is a pair is that of all dimensions whose labels are
-    no `classes`."""
+    without order the commonest, and every example has all dimensions. A `scale` that is a pair is
+    that of all dimensions whose labels are no `classes`."""
     # single scores are kept of dimensions in which some example has two or more: [examples,
     # raters], NaN for none
     several: dict[str, None] = {}

@@ -234,7 +234,7 @@ def test_a_text_is_judged_whole_and_labels_of_categories_are_classes(tmp_path):
         "toxic": Classes(("1", "0"), 1.0),
         "kind": Classes(("Stew", "Soup", "None"), None, False),
     }
-    assert data.examples[0].human == {"fluency": 3, "safe": 1, "toxic": 0.5, "kind": 0.5}
+    assert data.examples[0].human == {"fluency": 3, "safe": 1, "toxic": 0.5, "kind": 0}
     assert np.isnan(data.examples[1].human["safe"])
     ordered = ready(
         JudgeBench, str(tmp_path / "data.json"), classes={"kind": ["None", "Stew", "Soup"]}, pass_from={"kind": "soup"}
