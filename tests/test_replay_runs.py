@@ -55,6 +55,20 @@ def test_what_is_left_over_is_told_and_left_out(judgebench, mine):
     assert not {"0-1", "0-2"} & set(folder.read("scores")["example_id"])
 
 
+def test_answers_off_the_range_are_counted_and_no_rubric_is_needed_by_one_judge_or_a_panel(judgebench, mine):
+    rows = [{name: value for name, value in row.items() if name != "human"} for row in mine]
+    write_rows("mine.jsonl", [row | {"human": {"faithful": i % 4}} for i, row in enumerate(rows)])
+    given = [{"example_id": row["example_id"], "text": str([0, 1, 2, 5][i % 4])} for i, row in enumerate(rows)]
+    write_rows("answers.jsonl", given)
+    command = ("data=jsonl", "data.path=mine.jsonl", "ranges=[[0,3]]", *QUICK)
+    _, out, _ = judgebench("judge=replay", "judge.path=answers.jsonl", *command)
+    assert "  5 answers lay off the range 0-3, taken as its ends\n" in out
+    write_rows("answers.jsonl", [row | {"text": row["text"].replace("5", "3")} for row in given[:3]] + given[4:])
+    assert "  4 answers lay off" in judgebench("judge=replay", "judge.path=answers.jsonl", *command)[1]
+    write_rows("answers.jsonl", [row | {"text": row["text"].replace("5", "3")} for row in given])
+    assert "off the range" not in judgebench("judge=panel", "judge.members=[answers.jsonl]", *command)[1]
+
+
 def test_a_replayed_judge_scores_as_it_did_when_it_was_asked(judgebench, tiny_pair):
     conditions = ("ranges=[[1,5],[0,4]]", "attacks=[none,dsi]", "data.limit_groups=3", *QUICK)
     judgebench(

@@ -360,6 +360,9 @@ def _deciding(config: DictConfig, card: JudgeCard) -> Record:
                 settings[f"{role}.{key}"] = value
     for name in ("fields", "limit_groups"):
         settings[f"data.{name}"] = plain(config.data[name])
+    fields = settings["data.fields"]
+    if isinstance(fields, dict) and fields.get("question") is None:
+        fields.pop("question", None)  # earlier versions had none
     judge = card.parts["judge"]
     if judge["_target_"] == REPLAYED_JUDGE:
         path = settings.pop("judge.path", None) or judge.get("path")

@@ -2,6 +2,7 @@
 
 import copy
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,19 @@ def test_a_group_shares_its_prefix_and_nothing_of_an_examples_own(smollm2_tokeni
     prompts = builder(smollm2_tokenizer).build(examples(), [CONDITION])
     assert len({prompt.prefix for prompt in prompts}) == 1
     assert [prompt.tail[:17] for prompt in prompts] == [f"Summary number {i}." for i in range(3)]
+
+
+def test_questions_about_one_article_stand_behind_it_and_are_never_cut(smollm2_tokenizer):
+    asked = [replace(example, question=f"Is it {i}?") for i, example in enumerate(examples())]
+    plain = builder(smollm2_tokenizer).build(examples(), [CONDITION])
+    whole = builder(smollm2_tokenizer).build(asked, [CONDITION])
+    article = asked[0].source
+    for i, prompt in enumerate(whole):
+        assert prompt.text == plain[i].text.replace(article, f"{article}\n\nIs it {i}?")
+    limit = max(len(prompt.token_ids) for prompt in whole) - 20
+    for i, prompt in enumerate(builder(smollm2_tokenizer, limit, truncate="source").build(asked, [CONDITION])):
+        assert prompt.source_tokens_cut == 20
+        assert f"\n\nIs it {i}?\n" in prompt.text
 
 
 def test_groups_come_together_whatever_the_order(smollm2_tokenizer):
