@@ -237,7 +237,7 @@ def measured(card: JudgeCard, rows: pd.DataFrame) -> dict[str, float | None]:
     clusters = Clusters.of(rows["group_id"].to_numpy(), 200, 0)
     pairs = DistinctPairs(rows["score"].to_numpy(), rows["human"].to_numpy(), clusters.number, clusters.count)
     metric = clusters.record({"spearman": pairs.spearman(clusters.weights)}) | {"constant": False, "failed_share": 0.0}
-    return figures_of(card, [], metric, rows, resamples=200, seed=0)
+    return figures_of(card, [], metric, rows, {}, resamples=200, seed=0)
 
 
 @pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.02, 0.08), (1.2, 0.8, 1.0)])
