@@ -193,7 +193,7 @@ def test_files_that_are_no_card_are_told_apart(tmp_path):
         wrong[yaml.safe_dump({**content, "intervals": errors})] = (
             r"card.yaml: intervals: they take a spread \[a, b, c\]"
         )
-    for name in content.keys() - {"format", "sha256", "intervals", "uses"}:
+    for name in content.keys() - {"format", "sha256", "intervals", "uses", "decision"}:
         wrong[yaml.safe_dump({key: value for key, value in content.items() if key != name})] = "damaged"
     with pytest.raises(UserError, match="there is no such file"):
         JudgeCard.read(path)
