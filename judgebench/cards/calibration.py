@@ -227,15 +227,17 @@ def _card(
     human = rows["human"].to_numpy(dtype=float)
     estimate = fit(settings.estimate, score, human, score_range, scale)
     errors = None
+    decided = cell_record(results.decisions, Cell.of(selected), mark=CHOSEN)
+    decision = decision_of(decided, config) if decided else None
     figures = {PROMISED: promised(selected), TEST: agreement(measured)}
     if estimate is not None:
         groups = rows["group_id"].to_numpy(dtype=str)
         seed = int(config.metrics.seed)
         rated = Labelled(score, human, groups, settings.estimate, score_range, scale, seed)
         errors = fit_errors(rated)[1]
-        figures[TEST] |= estimate_errors(rated, int(config.metrics.resamples))
-    decided = cell_record(results.decisions, Cell.of(selected), mark=CHOSEN)
-    decision = decision_of(decided, config) if decided else None
+        chances = decision is not None and scale == (0, 1)
+        resamples = int(config.metrics.resamples)
+        figures[TEST] |= estimate_errors(rated, resamples, chances=chances)
     sentences = limits(tried, figures, estimate, settings.estimate, about, decision)
     if useless is not None:
         sentences.insert(0, f"Of no use, and made by force=true: {useless}.")
@@ -564,13 +566,16 @@ def fit_errors(rated: Labelled) -> tuple[EstimateMap, Errors]:
     return estimate, replace(spread, errors=errors, articles=articles)
 
 
-def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str, float | None]:
+def estimate_errors(
+    rated: Labelled, resamples: int, folds: int = 5, chances: bool = False
+) -> dict[str, float | None]:
     """The distance of cross-fitted estimates from the humans' scores: `mean_absolute_error`;
     `guess_error`, that of always saying the mean; `gain`, the latter less the former; `bias`, the
     mean of estimates less the humans'. On a known scale, of the intervals of each tenth of the
     articles by the others: `coverage`, the share that holds the humans' score; mean `width`;
-    `constant_width`, around the mean; `narrower`, 1 - width / constant_width. Each has a 95 %
-    interval by `resamples` of the groups."""
+    `constant_width`, around the mean; `narrower`, 1 - width / constant_width. Where estimates are
+    `chances` that a text passes: `brier` and `guess_brier`, their squared distances. Each has a 95
+    % interval by `resamples` of the groups."""
     clusters = Clusters.of(rated.groups, resamples, rated.seed)
     constant = rated._replace(kind="none")
     # 1. errors of the estimates, and of always saying the mean
@@ -583,6 +588,8 @@ def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str
         "gain": guess - error,
         "bias": bias,
     }
+    if chances:
+        figures |= {"brier": error**2, "guess_brier": guess**2}
     means = {name: clusters.mean(values) for name, values in figures.items()}
     # 2. intervals of each tenth of the articles by the others
     if rated.scale is not None:
@@ -670,6 +677,8 @@ def card_view(card: JudgeCard) -> str:
         "test": test,
         "mean_absolute_error": Estimate.of(test, "mean_absolute_error"),
         "guess_error": Estimate.of(test, "guess_error"),
+        "brier": Estimate.of(test, "brier"),
+        "guess_brier": Estimate.of(test, "guess_brier"),
         "spearman": Estimate.of(promise, "spearman"),
         "pearson": Estimate.of(promise, "pearson"),
     }
