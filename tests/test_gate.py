@@ -20,12 +20,20 @@ from hydra.core.global_hydra import GlobalHydra
 from judgebench.calibrate import main as calibrate_main
 from judgebench.cards import JudgeCard
 from judgebench.cards.calibration import Labelled, estimate_errors, fit, share_in_card, text_digests
-from judgebench.cards.requirements import Change, changes_of, figures_of, outcomes_of, requirements_of
+from judgebench.cards.requirements import (
+    OF_DECISIONS,
+    Change,
+    changes_of,
+    figures_of,
+    outcomes_of,
+    requirements_of,
+)
 from judgebench.gate import main as gate_main
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import DistinctPairs
 from judgebench.types import Example, ScoreRange
+from tests.cards.test_card import DECISION
 from tests.conftest import write_rows
 
 ROOT = Path(__file__).parents[1]
@@ -213,6 +221,23 @@ def test_a_verdict_meets_a_requirement_that_is_no_better(verdict, yes, with_care
     record = [{"use": "order_texts", "verdict": verdict, "clause": "because"}]
     outcomes = [outcomes_of({"order_texts": bound}, record, {})[0].state for bound in ("yes", "with_care")]
     assert outcomes == [yes, with_care]
+
+
+@pytest.mark.parametrize(("bound", "code"), [(0.6, "passed"), (0.9, "failed")])
+def test_a_judge_that_decides_is_bounded_from_below(bound, code):
+    card = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
+    asked = {"decide": "with_care", "tpr_low": bound, "tnr": bound, "kappa": bound, "pass_rate_high": bound}
+    with pytest.raises(UserError, match=r"require\.tpr_low: the card does not say pass or fail"):
+        requirements_of(asked, card)
+    object.__setattr__(card, "decision", DECISION)
+    assert requirements_of(asked, card) == asked
+    decision = {name: 0.7 for name in (*OF_DECISIONS, "rate", "rate_low", "rate_high")}
+    decision["rates"] = [decision]
+    rows = pd.DataFrame({"status": [], "score": []})
+    metric = {"spearman": 0.5, "spearman_low": 0.4, "spearman_high": 0.6, "constant": False, "failed_share": 0.0}
+    figures = figures_of(card, [], metric, rows, decision, resamples=0, seed=0)
+    verdict = [{"use": "decide", "verdict": "with care", "clause": "because"}]
+    assert [outcome.state for outcome in outcomes_of(asked, verdict, figures)] == ["passed"] + [code] * 4
 
 
 def test_a_change_is_worse_by_its_figures_own_direction():
