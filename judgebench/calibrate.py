@@ -17,7 +17,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from judgebench.cli import handle_errors, run_checked
-from judgebench.config.check import check_config
+from judgebench.config.check import check_config, with_read
 from judgebench.config.keys import FOLDER
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
@@ -78,7 +78,12 @@ def _main(config: DictConfig) -> None:
         check_one_run(HydraConfig.get())
         parts = check_config(config)
         # these take a second to import
-        from judgebench.cards.calibration import calibration_of, card_view, make_cards
+        from judgebench.cards.calibration import (
+            calibration_of,
+            card_view,
+            check_classes,
+            make_cards,
+        )
         from judgebench.cards.card import NAME
 
         calibration_of(config)
@@ -87,6 +92,8 @@ def _main(config: DictConfig) -> None:
                 f"decoding {', '.join(across)}: takes the readings of all ranges, and a judge card "
                 "reads one; leave it out here, and see what it is worth with +exp=repairs."
             )
+        parts = with_read(parts)
+        check_classes(parts.data.classes, dict.fromkeys(name for name, _ in parts.cells))
         finished = run_checked(parts)
         if finished is None:  # a process that only helped to read
             return

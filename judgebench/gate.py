@@ -26,7 +26,7 @@ from judgebench.runtime.fields import OneOf, Words, check_fields, plain
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
-from judgebench.types import Row
+from judgebench.types import Classes, Row
 
 if TYPE_CHECKING:
     from judgebench.cards.requirements import Outcome
@@ -165,10 +165,19 @@ def _measured(
     from judgebench.cards.calibration import share_in_card
     from judgebench.cards.judge import check_models
     from judgebench.cards.requirements import figures_of, outcomes_of
+    from judgebench.stats.decisions import CHOSEN
+    from judgebench.stats.scores import first_record
 
     # 1. the run
     parts = check_config(_run_config(config, card, settings, required))
     parts = replace(parts, data=data_of(parts))
+    classes = parts.data.classes.get(card.dimension, Classes())
+    if card.decision is not None and classes.pass_from is None:
+        raise UserError(
+            "data: the card's judge says {fail} or {pass}, and these labels do not say which texts "
+            "pass; name the lowest label that does, as data.pass_from=4, or two classes, worst "
+            "first, as data.classes=[fail,pass].".format(**card.decision)
+        )
     results = run_checked(parts)
     if results is None:
         return None
@@ -184,6 +193,7 @@ def _measured(
     metric = next((row for row in results.metrics if place.items() <= row.items()), None)
     rows = results.scores
     rows = rows[(rows["attack"] == "none") & (rows["judge"] == judge) & rows["human"].notna()]
+    decision = first_record(results.decisions, {"judge": judge, "mark": CHOSEN})
     # 3. the outcomes; where the texts do not do, the verdict says the same of all uses that they
     # decide
     clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}
@@ -194,7 +204,7 @@ def _measured(
     elif len(clauses) == 1:
         reason = clauses.pop()
     else:
-        figures = figures_of(card, results.verdict, metric, rows, **config.metrics)
+        figures = figures_of(card, results.verdict, metric, rows, decision, **config.metrics)
     outcomes = list(outcomes_of(required, results.verdict, figures, reason))
     if settings.drift != "off":
         outcomes += _drift(card, figures, settings.drift)
@@ -277,6 +287,9 @@ def _run_config(
         "worth": True,
         "print": "none",
     }
+    if card.decision is not None:  # its own marks are measured
+        changed["costs"] = {**card.decision["costs"], "mark": card.decision["pass_mark"]}
+        changed["ask"] = {"error": card.decision["error"]}
     whole.merge_with(changed, {"metrics": config.metrics})
     return whole
 

@@ -97,7 +97,7 @@ def test_scores_are_those_of_the_run_in_a_file_and_in_python_together_and_alone(
     # a DataFrame gives a DataFrame of its index, whatever else it holds
     table = pd.DataFrame(texts[:5], index=[3, 1, 4, 0, 5]).assign(context=[None, *"bcde"], note=1.5)
     scored = judge.score_all(table)
-    assert list(scored.columns) == ["score", "estimate", "status", "low", "high", "wide"]
+    assert list(scored.columns) == ["score", "estimate", "status", "low", "high", "wide", "decision"]
     assert list(scored.index) == [3, 1, 4, 0, 5]
     listed = judge.score_all(
         [text | {"context": context} for text, context in zip(texts[:5], ["", *"bcde"], strict=True)]

@@ -20,12 +20,20 @@ from hydra.core.global_hydra import GlobalHydra
 from judgebench.calibrate import main as calibrate_main
 from judgebench.cards import JudgeCard
 from judgebench.cards.calibration import Labelled, estimate_errors, fit, share_in_card, text_digests
-from judgebench.cards.requirements import Change, changes_of, figures_of, outcomes_of, requirements_of
+from judgebench.cards.requirements import (
+    OF_DECISIONS,
+    Change,
+    changes_of,
+    figures_of,
+    outcomes_of,
+    requirements_of,
+)
 from judgebench.gate import main as gate_main
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import DistinctPairs
 from judgebench.types import Example, ScoreRange
+from tests.cards.test_card import DECISION
 from tests.conftest import write_rows
 
 ROOT = Path(__file__).parents[1]
@@ -215,6 +223,67 @@ def test_a_verdict_meets_a_requirement_that_is_no_better(verdict, yes, with_care
     assert outcomes == [yes, with_care]
 
 
+@pytest.mark.parametrize(("bound", "code"), [(0.6, "passed"), (0.9, "failed")])
+def test_a_judge_that_decides_is_bounded_from_below(bound, code):
+    card = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
+    asked = {"decide": "with_care", "tpr_low": bound, "tnr": bound, "kappa": bound, "pass_rate_high": bound}
+    with pytest.raises(UserError, match=r"require\.tpr_low: the card does not say pass or fail"):
+        requirements_of(asked, card)
+    object.__setattr__(card, "decision", DECISION)
+    assert requirements_of(asked, card) == asked
+    decision = dict.fromkeys((*OF_DECISIONS, "rate", "rate_low", "rate_high"), 0.7)
+    decision["rates"] = [decision]
+    rows = pd.DataFrame({"status": [], "score": []})
+    metric = {"spearman": 0.5, "spearman_low": 0.4, "spearman_high": 0.6, "constant": False, "failed_share": 0.0}
+    figures = figures_of(card, [], metric, rows, decision, resamples=0, seed=0)
+    verdict = [{"use": "decide", "verdict": "with care", "clause": "because"}]
+    assert [outcome.state for outcome in outcomes_of(asked, verdict, figures)] == ["passed"] + [code] * 4
+
+
+@pytest.fixture(scope="module")
+def deciding(tmp_path_factory):
+    """A folder with a card of labels that are pass or fail, and such labels of other articles."""
+    folder = tmp_path_factory.mktemp("deciding")
+    answers = labelled(folder, "calibrated", 30, 0) + labelled(folder, "graded", 24, 1)
+    write_rows(folder / "answers.jsonl", answers)
+    for name, to in (("calibrated", "calibrated"), ("graded", "labels")):
+        rows = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+        for row in rows:
+            row["human"] = {"coherence": ["pass" if score > 3 else "fail" for score in row["human"]["coherence"]]}
+        write_rows(folder / f"{to}.jsonl", rows)
+    judge = ("judge=replay", "judge.path=answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
+    data = ("data=jsonl", "data.path=calibrated.jsonl", "dimensions=[coherence]")
+    GlobalHydra.instance().clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["calibrate", *judge, *data, "logger=none", *FAST[:2], "run_dir=run"])
+        calibrate_main()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["require={tpr_low: 0.6, tnr_low: 0.6, kappa: 0.3, pass_rate: 0.2}"], 0, "passed +tpr_low: at least 0.6  0."),
+        (["require={tpr_low: 0.99, failed: 0}"], 1, "failed +tpr_low: at least 0.99  0."),
+        (["data.path=graded.jsonl", "data.scale=[0,1]"], 2, "human score|the card's judge says fail or pass"),
+        (["data.path=yes.jsonl", "require={decide: with_care}"], 2, "the card's judge says fail or pass, and these"),
+    ],
+)
+def test_a_gate_of_pass_and_fail_takes_the_cards_pass_mark(deciding, called, monkeypatch, arguments, code, said):
+    monkeypatch.chdir(deciding)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    rows = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
+    write_rows("yes.jsonl", [{**row, "human": {"coherence": i % 3 / 2}} for i, row in enumerate(rows)])
+    more = ("drift=off", *FAST, *arguments)
+    found, out, err = called(gate_main, "card=run/judge_card.yaml", "data.path=labels.jsonl", *more, mistaken=True)
+    assert (found, bool(re.search(said, f"{out} {err}"))) == (code, True), out + err
+    if code != 2:
+        mark = JudgeCard.read("run/judge_card.yaml").decision["pass_mark"]
+        records = json.loads(Path("gate/worth/decisions.json").read_text())
+        assert {record["pass_mark"] for record in records if record["mark"] == "chosen mark"} == {mark}
+
+
 def test_a_change_is_worse_by_its_figures_own_direction():
     assert Change("spearman", 0.7, 0.4, -0.5, -0.1, 0.01).worse
     assert not Change("spearman", 0.4, 0.7, 0.1, 0.5, 0.01).worse
@@ -237,7 +306,7 @@ def measured(card: JudgeCard, rows: pd.DataFrame) -> dict[str, float | None]:
     clusters = Clusters.of(rows["group_id"].to_numpy(), 200, 0)
     pairs = DistinctPairs(rows["score"].to_numpy(), rows["human"].to_numpy(), clusters.number, clusters.count)
     metric = clusters.record({"spearman": pairs.spearman(clusters.weights)}) | {"constant": False, "failed_share": 0.0}
-    return figures_of(card, [], metric, rows, resamples=200, seed=0)
+    return figures_of(card, [], metric, rows, {}, resamples=200, seed=0)
 
 
 @pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.02, 0.08), (1.2, 0.8, 1.0)])

@@ -4,7 +4,7 @@ Example:
     from deepeval import evaluate
     from judgebench.adapters.deepeval import JudgeCardMetric
 
-    evaluate(test_cases=[...], metrics=[JudgeCardMetric("judge_card.yaml", threshold=0.7)])
+    evaluate(test_cases=[...], metrics=[JudgeCardMetric("judge_card.yaml")])
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from deepeval.metrics import BaseMetric
 from deepeval.test_case import LLMTestCase
 
+from judgebench.cards.card import ASK
 from judgebench.cards.judge import Judge
 
 
@@ -26,18 +27,22 @@ class JudgeCardMetric(BaseMetric):
     Args:
         card: the judge card's file; `UserError` where there is none.
         threshold: least share of the way from the card's lowest score to its highest at which a
-            test case passes.
+            test case passes. None takes the card's own decisions, and shows its pass mark; 0.5
+            where it has none.
         **options: see `judgebench.cards.Judge`.
 
     Attributes:
         score: share of that way; 0 where the judge gave no score or there is nothing to judge:
             `error` then says so.
-        score_breakdown: the judge's answer: score, estimate, low, high and wide of
-            `judgebench.cards.judge.Judged`.
+        score_breakdown: the judge's answer, the fields of `judgebench.cards.judge.Judged`.
     """
 
-    def __init__(self, card: str, threshold: float = 0.5, **options: Any) -> None:
+    def __init__(self, card: str, threshold: float | None = None, **options: Any) -> None:
         self.judge = Judge.from_card(card, **options)
+        decision = self.judge.card.decision
+        self.passes = decision["pass"] if decision and threshold is None else None
+        if threshold is None:
+            threshold = self._share(decision["pass_mark"]) if decision else 0.5
         self.threshold = threshold
         self.score: float | None = None
         self.reason: str | None = None
@@ -58,13 +63,23 @@ class JudgeCardMetric(BaseMetric):
         low = self.judge.card.range.minimum
         high = self.judge.card.range.maximum
         failed = math.isnan(judged.score)
-        self.score = 0.0 if failed else (judged.score - low) / (high - low)
+        self.score = 0.0 if failed else self._share(judged.score)
         self.error = "The judge gave no score." if failed else None
         self.reason = (
             self.error or f"{self.judge.card.title}: {judged.score:g} of {low:g} to {high:g}"
         )
         self.success = not failed and self.score >= self.threshold
+        if self.passes is not None:
+            self.success = judged.decision == self.passes
+        if judged.decision == ASK:
+            self.reason += f"; {ASK}: a person is to see the text"
         return self.score
+
+    def _share(self, score: float) -> float:
+        """The share of the way from the card's lowest score to its highest."""
+        low = self.judge.card.range.minimum
+        high = self.judge.card.range.maximum
+        return (score - low) / (high - low)
 
     async def a_measure(self, test_case: LLMTestCase, *args: Any, **kwargs: Any) -> float:
         """The same, in a thread of its own."""

@@ -5,18 +5,32 @@ Example:
     from judgebench.adapters.inspect_ai import judge_card
 
     Task(dataset=..., solver=..., scorer=judge_card("judge_card.yaml"))
+
+A card that says pass or fail is `judge_decision("judge_card.yaml")`, too: C and I.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Any
 
-from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
+from inspect_ai.scorer import (
+    CORRECT,
+    INCORRECT,
+    Score,
+    Scorer,
+    Target,
+    accuracy,
+    mean,
+    scorer,
+    stderr,
+)
 from inspect_ai.solver import TaskState
 
-from judgebench.cards.judge import Judge
+from judgebench.cards.card import ASK
+from judgebench.cards.judge import Judge, Judged
 from judgebench.runtime.errors import UserError
 from judgebench.types import FAILED
 
@@ -41,6 +55,37 @@ def judge_card(
     """
     judge = Judge.from_card(card, **options)
     judge.check_estimate(estimate)
+
+    def value(judged: Judged) -> float | None:
+        number = judged.estimate if estimate else judged.score
+        return None if math.isnan(number) else number
+
+    return _scoring(judge, source, value)
+
+
+@scorer(metrics=[accuracy(), stderr()])
+def judge_decision(card: str, source: str | None = None, **options: Any) -> Scorer:
+    """C where the judge of a card passes what a model has written, and I where it fails it; a text
+    that it leaves to a person is not scored, and has the decision `ask` in its metadata.
+
+    Args:
+        card, source, **options: see `judge_card`.
+
+    Raises:
+        UserError: no such card, or a card that does not say pass or fail.
+    """
+    judge = Judge.from_card(card, **options)
+    decision = judge.card.decision
+    if decision is None:
+        raise UserError("card: it does not say pass or fail; take its scores, by judge_card.")
+    values = {decision["pass"]: CORRECT, decision["fail"]: INCORRECT}
+    return _scoring(judge, source, lambda judged: values.get(judged.decision))
+
+
+def _scoring(
+    judge: Judge, source: str | None, value_of: Callable[[Judged], float | str | None]
+) -> Scorer:
+    """A scorer by a judge; `value_of`: the value of its answer, None of one without."""
     verdict = {"verdict": {use["use"]: use["verdict"] for use in judge.card.uses}}
     turn = asyncio.Lock()  # a model reads one text at a time
 
@@ -57,10 +102,12 @@ def judge_card(
             )
         async with turn:
             judged = await asyncio.to_thread(judge.score, text, state.output.completion)
-        value = judged.estimate if estimate else judged.score
-        if math.isnan(value):
+        value = value_of(judged)
+        if value is None:
+            asks = judged.decision == ASK
             return Score.unscored(
-                explanation="The judge gave no score.", metadata={"status": judged.status}
+                explanation="A person is to see it." if asks else "The judge gave no score.",
+                metadata={"status": judged.status, "decision": judged.decision},
             )
         return Score(
             value=value,

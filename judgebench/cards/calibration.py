@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from judgebench.cards.card import (
     LOCAL_JUDGE,
     NO_ASSISTANT,
     PARTS,
+    RIGHT,
     Errors,
     EstimateMap,
     JudgeCard,
@@ -35,12 +36,22 @@ from judgebench.report.formats import say
 from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.fields import Annotated, OneOf, check_fields, plain, settings_of
+from judgebench.runtime.fields import (
+    Annotated,
+    Asking,
+    Costs,
+    OneOf,
+    check_fields,
+    plain,
+    settings_of,
+)
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.stats.clusters import ENDS, Clusters, Estimate, divided
 from judgebench.stats.correlation import CORRELATIONS
+from judgebench.stats.decisions import CHOSEN
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
+from judgebench.stats.scores import Cell, cell_record
 from judgebench.tuning.learned import deal
 from judgebench.tuning.tuners import METRICS, PER_RANGE
 from judgebench.types import (
@@ -48,6 +59,7 @@ from judgebench.types import (
     LABELS,
     RANGE,
     Array,
+    Classes,
     Record,
     Records,
     Row,
@@ -75,7 +87,8 @@ _FEW_GROUPS = 20
 _MANY_FAILED = 0.02
 _MOST = 1000  # texts whose errors a card holds
 _SAMPLE = 2000  # texts whose digests a card holds
-_LIMITS = ("interval", "choice", "best", "few", "failed", "estimate", "width", "texts")
+_LIMITS = ("interval", "choice", "best", "few", "failed", "estimate", "width")
+_LIMITS += ("decides", "band", "texts")
 """Parts of the template that says where a judge must not be trusted."""
 
 _OF_RECORDED = (
@@ -135,6 +148,17 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
             "metrics.levels: a judge is chosen by its agreement over all pairs; add dataset."
         )
     return settings
+
+
+def check_classes(classes: Mapping[str, Classes], dimensions: Iterable[str]) -> None:
+    """Refuses labels that are classes without order, which say of no text that it is better."""
+    for name in dimensions:
+        if not classes.get(name, Classes()).ordered:
+            raise UserError(
+                f"dimensions: the classes of {name} have no order, so no judge can be chosen by "
+                "them; see how far a judge agrees with people by `python -m judgebench`, or give "
+                "two classes, worst first, as data.classes=[fail,pass]."
+            )
 
 
 def _recording(config: DictConfig) -> Recording | None:
@@ -203,14 +227,18 @@ def _card(
     human = rows["human"].to_numpy(dtype=float)
     estimate = fit(settings.estimate, score, human, score_range, scale)
     errors = None
+    decided = cell_record(results.decisions, Cell.of(selected), mark=CHOSEN)
+    decision = decision_of(decided, config) if decided else None
     figures = {PROMISED: promised(selected), TEST: agreement(measured)}
     if estimate is not None:
         groups = rows["group_id"].to_numpy(dtype=str)
         seed = int(config.metrics.seed)
         rated = Labelled(score, human, groups, settings.estimate, score_range, scale, seed)
         errors = fit_errors(rated)[1]
-        figures[TEST] |= estimate_errors(rated, int(config.metrics.resamples))
-    sentences = limits(tried, figures, estimate, settings.estimate, about)
+        chances = decision is not None and scale == (0, 1)
+        resamples = int(config.metrics.resamples)
+        figures[TEST] |= estimate_errors(rated, resamples, chances=chances)
+    sentences = limits(tried, figures, estimate, settings.estimate, about, decision)
     if useless is not None:
         sentences.insert(0, f"Of no use, and made by force=true: {useless}.")
     if _recording(config) is not None:
@@ -234,6 +262,7 @@ def _card(
         models=models,
         estimate=estimate,
         intervals=errors,
+        decision=decision,
         scale=scale,
         figures={split: figure for split, figure in figures.items() if figure},
         attacks=attacked(results.metrics, selected, dimension),
@@ -245,6 +274,21 @@ def _card(
         uses=[{name: record[name] for name in _USE} for record in verdict],
         folder=results.folder,
     )
+
+
+def decision_of(decided: Row, config: DictConfig) -> Record:
+    """The `decision` of a card, from the judge's record of worth/decisions.json."""
+    costs = settings_of(Costs, config.get("costs") or {}, "costs")
+    asking = settings_of(Asking, config.get("ask") or {}, "ask")
+    fail, passes = decided["classes"]
+    marks = ("pass_mark", "fail_to", "pass_from", "asked")
+    return {
+        "fail": fail,
+        "pass": passes,
+        **{name: decided[name] for name in (*marks, *RIGHT)},
+        "error": asking.error,
+        "costs": {"false_pass": costs.false_pass, "false_fail": costs.false_fail},
+    }
 
 
 def _rated_rows(results: Results, selected: Row) -> pd.DataFrame:
@@ -527,13 +571,16 @@ def fit_errors(rated: Labelled) -> tuple[EstimateMap, Errors]:
     return estimate, replace(spread, errors=errors, articles=articles)
 
 
-def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str, float | None]:
+def estimate_errors(
+    rated: Labelled, resamples: int, folds: int = 5, chances: bool = False
+) -> dict[str, float | None]:
     """The distance of cross-fitted estimates from the humans' scores: `mean_absolute_error`;
     `guess_error`, that of always saying the mean; `gain`, the latter less the former; `bias`, the
     mean of estimates less the humans'. On a known scale, of the intervals of each tenth of the
     articles by the others: `coverage`, the share that holds the humans' score; mean `width`;
-    `constant_width`, around the mean; `narrower`, 1 - width / constant_width. Each has a 95 %
-    interval by `resamples` of the groups."""
+    `constant_width`, around the mean; `narrower`, 1 - width / constant_width. Where estimates are
+    `chances` that a text passes: `brier` and `guess_brier`, their squared distances. Each has a 95
+    % interval by `resamples` of the groups."""
     clusters = Clusters.of(rated.groups, resamples, rated.seed)
     constant = rated._replace(kind="none")
     # 1. errors of the estimates, and of always saying the mean
@@ -546,6 +593,8 @@ def estimate_errors(rated: Labelled, resamples: int, folds: int = 5) -> dict[str
         "gain": guess - error,
         "bias": bias,
     }
+    if chances:
+        figures |= {"brier": error**2, "guess_brier": guess**2}
     means = {name: clusters.mean(values) for name, values in figures.items()}
     # 2. intervals of each tenth of the articles by the others
     if rated.scale is not None:
@@ -600,16 +649,18 @@ def limits(
     estimate: EstimateMap | None,
     wanted: str,
     data: Row,
+    decision: Row | None = None,
 ) -> list[str]:
     """Sentences on where the judge must not be trusted, most important first; every number in them
     stands in the card too. `tried` are the records of the choice, `wanted` is the kind of the
-    estimate that was asked for."""
+    estimate that was asked for, `decision` the card's."""
     test = figures[TEST]
     facts = {
         "tried": [{**record, "range": ScoreRange.of(record)} for record in tried],
         "promise": figures[PROMISED],
         "test": test,
         "data": data,
+        "decision": decision,
         "few": (test.get("groups") or 0) < _FEW_GROUPS,
         "many_failed": _MANY_FAILED,
         "unmapped": wanted != "none" and estimate is None,
@@ -631,6 +682,8 @@ def card_view(card: JudgeCard) -> str:
         "test": test,
         "mean_absolute_error": Estimate.of(test, "mean_absolute_error"),
         "guess_error": Estimate.of(test, "guess_error"),
+        "brier": Estimate.of(test, "brier"),
+        "guess_brier": Estimate.of(test, "guess_brier"),
         "spearman": Estimate.of(promise, "spearman"),
         "pearson": Estimate.of(promise, "pearson"),
     }

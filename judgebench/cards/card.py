@@ -19,10 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import yaml
+from annotated_types import Gt, Lt
 
 from judgebench.components import MOVED_TARGETS
 from judgebench.config.inputs import inputs_of
@@ -70,7 +71,25 @@ likes."""
 _ANSWERS_FOR = {_SERVED: "judgebench.judges.assistants.ServedAssistant"}
 """A maker that takes any keys -> the class that they are for."""
 
+ASK = "ask"
+"""The decision of a judge that leaves a text to a person."""
+
+RIGHT = tuple(f"{name}{end}" for name in ("tpr", "tnr") for end in ("", "_low", "_high"))
+"""The shares of a card's `decision`, with the ends of their intervals."""
+
 _MADE = {"_target_": str}
+_FINITE = Annotated[float, Gt(-math.inf), Lt(math.inf)]
+_DECISION = {
+    "fail": str,
+    "pass": str,
+    "pass_mark": _FINITE,
+    "fail_to": (_FINITE, None),
+    "pass_from": (_FINITE, None),
+    "asked": _FINITE,
+    "error": _FINITE,
+    **dict.fromkeys(RIGHT, (_FINITE, None)),
+    "costs": {"false_pass": _FINITE, "false_fail": _FINITE},
+}
 _CARD = {
     "dimension": str,
     "range": [float],
@@ -80,6 +99,7 @@ _CARD = {
     "figures": {str: dict},
     "estimate": (None, {"kind": str, "scores": [float], "humans": [float]}),
     "intervals?": (None, {"spread": [float], "errors": [float], "articles": [int]}),
+    "decision?": (None, _DECISION),
     "attacks": [{"attack": str}],
     "models": {
         str: {"title": str, "sha256?": (str, None), "model?": (str, None), "served_as?": [dict]}
@@ -224,6 +244,12 @@ class JudgeCard:
             vectors.
         uses: a record a use of `judgebench.stats.verdict.RULES`: use, verdict, clause, value and
             rater with `_low` and `_high`; none in cards of earlier versions.
+        decision: of labels that are pass or fail, how scores decide: `fail` and `pass`, the names
+            of the classes; `pass_mark`, the lowest score that passes; at or below `fail_to` a text
+            fails, from `pass_from` on it passes, and between a human is asked, of which None is
+            neither's mark; `asked`, that share of texts; `error`, the largest share of mistakes
+            among the others; `RIGHT`; `costs`, see `judgebench.runtime.fields.Costs`. None where
+            labels are grades, and in cards of earlier versions.
         folder: where the card lies; None of a card that is in no file.
     """
 
@@ -245,6 +271,7 @@ class JudgeCard:
     uses: Records = ()
     folder: Path | None = field(default=None, compare=False)
     intervals: Errors | None = None
+    decision: Row | None = None
 
     @property
     def title(self) -> str:
@@ -280,6 +307,28 @@ class JudgeCard:
             "judge=...` makes another"
         )
         return f"No intervals: {again}." if self.intervals is None else None
+
+    def decisions(self, scores: Array) -> Array:
+        """[n] names of classes, or `ASK`, by scores [n]; None for NaN, and where the card does not
+        decide. With a band of scores to ask about that decides, else the pass mark."""
+        said = np.full(len(scores), None, dtype=object)
+        if self.decision is None:
+            return said
+        # 1. the marks
+        fail_to = self.decision["fail_to"]
+        pass_from = self.decision["pass_from"]
+        mark = self.decision["pass_mark"]
+        if fail_to is None and pass_from is None:
+            passes = scores >= mark
+            fails = scores < mark
+        else:
+            passes = scores >= (math.inf if pass_from is None else pass_from)
+            fails = scores <= (-math.inf if fail_to is None else fail_to)
+        # 2. what they say
+        said[~np.isnan(scores)] = ASK
+        said[fails] = self.decision["fail"]
+        said[passes] = self.decision["pass"]
+        return said
 
     def inputs(self) -> list[Input]:
         """The files that its judge needs: those next to it, and those that its parts name."""

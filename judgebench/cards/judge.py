@@ -58,6 +58,8 @@ class Judged:
         low, high: of the humans' score, on their scale; NaN without a score, and where the card has
             `no_intervals`.
         wide: whether that interval is too wide to use; None without one.
+        decision: the name of the class, as pass or fail, or `ask`: a person is to see the text;
+            None without a score, and where the card does not decide.
     """
 
     score: float
@@ -66,6 +68,7 @@ class Judged:
     low: float
     high: float
     wide: bool | None
+    decision: str | None = None
 
 
 class Judge:
@@ -334,12 +337,14 @@ COLUMNS = (
     "low",
     "high",
     "wide",
+    "decision",
     "status",
 )
 """The columns of scored texts: `score`, in the card's range; `estimate` of a human's score, on the
 humans' scale, null where the card has no such map; `low` and `high`, the ends of its interval, and
-`wide`, whether that is too wide to use, null where the card has no intervals; `status`, as in
-scores.parquet: a failed score is null."""
+`wide`, whether that is too wide to use, null where the card has no intervals; `decision`, the name
+of the class or `ask`, null where the card does not decide; `status`, as in scores.parquet: a failed
+score is null."""
 
 
 def scored(
@@ -366,7 +371,7 @@ def scored(
     frame.loc[frame["status"] == FAILED, "score"] = np.nan
     scores = frame["score"].to_numpy(dtype=float)
     frame["estimate"] = card.estimate(scores) if card.estimate is not None else np.nan
-    frame = frame.assign(low=np.nan, high=np.nan, wide=None)
+    frame = frame.assign(low=np.nan, high=np.nan, wide=None, decision=card.decisions(scores))
     if card.intervals is not None and card.scale is not None:
         estimates = frame["estimate"].to_numpy(dtype=float)
         low, high = card.intervals.ends(estimates, settings.level, card.scale)

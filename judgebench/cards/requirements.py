@@ -13,13 +13,19 @@ from scipy import special
 from judgebench.cards.card import JudgeCard
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import known_keys
-from judgebench.stats.clusters import CONFIDENCE, ENDS, SIGNIFICANCE, Clusters, Estimate
+from judgebench.stats.clusters import CONFIDENCE, ENDS, SIGNIFICANCE, Clusters, Estimate, keys_of
 from judgebench.stats.paired import holm
 from judgebench.stats.verdict import CARE, NO, RULES, UNMEASURED, YES
 from judgebench.types import FAILED, Records, Row
 
-AT_LEAST = ("spearman", "pairs", "systems")
-"""Figures that `require` bounds from below; error and failed it bounds from above."""
+OF_DECISIONS = tuple(f"{name}{end}" for name in ("tpr", "tnr", "kappa") for end in ENDS)
+OF_PASSES = tuple(f"pass_rate{end}" for end in ENDS)
+"""Figures of a judge that decides, and of the texts that people pass."""
+
+AT_LEAST = tuple(f"{name}{end}" for name in ("spearman", "pairs", "systems") for end in ENDS)
+AT_LEAST += OF_DECISIONS + OF_PASSES
+AT_MOST = (*(f"error{end}" for end in ENDS), "failed")
+"""Figures that `require` bounds from below and from above."""
 
 LEAST = {"yes": YES, "with_care": CARE}
 
@@ -79,11 +85,16 @@ def requirements_of(given: Any, card: JudgeCard) -> dict[str, str | float]:
             "nothing by itself); say what is, as 'require={order_texts: with_care, spearman_low: "
             "0.3}'."
         )
-    figures = [f"{name}{end}" for name in (*AT_LEAST, "error") for end in ENDS]
-    known_keys(given, [*RULES, *figures, "failed"], "require")
+    known_keys(given, [*RULES, *AT_LEAST, *AT_MOST], "require")
     mistakes = Mistakes()
     for name, value in given.items():
-        if name in RULES and value not in LEAST:
+        if card.decision is None and name in ("decide", *OF_DECISIONS, *OF_PASSES):
+            mistakes.add(
+                f"require.{name}: the card does not say pass or fail; `python -m "
+                "judgebench.calibrate` with data.pass_from=LABEL, or labels of two classes, makes "
+                "one that does."
+            )
+        elif name in RULES and value not in LEAST:
             mistakes.add(f"require.{name}: {shown(value)} is not one of {', '.join(LEAST)}.")
         elif name not in RULES and (type(value) not in (int, float) or not math.isfinite(value)):
             mistakes.add(f"require.{name}: {shown(value)} is not a number.")
@@ -96,11 +107,12 @@ def figures_of(
     verdict: Records,
     metric: Row,
     rows: Any,
+    decision: Row,
     **drawn: int,
 ) -> dict[str, float | None]:
     """Figures of labelled texts with the ends of their intervals, of the judge's records of
-    verdict.json, its record of metrics.json over all pairs, and its rows of scores.parquet that
-    humans rated; `drawn` are resamples and seed."""
+    verdict.json, its record of metrics.json over all pairs, its rows of scores.parquet that humans
+    rated, and its record of decisions.json, if any; `drawn` are resamples and seed."""
     figures = {f"spearman{end}": metric[f"spearman{end}"] for end in ENDS}
     if metric["constant"]:
         figures = dict.fromkeys(figures, 0.0)
@@ -110,6 +122,9 @@ def figures_of(
         name = figure_of.get(record["use"])
         if name is not None:
             figures |= {f"{name}{end}": record[f"value{end}"] for end in ENDS}
+    if decision:
+        figures |= {name: decision[name] for name in OF_DECISIONS}
+        figures |= keys_of("pass_rate", Estimate.of(decision["rates"][0], "rate"))
     rows = rows[rows["status"] != FAILED]
     if card.estimate is not None and len(rows):
         scores = rows["score"].to_numpy(dtype=float)
@@ -145,7 +160,7 @@ def outcomes_of(
             clause = f"{record['verdict']}; {record['clause']}"
             met = {YES: True, CARE: text == CARE, NO: False}.get(record["verdict"])
         else:
-            least = name.partition("_")[0] in AT_LEAST
+            least = name in AT_LEAST
             text = f"at {'least' if least else 'most'} {bound:g}"
             value = figures.get(name)
             clause = "it has no number here"

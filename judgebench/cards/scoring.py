@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import reduce
@@ -161,8 +162,9 @@ def _summary(
         "failed": sum(note["failed"] for note in notes),
         "wide": sum(note["wide"] for note in notes) / rows,
         "cut": texts.cut,
+        "decided": sum((Counter(note["decided"]) for note in notes), Counter[str]()),
     }
-    lines = [say("card", part=part, **facts) for part in ("count", "cut")]
+    lines = [say("card", part=part, **facts) for part in ("count", "decided", "cut")]
     if notes[0]["served"] is not None:
         lines.append(served_lines(reduce(_together, [note["served"] for note in notes])))
     lines.append(say("card", part="scores", **facts))
@@ -261,6 +263,7 @@ class _Parts:
             "served": served,
             "failed": int((frame["status"] == FAILED).sum()),
             "wide": int(frame["wide"].eq(True).sum()),
+            "decided": Counter(frame["decision"].dropna()),
         }
         columns = [pa.array(frame[field.name], field.type, from_pandas=True) for field in _SCHEMA]
         table = pa.table(columns, schema=_SCHEMA.with_metadata({_NOTE: json.dumps(note)}))

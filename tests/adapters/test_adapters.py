@@ -3,13 +3,16 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.calibrate import main
-from judgebench.cards import Judge
+from judgebench.cards import Judge, JudgeCard
+from judgebench.runtime.errors import UserError
+from tests.cards.test_card import DECISION
 
 ARTICLES = ["The river rose after days of rain.", "The council met on Monday.", "Nobody came."]
 ANSWERS = ["It rained, and the river rose.", "Bananas.", " "]
@@ -28,17 +31,25 @@ def card(tmp_path_factory, tiny_pair):
     return folder / "run" / "judge_card.yaml"
 
 
-@pytest.mark.skipif(find_spec("inspect_ai") is None, reason="pip install 'judgebench[inspect]'")
-def test_an_inspect_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def deciding(card):
+    """Cards of the same judge that pass every text, fail it, and leave it to a person."""
+    marks = {"pass": (0.0, None, None), "fail": (9.0, None, None), "ask": (3.0, 0.0, 9.0)}
+    for name, (mark, fail_to, pass_from) in marks.items():
+        decision = DECISION | {"pass_mark": mark, "fail_to": fail_to, "pass_from": pass_from}
+        replace(JudgeCard.read(card), decision=decision).write(card.with_name(f"{name}.yaml"))
+    return [str(card.with_name(f"{name}.yaml")) for name in marks]
+
+
+def evaluated(scorer, folder, monkeypatch):
+    """Inspect's log of an evaluation of the answers."""
     from inspect_ai import Task, eval
     from inspect_ai.dataset import Sample
     from inspect_ai.model import ModelOutput
     from inspect_ai.solver import solver
 
-    from judgebench.adapters.inspect_ai import judge_card
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("INSPECT_LOG_DIR", str(tmp_path / "logs"))
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("INSPECT_LOG_DIR", str(folder / "logs"))
 
     @solver
     def answer():
@@ -50,13 +61,34 @@ def test_an_inspect_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch
 
         return solve
 
-    task = Task(
-        dataset=[Sample(input="Summarize.", target="", metadata={"article": article}) for article in ARTICLES],
-        solver=answer(),
-        scorer=judge_card(str(card), source="article", store=str(tmp_path / "store.sqlite")),
-    )
+    samples = [Sample(input="Summarize.", target="", metadata={"article": article}) for article in ARTICLES]
+    task = Task(dataset=samples, solver=answer(), scorer=scorer)
     (log,) = eval(task, model="mockllm/model", display="none", max_samples=1)
     assert log.status == "success", log.error
+    return log
+
+
+@pytest.mark.skipif(find_spec("inspect_ai") is None, reason="pip install 'judgebench[inspect]'")
+def test_inspect_says_correct_or_incorrect_by_the_cards_decision(card, deciding, tmp_path, monkeypatch):
+    from judgebench.adapters.inspect_ai import judge_decision
+
+    options = {"source": "article", "store": str(tmp_path / "store.sqlite")}
+    log = evaluated([judge_decision(each, **options) for each in deciding], tmp_path, monkeypatch)
+    scores = list(log.samples[0].scores.values())
+    assert [score.value for score in scores[:2]] == ["C", "I"]
+    assert [score.metadata["decision"] for score in scores] == ["pass", "fail", "ask"]
+    assert scores[2].explanation == "A person is to see it."
+    assert [of.metrics["accuracy"].value for of in log.results.scores[:2]] == [1, 0]
+    with pytest.raises(UserError, match="it does not say pass or fail; take its scores, by judge_card"):
+        judge_decision(str(card))
+
+
+@pytest.mark.skipif(find_spec("inspect_ai") is None, reason="pip install 'judgebench[inspect]'")
+def test_an_inspect_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch):
+    from judgebench.adapters.inspect_ai import judge_card
+
+    scorer = judge_card(str(card), source="article", store=str(tmp_path / "store.sqlite"))
+    log = evaluated(scorer, tmp_path, monkeypatch)
     judge = Judge.from_card(card, store=tmp_path / "store.sqlite")
     expected = [judge.score(*pair).score for pair in zip(ARTICLES[:2], ANSWERS[:2], strict=True)]
     scores = [sample.scores["judge_card"] for sample in log.samples]
@@ -77,7 +109,7 @@ from deepeval.test_case import LLMTestCase
 from judgebench.adapters.deepeval import JudgeCardMetric
 from judgebench.cards import Judge
 
-card = sys.argv[1]
+card, *deciding = sys.argv[1:]
 metric = JudgeCardMetric(card, threshold=0.0)
 case = LLMTestCase(input="The river rose after rain.", actual_output="It rained, and the river rose.")
 results = evaluate(
@@ -96,15 +128,22 @@ strict.measure(case)
 assert not strict.is_successful()
 metric.measure(LLMTestCase(input="The river rose after rain.", actual_output=""))
 assert (metric.score, metric.is_successful(), metric.error) == (0.0, False, "There is no actual_output to judge.")
+by_card = [JudgeCardMetric(each) for each in deciding]
+for each in by_card:
+    each.measure(case)
+assert [each.is_successful() for each in by_card] == [True, False, False]
+assert [each.threshold for each in by_card] == [-0.25, 2.0, 0.5]
+assert by_card[2].reason.endswith("; ask: a person is to see the text")
+assert JudgeCardMetric(card).threshold == 0.5
 print("good")
 """
 
 
 @pytest.mark.skipif(find_spec("deepeval") is None, reason="pip install deepeval")
-def test_a_deepeval_evaluation_is_scored_by_the_card(card, tmp_path):
+def test_a_deepeval_evaluation_is_scored_by_the_card(card, deciding, tmp_path):
     """In a process of its own: DeepEval changes the environment and would send telemetry."""
     quiet = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1", "DEEPEVAL_UPDATE_WARNING_OPT_IN": "0"}
-    command = [sys.executable, "-c", PROGRAM, str(card)]
+    command = [sys.executable, "-c", PROGRAM, str(card), *deciding]
     done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **quiet}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "good"

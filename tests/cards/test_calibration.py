@@ -6,13 +6,37 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 from scipy import stats
 
-from judgebench.cards.calibration import CalibrationSettings, Labelled, estimate_errors, fit, fit_errors, limits
+from judgebench.cards.calibration import (
+    CalibrationSettings,
+    Labelled,
+    check_classes,
+    decision_of,
+    estimate_errors,
+    fit,
+    fit_errors,
+    limits,
+)
 from judgebench.cards.card import Errors, EstimateMap
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import group_weights
-from judgebench.types import ScoreRange
+from judgebench.types import Classes, ScoreRange
+from tests.cards.test_card import DECISION
+
+
+def test_classes_without_order_choose_no_judge():
+    classes = {"tone": Classes(("red", "green"), ordered=False), "quality": Classes(("fail", "pass"), 1.0)}
+    check_classes(classes, ["quality", "other"])
+    with pytest.raises(UserError, match="the classes of tone have no order, so no judge can be chosen by them"):
+        check_classes(classes, ["tone"])
+
+
+def test_the_decision_of_a_card_is_the_record_of_its_judge():
+    record = {"classes": ["bad", "good"], **{name: DECISION[name] for name in DECISION if name not in ("fail", "pass")}}
+    config = OmegaConf.create({"costs": {"false_pass": 5.0}, "ask": {"error": 0.05}})
+    assert decision_of(record, config) == DECISION | {"fail": "bad", "pass": "good"}
 
 
 def test_settings_that_cannot_be_are_refused():
@@ -74,6 +98,10 @@ def test_errors_by_hand():
     assert (errors["coverage"], errors["width"], errors["narrower"]) == (1, 4, 0), "of one article the whole scale"
     # either line is exact where it was learned, so the usual error is 1 point
     assert fit_errors(rows)[1].errors == (1, 1, 1, 1)
+    assert "brier" not in errors
+    chances = estimate_errors(rows, 200, chances=True)
+    assert chances["brier"] == pytest.approx(1)
+    assert chances["guess_brier"] == pytest.approx((0.25 + 2.25 + 4 + 1) / 4)
 
 
 def test_errors_equal_a_plain_loop_over_the_same_resamples():
@@ -182,10 +210,10 @@ def _all_errors(rated):
     return zip(number.tolist(), np.abs(error / usual).round(6).tolist(), strict=True)
 
 
-def sentences(test, tried=(), estimate=None, wanted="none"):
+def sentences(test, tried=(), estimate=None, wanted="none", decision=None):
     figures = {"promised": {name: test[name] for name in ("spearman", "spearman_low", "spearman_high")}, "test": test}
     data = {"name": "mine", "groups_are": "articles"}
-    return "\n".join(limits(tried, figures, estimate, wanted, data))
+    return "\n".join(limits(tried, figures, estimate, wanted, data, decision))
 
 
 def setting(decoding, worth, **changes):
@@ -206,6 +234,9 @@ LIMITS = {
     "no score to 10 %": {"test": {**GOOD, "failed_share": 0.1}},
     "do not rise": {"wanted": "linear"},
     "90 % intervals of single texts are 3.20 wide, hardly narrower than a constant's (4 %)": {"test": GOOD | WIDE},
+    "of texts that people pass it passes 92 % [85, 96]; of those that they fail it fails 81 %.": {"decision": DECISION},
+    "No band of scores keeps mistakes below 5 %: every text is decided by the pass mark.": {"decision": DECISION},
+    "It leaves 23 % of the texts to a person, so that": {"decision": DECISION | {"fail_to": 1.0, "asked": 0.23}},
     "3.20 wide, narrower than a constant's (14 %) and hold 91 % of": {"test": GOOD | WIDE | {"narrower": 0.14}},
 }
 

@@ -3,6 +3,7 @@
 import copy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -22,6 +23,10 @@ PARTS = {
     "tutor": None,
 }
 RUBRIC = "Rate {{Summary}} from {min_range} to {max_range}.\n\n${oc.env:HOME} \\${x}\n  indented: 'quoted'"
+
+DECISION = {"fail": "fail", "pass": "pass", "pass_mark": 2.5, "fail_to": None, "pass_from": None, "asked": 1.0}
+DECISION |= {"tpr": 0.92, "tpr_low": 0.85, "tpr_high": 0.96, "tnr": 0.81, "tnr_low": None, "tnr_high": None}
+DECISION |= {"error": 0.05, "costs": {"false_pass": 5.0, "false_fail": 1.0}}
 
 
 def card(**changes) -> JudgeCard:
@@ -56,10 +61,35 @@ def test_a_card_is_read_as_it_was_written(tmp_path):
     bare.write(tmp_path / "bare.yaml")
     assert JudgeCard.read(tmp_path / "bare.yaml") == bare
     assert "no map from its scores to the humans' scale" in bare.no_intervals
-    whole = card(intervals=Errors((0.5, -0.25, 0.1), (0.0, 1.5, 0.333333), (0, 0, 7)))
+    whole = card(intervals=Errors((0.5, -0.25, 0.1), (0.0, 1.5, 0.333333), (0, 0, 7)), decision=DECISION)
     whole.write(tmp_path / "whole.yaml")
     assert JudgeCard.read(tmp_path / "whole.yaml") == whole
     assert whole.no_intervals is None
+
+
+SCORES = np.array([1.0, 1.5, 2.0, 2.4, 2.5, 3.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("fail_to", "pass_from", "said"),
+    [
+        (None, None, ["fail", "fail", "fail", "fail", "pass", "pass", None]),
+        (1.5, 2.5, ["fail", "fail", "ask", "ask", "pass", "pass", None]),
+        (None, 2.0, ["ask", "ask", "pass", "pass", "pass", "pass", None]),
+        (2.0, None, ["fail", "fail", "fail", "ask", "ask", "ask", None]),
+    ],
+)
+def test_a_card_decides_at_its_marks(fail_to, pass_from, said):
+    decision = DECISION | {"fail_to": fail_to, "pass_from": pass_from}
+    assert card(decision=decision).decisions(SCORES).tolist() == said
+    assert card().decisions(SCORES).tolist() == [None] * 7
+
+
+@pytest.mark.parametrize("wrong", [{"pass_mark": float("nan")}, {"tpr": "high"}, {"fail": None}, {"costs": {}}])
+def test_a_decision_that_is_none_is_refused(wrong, tmp_path):
+    card(decision=DECISION | wrong).write(tmp_path / "card.yaml")
+    with pytest.raises(UserError, match="decision"):
+        JudgeCard.read(tmp_path / "card.yaml")
 
 
 def test_a_card_that_was_changed_by_hand_says_so_once_and_is_used(tmp_path, capsys):
@@ -193,7 +223,7 @@ def test_files_that_are_no_card_are_told_apart(tmp_path):
         wrong[yaml.safe_dump({**content, "intervals": errors})] = (
             r"card.yaml: intervals: they take a spread \[a, b, c\]"
         )
-    for name in content.keys() - {"format", "sha256", "intervals", "uses"}:
+    for name in content.keys() - {"format", "sha256", "intervals", "uses", "decision"}:
         wrong[yaml.safe_dump({key: value for key, value in content.items() if key != name})] = "damaged"
     with pytest.raises(UserError, match="there is no such file"):
         JudgeCard.read(path)

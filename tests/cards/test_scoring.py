@@ -2,6 +2,7 @@
 name what is wrong before and behind what was scored."""
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -23,7 +24,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.parquet import read_table
 from judgebench.score import main
 from judgebench.types import ScoreRange
-from tests.cards.test_card import PARTS, card
+from tests.cards.test_card import DECISION, PARTS, card
 from tests.conftest import write_rows
 
 COUNT = 60
@@ -108,6 +109,24 @@ def test_one_sentence_says_what_scores_serve_for_by_verdict_and_widths(score, ve
     )
     assert out.count(sentence) == 1
     assert "too wide to use" not in out
+
+
+def test_a_card_that_decides_says_pass_fail_or_ask(score):
+    """Answers are 1 to 5 in turn, and one that is none."""
+    answers = [{"example_id": f"t{i}", "text": "no idea" if i == 4 else str(1 + i % 5)} for i in range(COUNT)]
+    write_rows("answers.jsonl", answers)
+    score("out=graded.jsonl")
+    assert pd.read_json("graded.jsonl", lines=True)["decision"].isna().all(), "of a card that does not decide"
+    decision = DECISION | {"fail_to": 2.0, "pass_from": 4.0}
+    JudgeCard(**{**vars(JudgeCard.read("card.yaml")), "decision": decision}).write(Path("card.yaml"))
+    for out in ("scores.jsonl", "scores.csv", "scores.parquet"):
+        assert "23 pass, 24 fail; 12 texts for a person to see." in score(f"out={out}", "shard=9")[1]
+    rows = [json.loads(line) for line in lines("scores.jsonl")]
+    said = {row["score"]: row["decision"] for row in rows}
+    assert said == {1: "fail", 2: "fail", 3: "ask", 4: "pass", 5: "pass", None: None}
+    expected = [row["decision"] for row in rows]
+    assert read_table(Path("scores.parquet"))["decision"].to_pylist() == expected
+    assert pd.read_csv("scores.csv", keep_default_na=False)["decision"].tolist() == [name or "" for name in expected]
 
 
 def test_every_kind_of_input_is_read(score):
