@@ -244,7 +244,7 @@ def test_a_judge_that_decides_is_bounded_from_below(bound, code):
 def deciding(tmp_path_factory):
     """A folder with a card of labels that are pass or fail, and such labels of other articles."""
     folder = tmp_path_factory.mktemp("deciding")
-    answers = labelled(folder, "calibrated", 30, 0) + labelled(folder, "graded", 24, 1)
+    answers = labelled(folder, "calibrated", 30, 0, noise=0.3) + labelled(folder, "graded", 24, 1, noise=0.3)
     write_rows(folder / "answers.jsonl", answers)
     for name, to in (("calibrated", "calibrated"), ("graded", "labels")):
         rows = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
