@@ -244,7 +244,7 @@ def test_a_judge_that_decides_is_bounded_from_below(bound, code):
 def deciding(tmp_path_factory):
     """A folder with a card of labels that are pass or fail, and such labels of other articles."""
     folder = tmp_path_factory.mktemp("deciding")
-    answers = labelled(folder, "calibrated", 30, 0) + labelled(folder, "graded", 24, 1)
+    answers = labelled(folder, "calibrated", 30, 0, noise=0.3) + labelled(folder, "graded", 24, 1, noise=0.3)
     write_rows(folder / "answers.jsonl", answers)
     for name, to in (("calibrated", "calibrated"), ("graded", "labels")):
         rows = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
@@ -264,17 +264,16 @@ def deciding(tmp_path_factory):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["require={tpr_low: 0.6, tnr_low: 0.6, kappa: 0.3, pass_rate: 0.2}"], 0, "passed +tpr_low: at least 0.6  0."),
-        (["require={tpr_low: 0.99, failed: 0}"], 1, "failed +tpr_low: at least 0.99  0."),
-        (["data.path=graded.jsonl", "data.scale=[0,1]"], 2, "human score|the card's judge says fail or pass"),
-        (["data.path=yes.jsonl", "require={decide: with_care}"], 2, "the card's judge says fail or pass, and these"),
+        (["require={tpr_low: 0.6, tnr_low: 0.6, kappa: 0.3, pass_rate: 0.2}"], 0, "passed +tpr_low: at least 0.6 +0."),
+        (["require={tpr_low: 0.99, failed: 0}"], 1, "failed +tpr_low: at least 0.99 +0."),
+        (["data.path=shares.jsonl", "require={decide: with_care}"], 2, "the card's judge says fail or pass, and these"),
     ],
 )
 def test_a_gate_of_pass_and_fail_takes_the_cards_pass_mark(deciding, called, monkeypatch, arguments, code, said):
     monkeypatch.chdir(deciding)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     rows = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
-    write_rows("yes.jsonl", [{**row, "human": {"coherence": i % 3 / 2}} for i, row in enumerate(rows)])
+    write_rows("shares.jsonl", [{**row, "human": {"coherence": i % 3 / 2}} for i, row in enumerate(rows)])
     more = ("drift=off", *FAST, *arguments)
     found, out, err = called(gate_main, "card=run/judge_card.yaml", "data.path=labels.jsonl", *more, mistaken=True)
     assert (found, bool(re.search(said, f"{out} {err}"))) == (code, True), out + err
