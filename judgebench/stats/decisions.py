@@ -423,8 +423,9 @@ def decision_records(samples: Sequence[JudgeScores], costs: Costs, asking: Askin
           very texts; tpr_rater, tnr_rater: of one rater, by another; labels_pass, labels_fail: how
           many of each; balanced: mean of tpr and tnr; rarer: the class that fewer people name, with
           its precision and f1; passed, passed_people: shares;
-        - auc; brier: of p(pass) by other groups, brier_word: of the decision, brier_constant: of
-          always saying the share that passes; brier_saved: brier_word less brier, with interval;
+        - auc; brier: of p(pass) by other groups, brier_word: of p(pass) by the decision alone,
+          brier_constant: of always saying the share that passes; brier_saved: brier_word less
+          brier, with interval;
         - rates: see `pass_rates`;
         - with the chosen mark fail_to, pass_from, asked, ask_error: see `Band`, and curve: see
           `ask_curve`.
@@ -466,12 +467,13 @@ def _with_marks(
         cost = np.where(promised, false_pass, false_fail)[labelled]
         record |= {"mark": kind, "pass_mark": at, "cost": float(cost.mean())}
         record |= _shares_record(sample, classes, passed, said)
-        # p(pass) and the bare word
+        # p(pass) by the score, and by the bare word
+        by_word = cross_fitted(1.0 * said, passed, groups, seed=sample.seed)
         known = labelled & np.isfinite(chances)
-        p = chances[known]
         h = passed[known]
-        off = h * (1 - p) ** 2 + (1 - h) * p**2
-        off_word = np.where(said[known], 1 - h, h)
+        off, off_word = (
+            h * (1 - p[known]) ** 2 + (1 - h) * p[known] ** 2 for p in (chances, by_word)
+        )
         clusters = sample.clusters.at(known)
         saved = clusters.record({"brier_saved": clusters.mean(off_word - off)})
         record |= saved if known.any() else unknown(["brier_saved"])

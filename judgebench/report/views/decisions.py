@@ -7,7 +7,7 @@ from judgebench.report.formats import is_known, percent, points, say, three, two
 from judgebench.report.table import Block, Col, View, labelled_rows
 from judgebench.report.views.correlations import of_cells
 from judgebench.report.views.dimensions import headed, sentences
-from judgebench.results.results import Results
+from judgebench.results.results import Results, range_of
 from judgebench.stats.decisions import CHOSEN
 from judgebench.types import Row, Rows
 
@@ -51,15 +51,25 @@ def decision_parts(results: Results) -> dict[str, dict[str, str]]:
     the texts that people see."""
     parts: dict[str, dict[str, str]] = {}
     for row in of_cells(results, labelled_rows(results.decisions)):
-        words = {part: say("decisions", part=part, row=row) for part in PARTS}
+        mark = _mark(row)
+        words = {part: say("decisions", part=part, row=row, mark=mark) for part in PARTS}
         # the last of a dimension is that of the chosen mark
         parts[row["dimension"]] = {part: line for part, line in words.items() if line}
     return parts
 
 
 def _mark(row: Row) -> str | None:
+    """The lowest score that passes, or the word; None where nothing passes."""
     mark = row.get("pass_mark")
-    return f"{mark:.4g}" if is_known(mark) else None
+    score_range = range_of(row) if is_known(mark) else None
+    if score_range is None or not score_range.worded:
+        return f"{mark:.4g}" if score_range else None
+    passing = [
+        name
+        for name, value in zip(score_range.candidates, score_range.values, strict=True)
+        if value >= mark
+    ]
+    return passing[0] if passing else None
 
 
 DECISIONS = View(
@@ -116,7 +126,13 @@ DECISIONS = View(
             optional=True,
             says="mean squared error of p(pass), by the labels of other {groups}: 0 is best",
         ),
-        Col("of the word", "brier_word", three, optional=True, says="the same of its decision"),
+        Col(
+            "of the word",
+            "brier_word",
+            three,
+            optional=True,
+            says="the same of p(pass) by its decision alone",
+        ),
     ),
     sections=["head"],
     section="{head}",
