@@ -92,7 +92,6 @@ PAGE = (
             "chart_classes",
             "chart_asked",
             decisions.DECISIONS.tables,
-            decisions.CLASSES.tables,
             Fold("The share of texts that people pass", (decisions.RATES.tables,)),
         ),
     ),
@@ -199,7 +198,6 @@ PAGE = (
 
 _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
     decisions.DECISIONS,
-    decisions.CLASSES,
     decisions.RATES,
     league.LEAGUE,
     experts,

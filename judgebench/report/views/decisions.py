@@ -140,36 +140,6 @@ DECISIONS = View(
 )
 
 
-def _class_rows(results: Results) -> Rows:
-    """A row a class, where there are more than two."""
-    rows: Rows = []
-    for row in headed(results, of_cells(results, labelled_rows(results.decisions))):
-        if len(row["classes"]) > 2:
-            rows += [{"head": row["head"]} | part for part in row["recalls"]]
-    return rows
-
-
-CLASSES = View(
-    "classes",
-    "Class by class",
-    _class_rows,
-    (
-        Col("class", left=True),
-        Col(
-            "right",
-            "recall",
-            percent,
-            points,
-            says="of the texts that people put in this class, the share that the judge does",
-        ),
-        Col("precision", form=percent, says="the same the other way round"),
-    ),
-    sections=["head"],
-    section="{head}",
-    brackets="for texts of other {groups}",
-)
-
-
 def _rate_rows(results: Results) -> Rows:
     """A row of all texts and one a system, by the chosen mark."""
     rows: Rows = []
