@@ -4,13 +4,14 @@ the share of texts that people pass."""
 from __future__ import annotations
 
 from judgebench.report.formats import is_known, percent, points, say, three, two
-from judgebench.report.table import Block, Col, View, labelled_rows
+from judgebench.report.table import Block, Col, View, labelled_rows, rows_by, values
 from judgebench.report.views.correlations import of_cells
 from judgebench.report.views.dimensions import headed, sentences
 from judgebench.results.results import Results, range_of
-from judgebench.stats.decisions import CHOSEN
+from judgebench.stats.decisions import CHOSEN, SAID
 from judgebench.types import Row, Rows
 
+_MARKED = ("dimension", "pass_mark")
 PARTS = ("classes", "pass from", "ask")
 """Parts of the answer, as a terminal names them."""
 
@@ -21,12 +22,12 @@ def decision_rows(results: Results) -> Rows:
     table: Rows = []
     for row in headed(results, of_cells(results, labelled_rows(results.decisions))):
         # the same mark twice is one row
-        same = table and table[-1].get("pass_mark") == row["pass_mark"]
+        same = table and values(table[-1], _MARKED) == values(row, _MARKED)
         if row["mark"] == CHOSEN and same:
-            table[-1] = row
-            continue
+            row["mark"] = SAID
+            table.pop()
         table.append(row)
-    for row in [row for row in table if row["mark"] == CHOSEN or row["pass_mark"] is None]:
+    for row in [part[-1] for part in rows_by(table, ["dimension"])]:
         place = {name: row[name] for name in ("dimension", "head")}
         rater = {name: row.get(f"{name}_rater") for name in ("tpr", "tnr", "kappa", "agreement")}
         constant = {"agreement": row["agreement_constant"], "kappa": 0.0}
