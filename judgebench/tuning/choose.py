@@ -267,7 +267,8 @@ class Candidates:
             if self.metric in ("pairs", "agreement"):
                 held_out = standard if self.metric == "pairs" else plain
                 shares = worth_of(self.metric, held_out[:, None], self.human, self.groups)
-                figures[self.metric].append(clusters.weights @ shares[:, 0] / clusters.count)
+                drawn = clusters.weights @ shares[:, 0] / clusters.count
+                figures[self.metric].append(np.clip(drawn, 0.0, 1.0))
         # 3. means over the dealings
         means = {name: np.mean(values, axis=0) for name, values in figures.items()}
         taken = {"taken": times_taken / times_taken.sum()}
