@@ -51,7 +51,7 @@ from judgebench.runtime.fields import (
 )
 from judgebench.runtime.files import check_outputs, check_store, user_path
 from judgebench.tutor.spec import TutorSpec
-from judgebench.types import Cell, ScoreRange
+from judgebench.types import Cell, Classes, ScoreRange
 
 if TYPE_CHECKING:
     from judgebench.readings.reading import Recording
@@ -355,6 +355,20 @@ def data_of(parts: Parts) -> JudgeDataModule:
             ),
             give=[f"dimensions=[{known}]"] if len(data.dimensions) == 1 else (),
         )
+    # a judge's words have the places of the data's classes
+    for name, score_range in parts.cells:
+        classes = data.classes.get(name, Classes())
+        words = [word.casefold() for word in score_range.labels]
+        names = [word.casefold() for word in classes.names]
+        same = set(words) == set(names)
+        if score_range.worded and names and words != names and (same or not classes.ordered):
+            listed = ",".join(classes.names)
+            raise UserError(
+                f"ranges: the labels of {name!r} are {', '.join(classes.names)}, worst first, and "
+                f"the judge's words are {', '.join(score_range.labels)}; give the same in this "
+                "order, or another order as data.classes.",
+                give=[f"ranges=[[{listed}]]"],
+            )
     if data.rated:
         refuse_unrated(
             data,
