@@ -641,7 +641,7 @@ def recorded_decisions(options: argparse.Namespace) -> Iterator[str]:
                         }
                         for method, (_, low, high) in intervals.items():
                             if low is not None:
-                                row = low <= here <= high, low <= other <= high, high - low
+                                row = low - ROUNDING <= here <= high + ROUNDING, low <= other <= high, high - low
                                 held.setdefault((share, method), []).append(row)
             for (share, method), found in held.items():
                 these, others, width = np.mean(found, axis=0).tolist()

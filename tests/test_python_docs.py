@@ -61,7 +61,7 @@ def test_the_notebook_runs_and_is_light(tmp_path):
     """As a newcomer runs it: in a kernel of its own, without a model. It is kept without what it shows."""
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert len(notebook.cells) < 25
+    assert len(notebook.cells) < 27
     assert not any(cell.outputs or cell.execution_count for cell in code)
     assert not re.search(r"[\"'=(]/\w", "".join(cell.source for cell in code)), "an absolute path"
     NotebookClient(notebook, timeout=250, resources={"metadata": {"path": str(tmp_path)}}).execute()

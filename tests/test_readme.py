@@ -107,6 +107,7 @@ def filled(words: list[str], folder: Path, pair: tuple[Path, Path]) -> list[str]
         word = (
             word.replace("RUN/attack/phrase.json", str(folder / "phrase.json"))
             .replace("path=FILE", f"path={file}")
+            .replace("path=tests/", f"path={ROOT}/tests/")
             .replace("tasks=DIR", f"tasks={folder}")
             .replace("url=URL", "url=http://127.0.0.1:9/v1")
             .replace("[URL1,URL2]", "[http://127.0.0.1:9/v1,http://127.0.0.1:19/v1]")

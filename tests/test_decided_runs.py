@@ -1,0 +1,90 @@
+"""Judges that say pass, fail or how good, on 60 replies of a library's help desk whose labels are classes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from judgebench.results.folder import RunFolder
+
+DESK = Path(__file__).parent / "data" / "help_desk.jsonl"
+"""12 questions with 5 replies each. Labels of ann, of half of the replies ben's, of a quarter cem's: words (`human`,
+`fit`), 0 or 1 (`right`), `grades` of 1 to 5, and the class `kind`, which has no order. Answers of a lenient judge:
+`answer` of 0 to 100, `answer_word` and `answer_kind`."""
+
+GRADED = ("judge.fields.text=answer", "ranges=[[0,100]]")
+
+
+@pytest.fixture
+def decided(judgebench):
+    """Runs the judge on labels of a field -> what it prints, in one line, and the folder."""
+
+    def run(labels, *more):
+        data = ("data=jsonl", f"data.path={DESK}", f"data.fields.human={{quality: {labels}}}")
+        judge = ("judge=replay", f"judge.path={DESK}")
+        quick = ("logger=none", "metrics.resamples=50", "run_dir=run", "report=false")
+        _, out, _ = judgebench(*data, *judge, *quick, *more)
+        return " ".join(out.split()), RunFolder.open("run")
+
+    return run
+
+
+def marks(folder):
+    return {record["mark"]: record for record in folder.read("decisions")}
+
+
+def test_a_run_says_what_the_judge_decides_from_which_score_and_what_people_see(decided):
+    out, folder = decided("human.quality", *GRADED, "ask.error=0.1", "report=true")
+    assert re.search(r"decide with care right on 97 % \[\d+, 100\], a rater 95 of texts that people pass and 93 %", out)
+    assert "pass from 68.5 on; " in out
+    assert re.search(r"ask a person sees 12 % of the texts; of the others 1.9 % are wrong, at most \d.\d %", out)
+    assert "99 % [98, 100] of pairs with different labels in order" in out  # two labels: not Spearman
+    said, chosen = (marks(folder)[mark] for mark in ("as said", "chosen mark"))
+    assert (said["pass_mark"], chosen["pass_mark"]) == (50, 68.5)
+    assert said["tnr"] < chosen["tnr_low"] < chosen["tnr"] < chosen["tpr"] < said["tpr"] == 1
+    assert chosen["fail_to"] < chosen["pass_from"]
+    assert chosen["ask_error"] < chosen["ask_error_high"] <= 0.1
+    verdicts = {record["use"]: record for record in folder.read("verdict")}
+    assert next(iter(verdicts)) == "decide"
+    assert verdicts["decide"]["value"] == pytest.approx(chosen["tpr"])  # farther below its bar than the TNR
+    assert "Pass, fail, or ask a human?" in Path("run/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("labels", "more"),
+    [("right", ()), ("fit", ()), ("fit", ("data.classes=[no,yes]",)), ("grades", ("data.pass_from=4",))],
+)
+def test_words_numbers_and_grades_with_a_mark_are_the_same_labels(decided, labels, more):
+    same = (*GRADED, "costs.mark=75")
+    names = ("tpr", "tpr_low", "tnr", "tnr_high", "kappa", "auc", "tpr_rater", "labels_fail")
+    first, second = (
+        [marks(decided(*command, *same)[1])["chosen mark"][name] for name in names]
+        for command in (("human.quality",), (labels, *more))
+    )
+    assert first == second
+    assert 0.5 < first[0] < 1
+
+
+def test_dear_mistakes_move_the_mark(decided):
+    assert marks(decided("human.quality", *GRADED, "costs.false_pass=20")[1])["chosen mark"]["pass_mark"] == 74.5
+
+
+def test_a_judge_that_says_pass_or_fail_has_its_own_mark(decided):
+    out, folder = decided("human.quality", "judge.fields.text=answer_word", "ranges=[[fail,pass]]")
+    said, chosen = marks(folder).values()
+    assert said["pass_mark"] == chosen["pass_mark"]
+    assert " 75 % [53, 88], a rater 94 of texts that people fail" in out
+
+
+def test_classes_without_order_have_a_matrix_and_no_ranks(decided):
+    out, folder = decided(
+        *("kind", "judge.fields.text=answer_kind", "ranges=[[answers,errs,evades]]", "data.nominal=true")
+    )
+    (record,) = folder.read("decisions")
+    assert record["classes"] == ["answers", "errs", "evades"]
+    assert sum(map(sum, record["matrix"])) == pytest.approx(60)
+    assert record["kappa_low"] < record["kappa"] < record["kappa_high"]
+    assert "same class as people for 92 % " in out
+    assert not re.search("Spearman|order texts|pass from|decide ", out)
+    assert not [row for row in folder.read("metrics") if row.get("spearman") is not None]
+    assert not Path("run/verdict.json").exists()
