@@ -87,8 +87,10 @@ _FEW_GROUPS = 20
 _MANY_FAILED = 0.02
 _MOST = 1000  # texts whose errors a card holds
 _SAMPLE = 2000  # texts whose digests a card holds
-_LIMITS = ("interval", "choice", "best", "few", "failed", "estimate", "width")
-_LIMITS += ("decides", "band", "texts")
+_LIMITS = (
+    *("interval", "choice", "best", "few", "failed", "estimate", "width"),
+    *("decides", "band", "texts"),
+)
 """Parts of the template that says where a judge must not be trusted."""
 
 _OF_RECORDED = (
