@@ -589,8 +589,8 @@ def estimate_errors(
     mean of estimates less the humans'. On a known scale, of the intervals of each tenth of the
     articles by the others: `coverage`, the share that holds the humans' score; mean `width`;
     `constant_width`, around the mean; `narrower`, 1 - width / constant_width. Where estimates are
-    `chances` that a text passes: `brier` and `guess_brier`, their squared distances. Each has a 95
-    % interval by `resamples` of the groups."""
+    `chances` that a text passes: `brier` and `guess_brier`, the squared distances from its labels.
+    Each has a 95 % interval by `resamples` of the groups."""
     clusters = Clusters.of(rated.groups, resamples, rated.seed)
     constant = rated._replace(kind="none")
     # 1. errors of the estimates, and of always saying the mean
@@ -604,7 +604,9 @@ def estimate_errors(
         "bias": bias,
     }
     if chances:
-        figures |= {"brier": error**2, "guess_brier": guess**2}
+        # labels of one text that differ are as far from their mean as its share allows
+        apart = rated.humans * (1 - rated.humans)
+        figures |= {"brier": error**2 + apart, "guess_brier": guess**2 + apart}
     means = {name: clusters.mean(values) for name, values in figures.items()}
     # 2. intervals of each tenth of the articles by the others
     if rated.scale is not None:

@@ -92,7 +92,7 @@ _DECISION = {
 }
 _CARD = {
     "dimension": str,
-    "range": [float],
+    "range": ([float], [str]),
     "scale": (None, [float]),
     "uses?": [{"use": str, "verdict": str, "clause": str, "value?": (float, None)}],
     "limits": [object],

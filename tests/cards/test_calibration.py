@@ -99,9 +99,16 @@ def test_errors_by_hand():
     # either line is exact where it was learned, so the usual error is 1 point
     assert fit_errors(rows)[1].errors == (1, 1, 1, 1)
     assert "brier" not in errors
-    chances = estimate_errors(rows, 200, chances=True)
-    assert chances["brier"] == pytest.approx(1)
-    assert chances["guess_brier"] == pytest.approx((0.25 + 2.25 + 4 + 1) / 4)
+
+
+def test_a_brier_score_by_hand():
+    """Of a text with the labels pass and fail, each counts a half."""
+    rows = frame([1.0, 3.0, 1.0, 3.0], [0.0, 1.0, 0.0, 0.5], ["a", "a", "b", "b"], scale=(0, 1))
+    errors = estimate_errors(rows, 0, chances=True)
+    # a by b's line: 0, .5; b by a's line: 0, 1
+    assert errors["brier"] == pytest.approx((0 + 0.25 + 0 + (0 + 1) / 2) / 4)
+    # a by b's mean .25; b by a's .5
+    assert errors["guess_brier"] == pytest.approx((0.0625 + 0.5625 + 0.25 + 0.25) / 4)
 
 
 def test_errors_equal_a_plain_loop_over_the_same_resamples():

@@ -61,6 +61,9 @@ def test_a_card_is_read_as_it_was_written(tmp_path):
     bare.write(tmp_path / "bare.yaml")
     assert JudgeCard.read(tmp_path / "bare.yaml") == bare
     assert "no map from its scores to the humans' scale" in bare.no_intervals
+    worded = card(range=ScoreRange.parse(["fail", "pass"]))
+    worded.write(tmp_path / "worded.yaml")
+    assert JudgeCard.read(tmp_path / "worded.yaml") == worded
     whole = card(intervals=Errors((0.5, -0.25, 0.1), (0.0, 1.5, 0.333333), (0, 0, 7)), decision=DECISION)
     whole.write(tmp_path / "whole.yaml")
     assert JudgeCard.read(tmp_path / "whole.yaml") == whole
