@@ -3,6 +3,8 @@ the share of texts that people pass."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from judgebench.report.formats import is_known, percent, points, say, three, two
 from judgebench.report.table import Block, Col, View, labelled_rows, rows_by, values
 from judgebench.report.views.correlations import of_cells
@@ -61,10 +63,12 @@ def decision_parts(results: Results) -> dict[str, dict[str, str]]:
 
 def _mark(row: Row) -> str | None:
     """The lowest score that passes, or the word; None where nothing passes."""
-    mark = row.get("pass_mark")
-    score_range = range_of(row) if is_known(mark) else None
-    if score_range is None or not score_range.worded:
-        return f"{mark:.4g}" if score_range else None
+    mark: Any = row.get("pass_mark")
+    if not is_known(mark):
+        return None
+    score_range = range_of(row)
+    if not score_range.worded:
+        return f"{mark:.4g}"
     passing = [
         name
         for name, value in zip(score_range.candidates, score_range.values, strict=True)
