@@ -19,15 +19,16 @@ groups it holds the truth in 94 to 97 % (`scripts/simulate.py decisions`).
 which a text passes, on the judge's scale. Chosen: the mark whose mistakes cost least, where it
 costs less than the judge's own by more than one standard error over groups. What its mistakes will
 cost is measured with the mark that other groups chose. TPR and TNR are of the mark itself, over all
-texts: for one number chosen so, their intervals hold what new groups have in 90 to 100 % of draws;
+texts: for one number chosen so, their intervals hold what new groups have in 85 to 100 % of draws;
 those of decisions by the marks of other groups in 63 to 97 %, since each is another mark's.
 
 **Ask a human.** p(pass) is the share of passes among texts of other groups with such a score, by
-isotonic regression. The judge decides the texts of which it is surest, as many as leave the upper
-end of a one-sided 95 % interval of its mistakes at `ask.error`; people see the others. Groups are
-all that is assumed to be drawn alike (Angelopoulos et al., "Learn then Test", arXiv 2110.01052,
-test a family of rules one by one; a mean over groups is tested here by the interval above). On
-simulated judges the bound is broken on new groups in 0 to 7 % of draws.
+isotonic regression. It says how probably a decision by the pass mark is right. The judge decides
+the texts of which it is surest, as many as leave the upper end of a one-sided 95 % interval of its
+mistakes at `ask.error`; people see the others. Groups are all that is assumed to be drawn alike
+(Angelopoulos et al., "Learn then Test", arXiv 2110.01052, test a family of rules one by one; a mean
+over groups is tested here by the interval above). On simulated judges the bound is broken on new
+groups in 0 to 10 % of draws.
 """
 
 from __future__ import annotations
@@ -357,21 +358,17 @@ class Band(NamedTuple):
     error: Estimate | None
 
 
-def sure_of(chances: Array) -> Array:
-    """Sureness of a decision by p(pass) [N]: from .5 to 1."""
-    return np.maximum(chances, 1 - chances)
+def ask_curve(chances: Array, passed: Array, passes: Array) -> list[tuple[float, float, float]]:
+    """Points of a curve: the probability that a decision is right from which on the judge decides,
+    the share of texts that people then see, and the share of mistakes among the others; from few
+    asked to many.
 
-
-def mistakes(chances: Array, passed: Array) -> Array:
-    """[N] the share of a text's labels that a decision at p(pass) .5 misses."""
-    return np.where(chances >= 0.5, 1 - passed, passed)
-
-
-def ask_curve(chances: Array, passed: Array) -> list[tuple[float, float, float]]:
-    """Points of a curve: how sure the judge must be, the share of texts that people then see, and the share of
-    mistakes among the others; from few asked to many."""
-    sure = sure_of(chances)
-    wrong = mistakes(chances, passed)
+    Args:
+        chances: [N] p(pass) by other groups; passed: [N] the share of a text's labels that pass it;
+            passes: [N] True for a text that the judge passes.
+    """
+    sure = np.where(passes, chances, 1 - chances)
+    wrong = np.where(passes, 1 - passed, passed)
     levels = np.unique(sure)
     if len(levels) > _POINTS:
         levels = np.unique(np.quantile(sure, np.linspace(0, 1, _POINTS)))
@@ -382,23 +379,27 @@ def ask_curve(chances: Array, passed: Array) -> list[tuple[float, float, float]]
     return curve
 
 
-def band_of(scores: Array, chances: Array, passed: Array, groups: Array, asking: Asking) -> Band:
-    """The band that leaves most texts to the judge, see the module.
+def band_of(
+    scores: Array, mark: float, chances: Array, passed: Array, groups: Array, asking: Asking
+) -> Band:
+    """The band around a pass mark that leaves most texts to the judge, see the module.
 
     Args:
         scores, passed, groups: [N] of labelled texts; chances: [N] p(pass) by other groups.
     """
-    sure = sure_of(chances)
-    wrong = mistakes(chances, passed)
-    for level, asked, _ in ask_curve(chances, passed):
+    passes = scores >= mark
+    sure = np.where(passes, chances, 1 - chances)
+    wrong = np.where(passes, 1 - passed, passed)
+    for level, asked, _ in ask_curve(chances, passed, passes):
         decides = sure >= level
         error = clustered_share(wrong[decides], np.ones(decides.sum()), groups[decides], _SURE)
         if error is None or error.high is None or error.high > asking.error:
             continue
+        # the scores at which all texts together are as sure
         values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
         chance = isotonic_means(np.bincount(place, passed) / counts, counts)
-        failing = values[(chance <= 1 - level) & (chance < 0.5)]
-        passing = values[chance >= level]
+        failing = values[(values < mark) & (chance <= 1 - level)]
+        passing = values[(values >= mark) & (chance >= level)]
         fail_to = float(failing[-1]) if len(failing) else None
         pass_from = float(passing[0]) if len(passing) else None
         return Band(fail_to, pass_from, asked, error)
@@ -492,8 +493,10 @@ def _with_marks(
     band = Band(None, None, 1.0, None)
     record["curve"] = []
     if known.any():
-        band = band_of(scores[known], chances[known], passed[known], groups[known], asking)
-        record["curve"] = [list(point[1:]) for point in ask_curve(chances[known], passed[known])]
+        columns = chances[known], passed[known]
+        band = band_of(scores[known], mark, *columns, groups[known], asking)
+        curve = ask_curve(*columns, scores[known] >= mark)
+        record["curve"] = [list(point[1:]) for point in curve]
     record |= {"fail_to": band.fail_to, "pass_from": band.pass_from, "asked": band.asked}
     record |= keys_of("ask_error", band.error)
     return records

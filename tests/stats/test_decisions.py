@@ -186,7 +186,7 @@ def test_the_band_keeps_its_error_on_new_groups():
 def test_where_no_part_is_decided_well_enough_a_person_sees_all():
     rng = np.random.default_rng(0)
     passed = 1.0 * (rng.random(60) < 0.5)
-    assert band_of(rng.random(60), np.full(60, 0.5), passed, np.arange(60), ASKING).asked == 1.0
+    assert band_of(rng.random(60), 0.5, np.full(60, 0.5), passed, np.arange(60), ASKING).asked == 1.0
 
 
 @pytest.mark.parametrize(
