@@ -574,10 +574,10 @@ def samples_of(
     readings: pd.DataFrame,
     ratings: pd.DataFrame,
     scale: Mapping[str, tuple[float, float] | None],
-    classes: Mapping[str, Classes] | None = None,
     models: Mapping[str, str | None] | None = None,
     decodings: Row | None = None,
     texts: Mapping[str, str] | None = None,
+    classes: Mapping[str, Classes] | None = None,
     **run: Any,
 ) -> list[JudgeScores]:
     """The judges, decodings and ranges of the reported split, each with the humans; attacked texts
@@ -589,6 +589,7 @@ def samples_of(
         models: judge -> its name.
         decodings: name -> `Decoding`.
         texts: example_id -> the text that is judged.
+        classes: dimension -> what its labels say, of labels that are classes.
         run: what all samples share: dataset, and more fields of `JudgeScores`.
     """
     condition = [
