@@ -104,11 +104,11 @@ def by_hand(shares, level):
 @pytest.mark.parametrize("seed", range(8))
 def test_the_better_settings_are_those_of_all_flips(seed):
     rng = np.random.default_rng(seed)
-    shares = rng.normal(0.5, 0.2, (7, 1)) + rng.normal([0, 0.1, 0.15, -0.1], [0, 0.1, 0.1, 0.1], (7, 4))
+    shares = rng.normal(0.5, 0.2, (9, 1)) + rng.normal([0, 0.1, 0.15, -0.1], [0, 0.1, 0.1, 0.1], (9, 4))
     choice = choose(shares)
     assert choice.better.tolist() == by_hand(shares, 0.05).tolist()
     assert choice.gain == pytest.approx((shares - shares[:, :1]).mean(axis=0))
-    assert choice.error == pytest.approx((shares - shares[:, :1]).std(axis=0, ddof=1) / 7**0.5)
+    assert choice.error == pytest.approx((shares - shares[:, :1]).std(axis=0, ddof=1) / 9**0.5)
     competing = by_hand(shares, LEVEL)
     competing[0] = not competing.any()
     assert choice.taken == np.argmax(np.where(competing, shares.mean(axis=0), -np.inf))
