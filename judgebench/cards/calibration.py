@@ -587,7 +587,8 @@ def estimate_errors(
     """The distance of cross-fitted estimates from the humans' scores: `mean_absolute_error`;
     `guess_error`, that of always saying the mean; `gain`, the latter less the former; `bias`, the
     mean of estimates less the humans'. On a known scale, of the intervals of each tenth of the
-    articles by the others: `coverage`, the share that holds the humans' score; mean `width`;
+    articles by the others: `coverage`, the share that holds the humans' score; `low_coverage`, of
+    texts that people rate below the middle of the scale, and `low_share`, theirs; mean `width`;
     `constant_width`, around the mean; `narrower`, 1 - width / constant_width. Where estimates are
     `chances` that a text passes: `brier` and `guess_brier`, the squared distances from its labels.
     Each has a 95 % interval by `resamples` of the groups."""
@@ -616,7 +617,10 @@ def estimate_errors(
         constant_low, constant_high = _intervals(constant)
         width = clusters.mean(high - low)
         constant_width = clusters.mean(constant_high - constant_low)
+        below = rated.humans < sum(rated.scale) / 2
         means["coverage"] = clusters.mean(inside)
+        means["low_coverage"] = clusters.mean(inside, below)
+        means["low_share"] = clusters.mean(below)
         means["width"] = width
         means["constant_width"] = constant_width
         means["narrower"] = 1 - divided(width, constant_width)
