@@ -22,6 +22,7 @@ from judgebench.cards.calibration import (
 from judgebench.cards.card import Errors, EstimateMap
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import group_weights
+from judgebench.stats.forecasts import LEVEL
 from judgebench.types import Classes, ScoreRange
 from tests.cards.test_card import DECISION
 
@@ -150,6 +151,15 @@ def test_where_nothing_is_learned_coverage_is_exact(level, seed):
         assert inside.mean() >= level - 1e-9
 
 
+def test_intervals_of_texts_that_people_rate_low_may_hold_less_than_all():
+    rng = np.random.default_rng(0)
+    humans = np.where(rng.random(400) < 0.1, 2.0, 5.0)
+    errors = estimate_errors(frame(4.5 + 0.1 * rng.normal(size=400), humans, np.arange(400)), 200)
+    assert errors["coverage"] >= 0.88
+    assert errors["low_share"] == pytest.approx((humans < 3).mean())
+    assert errors["low_coverage_high"] < LEVEL
+
+
 def test_intervals_are_those_of_crepes():
     crepes = pytest.importorskip("crepes", reason="the library crepes is not installed")
     rng = np.random.default_rng(0)
@@ -234,7 +244,9 @@ MAP = EstimateMap("linear", (1.0,), (1.0,))
 TRIED = [setting("expectation", 0.69, taken=True), setting("contrastive", 0.716, best=True)]
 LIMITS = {
     "has no interval": {"test": {**GOOD, "spearman_low": None}},
-    "among 2 settings: the simplest one that none is clearly better than; 80 % of": {"tried": TRIED},
+    "among 2 settings: the one that is likeliest to be better than the simplest, else the simplest; 80 % of": {
+        "tried": TRIED
+    },
     "contrastive in range 1-5 would have promised spearman 0.716 on these texts, instead of 0.690": {"tried": TRIED},
     "chosen by 8 articles": {"test": {**GOOD, "groups": 8}},
     "It is flagged unstable: Spearman depends on the": {"test": {**GOOD, "flags": ["unstable"]}},
@@ -244,6 +256,9 @@ LIMITS = {
     "of texts that people pass it passes 92 % [85, 96]; of those that they fail it fails 81 %.": {"decision": DECISION},
     "No band of scores keeps mistakes below 5 %: every text is decided by the pass mark.": {"decision": DECISION},
     "It leaves 23 % of the texts to a person, so that": {"decision": DECISION | {"fail_to": 1.0, "asked": 0.23}},
+    "Of texts that people rate below the middle of their scale, 12 % here, they hold 47 %": {
+        "test": GOOD | WIDE | {"low_coverage": 0.47, "low_coverage_high": 0.6, "low_share": 0.12}
+    },
     "3.20 wide, narrower than a constant's (14 %) and hold 91 % of": {"test": GOOD | WIDE | {"narrower": 0.14}},
 }
 
