@@ -1,28 +1,14 @@
-"""Recorded judges of other people, by judgebench's own statistics: what it promises of them, and how often that holds.
-
-`python scripts/external.py FOLDER` reads the sets of a folder, one .jsonl or .jsonl.gz each, a row a text:
-
-    {"set", "group", "id", "system", "question", "labels", "classes" | "scale", "human": {rater: value},
-     "judges": {judge: value}, "distributions": {judge: {value: probability}}}
-
-and writes a page and, beside it, its numbers as JSON. No model is loaded. Each of N times the groups of a set are dealt
-into two halves: one makes the promise, the other tests it. Groups of a half are drawn, too, so that a right 95 %
-interval for texts like these holds the value of the other half in some 83 % where groups are all that varies.
-"""
+"""Promises of judgebench on recorded judges, each made by half of the groups and tested by the other half: verdicts,
+the choice among judges, intervals, and drift."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import resource
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from external_sets import PUBLISHED, Task, read, sample_of, tasks_of
-from simulate import ROUNDING, line, verdicts
+from recorded.sets import Task, sample_of
+from simulate import ROUNDING, verdicts
 
 from judgebench.cards.requirements import changes_of
 from judgebench.runtime.fields import Asking, Costs, Margins
