@@ -165,19 +165,23 @@ def broken(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, deci
             near = MARGINS.right if person is None else person - MARGINS.near_rater
             reasons.append(below(share, bar(near), name))
         return "; ".join(filter(None, reasons))
-    # scores: of systems where the verdict is of these; a yes by distance and the median, with care by squares
+    # scores: of systems where the verdict is of these; a Brier score is of calibrated ones; with care holds by distance
+    # from a median or by squares from a mean
     scores = there.on_scale
-    if found["scores"] == CALIBRATED:
+    if found["scores"] == CALIBRATED or "Brier" in found["clause"]:
         scores = isotonic(labelled.scores, labelled.human, there.scores)
     clusters, off = there.clusters, scores - there.human
-    constant = (np.median(labelled.human) if yes else labelled.human.mean()) - there.human
-    if yes and "system error" in found["clause"]:
-        names = np.unique(there.systems)[:, None] == there.systems
-        errors = [np.max([abs(clusters.mean(side, where)) for where in names], axis=0) for side in (off, constant)]
-    else:
-        errors = [clusters.mean(np.abs(side) if yes else side**2) for side in (off, constant)]
-    record = clusters.record({"saved": errors[1] - errors[0]})
-    return below(Estimate.of(record, "saved"), 0.0, f"of a constant's error {errors[1][0]:.2f} it saves")
+    middles = [np.median(labelled.human), *([] if yes else [labelled.human.mean()])]
+    reasons = []
+    for power, middle in enumerate(middles, start=1):
+        sides = off, middle - there.human
+        errors = [clusters.mean(np.abs(side) ** power) for side in sides]
+        if yes and "system error" in found["clause"]:
+            names = np.unique(there.systems)[:, None] == there.systems
+            errors = [np.max([abs(clusters.mean(side, where)) for where in names], axis=0) for side in sides]
+        saved = Estimate.of(clusters.record({"saved": errors[1] - errors[0]}), "saved")
+        reasons.append(below(saved, 0.0, f"of a constant's error {errors[1][0]:.2f} it saves"))
+    return "; ".join(reasons) if all(reasons) else ""
 
 
 # --- choice -----------------------------------------------------------------------------------------------------------
@@ -230,7 +234,9 @@ def drift(here: JudgeScores, there: JudgeScores, draw: int) -> Iterator[tuple[st
     def figures(sample: JudgeScores, estimates: np.ndarray, human: np.ndarray) -> Row:
         correlated = correlate("dataset", sample.scores, human, sample.clusters, sample.systems)
         off = sample.clusters.mean(np.abs(estimates - human)), sample.clusters.mean(estimates - human)
-        return with_intervals(correlated.figures) | sample.clusters.record(dict(zip(("error", "bias"), off, strict=True)))
+        return with_intervals(correlated.figures) | sample.clusters.record(
+            dict(zip(("error", "bias"), off, strict=True))
+        )
 
     card = figures(here, here.calibrated, here.human)
     estimates = isotonic(here.scores, here.human, there.scores)

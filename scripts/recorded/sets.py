@@ -147,7 +147,8 @@ def sample_of(task: Task, judge: str, rows: np.ndarray, labelled: np.ndarray | N
 def _both(rows: Rows, judge: str) -> tuple[np.ndarray, np.ndarray]:
     """What the judge and the one rater said of the texts that both know."""
     known = [row for row in rows if row["judges"].get(judge) is not None]
-    return np.array([row["judges"][judge] for row in known]), np.array([[*row["human"].values()][0] for row in known])
+    said = [row["judges"][judge] for row in known]
+    return np.array(said), np.array([next(iter(row["human"].values())) for row in known])
 
 
 def _matrix(first: Any, second: Any) -> np.ndarray:
@@ -178,7 +179,9 @@ def _rubric(rows: Rows, judge: str, figure: str, expected: bool) -> float:
 
 def _natural(rows: Rows, judge: str) -> float:
     rows = [row for row in rows if row["question"] == "Natural"]
-    right = [said == human for name in (judge, f"{judge} swapped") for said, human in zip(*_both(rows, name), strict=True)]
+    right = [
+        said == human for name in (judge, f"{judge} swapped") for said, human in zip(*_both(rows, name), strict=True)
+    ]
     return float(np.mean(right))
 
 
@@ -197,7 +200,9 @@ def _orders(rows: Rows, judge: str, figure: str) -> float:
 def _raters(rows: Rows, _: str, pair: int) -> float:
     """The kappa of two raters, the highest pair first."""
     names = sorted({rater for row in rows for rater in row["human"]})
-    kappas = [kappa_of(_matrix(*([row["human"][name] for row in rows] for name in two))) for two in combinations(names, 2)]
+    kappas = [
+        kappa_of(_matrix(*([row["human"][name] for row in rows] for name in two))) for two in combinations(names, 2)
+    ]
     return float(sorted(kappas, reverse=True)[pair])
 
 
@@ -271,4 +276,11 @@ def published(sets: dict[str, Rows]) -> Iterator[dict[str, Any]]:
         rows = sets.get(name, [])
         if rows and (not judge or any(judge in row["judges"] for row in rows)):
             share = len(rows) / TEXTS[name]
-            yield {"set": name, "figure": figure, "judge": judge, "here": share, "published": value, "ours": measure(rows, judge)}
+            yield {
+                "set": name,
+                "figure": figure,
+                "judge": judge,
+                "here": share,
+                "published": value,
+                "ours": measure(rows, judge),
+            }

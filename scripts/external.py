@@ -1,0 +1,284 @@
+"""Recorded judges of other people, by judgebench's own statistics: what it promises of them, and how often that holds.
+
+`python scripts/external.py FOLDER` reads the sets of a folder, one .jsonl or .jsonl.gz each, a row a text:
+
+    {"set", "group", "id", "system", "question", "labels", "classes" | "scale", "human": {rater: value},
+     "judges": {judge: value}, "distributions": {judge: {value: probability}}}
+
+and writes a page and, beside it, its numbers as JSON. No model is loaded. Each of N times the groups of a set are dealt
+into two halves: one makes the promise, the other tests it. Groups of a half are drawn, too, so that a right 95 %
+interval for texts like these holds the value of the other half in some 83 % where groups are all that varies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from recorded.cells import LABELS, LEVEL, SHUFFLED, USES, cell, choices
+from recorded.sets import Task, published, read, tasks_of
+from simulate import line
+
+from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES
+
+RULES_OF_CHOICE = ("judgebench", "always plain", "maximum", f"max-T at {LEVEL:g}, then best")
+ALIKE = 0.05
+"""Judges whose worths lie no farther apart differ hardly."""
+BROKEN, INVENTED, LOST, OVER, COVERED = 0.05, 0.05, 0.01, 0.01, 0.94
+"""What is allowed: shares of verdicts and changes, losses of worth, a promise less its outcome; and asked: coverage."""
+Rows = list[dict[str, Any]]
+
+
+def mean_over_sets(
+    rows: Iterable[dict[str, Any]], value: Callable[[dict[str, Any]], float]
+) -> tuple[float, str, float]:
+    """The mean over sets of their rows' means; the set with the lowest, and that. NaN without rows."""
+    by_set: dict[str, list[float]] = {}
+    for row in rows:
+        by_set.setdefault(row["set"], []).append(value(row))
+    means = {name: float(np.mean(values)) for name, values in by_set.items()}
+    if not means:
+        return float("nan"), "-", float("nan")
+    lowest = min(means, key=means.__getitem__)
+    return float(np.mean(list(means.values()))), lowest, means[lowest]
+
+
+def held(holds: bool) -> str:
+    return "held" if holds else "**not held**"
+
+
+def table(head: str, rows: Iterable[str]) -> Iterator[str]:
+    """A Markdown table, of the titles of its columns and its rows."""
+    yield from ("", f"| {head} |", line(*["---"] * (head.count("|") + 1)), *rows, "")
+
+
+# --- parts of the page ------------------------------------------------------------------------------------------------
+
+
+def of_published(rows: Rows) -> Iterator[str]:
+    yield "## Published figures"
+    yield ""
+    yield "Published of both halves of the groups; here of the share of texts that the folder holds."
+    cells = (
+        line(
+            row["set"], row["figure"], row["judge"], 100 * row["here"], f"{row['published']:.3f}", f"{row['ours']:.3f}"
+        )
+        for row in rows
+    )
+    yield from table("set | figure | judge | texts here, % | published | ours", cells)
+
+
+def of_verdicts(rows: Rows) -> Iterator[str]:
+    yield "## Verdicts"
+    yield ""
+    yield (
+        f"On {max(LABELS)} labelled texts of half of the groups. Broken: on the other half the upper end of the interval "
+        "lies below what the verdict promises: near to a rater, or half of the way; of scores, better than a constant."
+    )
+    counts = []
+    for use in USES:
+        of_use = [row for row in rows if row["use"] == use]
+        shares = [use.replace("_", " ")]
+        for word in (YES, CARE):
+            given = [row for row in of_use if row["verdict"] == word]
+            shares += [len(given), sum(bool(row["broken"]) for row in given)]
+        shares += [sum(row["verdict"] == word for row in of_use) for word in (NO, FEW)]
+        counts.append(line(*shares, len(of_use) - sum(shares[1::2][:2]) - sum(shares[5:])))
+    yield from table("use | yes | broken | with care | broken | no | too few texts | not measured", counts)
+    yield "Each set with a broken verdict:"
+    by_set = []
+    for name in dict.fromkeys(row["set"] for row in rows if row["broken"]):
+        for use in USES:
+            for word in (YES, CARE):
+                given = [row for row in rows if (row["set"], row["use"], row["verdict"]) == (name, use, word)]
+                wrong = [row for row in given if row["broken"]]
+                if wrong:
+                    judges = ", ".join(sorted({row["judge"] for row in wrong}))
+                    by_set.append(line(name, use.replace("_", " "), word, len(given), len(wrong), judges))
+    yield from table("set | use | verdict | given | broken | judges", by_set)
+    yield "Each yes that broke:"
+    wrong = [row for row in rows if row["verdict"] == YES and row["broken"]]
+    cells = (line(*(row[name] for name in ("set", "judge", "use", "draw", "clause", "broken"))) for row in wrong)
+    yield from table("set | judge | use | dealing | said | found there", cells)
+
+
+def of_choices(rows: Rows) -> Iterator[str]:
+    yield "## Choice among judges"
+    yield ""
+    yield (
+        "Each judge in turn the plain one, chosen by all texts of one half; the loss to the best of the other half, in the "
+        "metric that is chosen by. Means over tasks; the last column is of the task with the highest loss."
+    )
+    cells = []
+    parts = {"all": rows} | {metric: [row for row in rows if row["metric"] == metric] for metric in metrics_of(rows)}
+    parts[f"they differ by more than {ALIKE:g}"] = [row for row in rows if row["differ"] > ALIKE]
+    parts["they hardly differ"] = [row for row in rows if row["differ"] <= ALIKE]
+    for part, chosen in parts.items():
+        for rule in RULES_OF_CHOICE if chosen else ():
+            mean, worst, loss = mean_over_sets(chosen, lambda row, rule=rule: -row[rule])
+            cells.append(line(part, len({row["set"] for row in chosen}), rule, f"{-mean:.4f}", f"{worst} {-loss:.3f}"))
+    yield from table("judges | tasks | rule | loss | highest", cells)
+    over = [row for row in rows if row["over"] is not None]
+    cells = []
+    for metric in metrics_of(rows):
+        of_metric = [row for row in over if row["metric"] == metric]
+        mean, worst, lowest = mean_over_sets(of_metric, lambda row: -row["over"])
+        cells.append(line(metric, len(of_metric), f"{-mean:+.4f}", f"{worst} {-lowest:+.3f}"))
+    yield from table("metric | promises | promise less outcome | highest", cells)
+
+
+def metrics_of(rows: Rows) -> list[str]:
+    return sorted({row["metric"] for row in rows})
+
+
+def of_coverage(rows: Rows) -> Iterator[str]:
+    yield "## Intervals"
+    yield ""
+    yield (
+        "Shares of 95 % intervals, in per cent, that hold the value of all texts of the half that was labelled in part, and "
+        "of the other half; means over tasks. Plain: texts without groups (resampled, by Wilson, by jackknife)."
+    )
+    cells = []
+    for figure, labels, method in sorted({(row["figure"], row["labels"], row["method"]) for row in rows}):
+        part = [row for row in rows if (row["figure"], row["labels"], row["method"]) == (figure, labels, method)]
+        these, _, _ = mean_over_sets(part, lambda row: row["these"])
+        others, worst, lowest = mean_over_sets(part, lambda row: row["others"])
+        width, _, _ = mean_over_sets(part, lambda row: row["width"])
+        tail = f"{width:.3f}", len(part), f"{worst} {100 * lowest:.0f}"
+        cells.append(line(figure, labels, method, 100 * these, 100 * others, *tail))
+    yield from table("figure | labels | method | these groups | other groups | width | cells | lowest of others", cells)
+
+
+def of_drift(rows: Rows) -> Iterator[str]:
+    yield "## Drift"
+    yield ""
+    yield (
+        "A card of all labels of one half, compared with those of the other: shares in per cent in which a change for the "
+        f"worse is claimed. Found: the labels of {SHUFFLED:.0%} of the texts of the other half are shuffled."
+    )
+    cells = []
+    for kind in ("invented", "found"):
+        part = [row for row in rows if row["kind"] == kind]
+        any_one, _, _ = mean_over_sets(part, lambda row: bool(row["changes"]))
+        shares = [mean_over_sets(part, lambda row, name=name: name in row["changes"])[0] for name in CHANGES]
+        _, worst, most = mean_over_sets(part, lambda row: -bool(row["changes"]))
+        cells.append(
+            line(kind, len(part), *(100 * share for share in (any_one, *shares)), f"{worst} {-100 * most:.0f}")
+        )
+    yield from table("change | comparisons | any | spearman | error | bias | most", cells)
+
+
+CHANGES = ("spearman", "error", "bias")
+
+
+def summary(found: dict[str, Rows], facts: dict[str, Any]) -> Iterator[str]:
+    """Ten lines that say what held."""
+    yield (
+        f"Read: {facts['texts']} texts of {facts['sets']} sets, {facts['tasks']} tasks, {facts['judges']} judges of tasks, "
+        f"{facts['data_sets']} dealings; {facts['minutes']:.1f} minutes, {facts['memory']:.0f} MB at most."
+    )
+    near = [abs(row["published"] - row["ours"]) for row in found["published"]]
+    most = f", {max(near):.3f} at most" if near else ""
+    yield f"Published figures: {sum(gap <= 0.05 for gap in near)} of {len(near)} within .05 on the texts here{most}."
+    for use in USES:
+        parts, holds = [], True
+        for word in (YES, CARE):
+            given = [row for row in found["verdicts"] if (row["use"], row["verdict"]) == (use, word)]
+            wrong = sum(bool(row["broken"]) for row in given)
+            share = wrong / max(1, len(given))
+            holds = holds and share <= BROKEN
+            parts.append(f"{word} broke {wrong} of {len(given)} ({share:.1%})")
+        title = RULES[use].title
+        yield f"Verdict {title}: {held(holds)} ({BROKEN:.0%} allowed): {', '.join(parts)}."
+    losses = {rule: -mean_over_sets(found["choices"], lambda row, rule=rule: -row[rule])[0] for rule in RULES_OF_CHOICE}
+    told = ", ".join(f"{rule} {loss:.4f}" for rule, loss in losses.items())
+    least = min(loss for rule, loss in losses.items() if rule != "judgebench")
+    yield f"Choice: {held(losses['judgebench'] <= least + LOST)} (at most {LOST:g} more than the best rule): {told}."
+    over = -mean_over_sets((row for row in found["choices"] if row["over"] is not None), lambda row: -row["over"])[0]
+    yield f"Promise less outcome of the choice: {held(abs(over) <= OVER)} ({OVER:g} allowed): {over:+.4f}."
+    ours = [row for row in found["coverage"] if row["labels"] == max(LABELS) and row["method"] != "plain"]
+    for key, what in (("these", "all texts of the labelled groups"), ("others", "other groups")):
+        # an interval for these very texts promises nothing of others
+        fair = [row for row in ours if key == "these" or "these texts" not in row["method"]]
+        shares = {}
+        for figure, method in sorted({(row["figure"], row["method"]) for row in fair}):
+            rows = (row for row in fair if (row["figure"], row["method"]) == (figure, method))
+            shares[figure + method.removeprefix("judgebench")] = mean_over_sets(rows, lambda row, key=key: row[key])[0]
+        told = ", ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())
+        asked = COVERED if key == "these" else 0.83
+        yield f"Intervals, {what}: {held(min(shares.values(), default=1) >= asked)} ({asked:.0%} asked): {told}."
+    claimed = {}
+    for kind in ("invented", "found"):
+        part = (row for row in found["drift"] if row["kind"] == kind)
+        claimed[kind] = mean_over_sets(part, lambda row: bool(row["changes"]))[0]
+    yield (
+        f"Drift: {held(claimed['invented'] <= INVENTED)} ({INVENTED:.0%} allowed): invented in "
+        f"{claimed['invented']:.1%} of comparisons, found in {claimed['found']:.1%} with {SHUFFLED:.0%} shuffled."
+    )
+
+
+# --- the run ----------------------------------------------------------------------------------------------------------
+
+
+def measured(tasks: list[Task], draws: int) -> dict[str, Rows]:
+    """The rows of all parts, see `recorded.cells`."""
+    found: dict[str, Rows] = {"verdicts": [], "coverage": [], "drift": [], "choices": []}
+    for task in tasks:
+        begun = time.monotonic()
+        found["choices"] += choices(task, draws)
+        for judge in task.judges:
+            for draw in range(draws):
+                cell(task, judge, draw, found)
+        print(f"{task.name}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="scripts/external.py", description=__doc__, formatter_class=plain)
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("--data-sets", type=int, default=8, metavar="N", help="dealings of the groups (8)")
+    parser.add_argument("--judges", type=int, default=6, help="judges of a set, drawn where it has more; 0: all (6)")
+    parser.add_argument("--out", type=Path, default=Path("external.md"), help="the page (external.md)")
+    options = parser.parse_args(arguments)
+    if not options.folder.is_dir() or not (sets := read(options.folder)):
+        parser.error(f"{options.folder} holds no sets: files .jsonl or .jsonl.gz with rows as above")
+    # 1. the numbers
+    begun = time.monotonic()
+    tasks = [task for name, rows in sets.items() for task in tasks_of(name, rows, options.judges)]
+    found = measured(tasks, options.data_sets) | {"published": list(published(sets))}
+    facts = {
+        "sets": len(sets),
+        "texts": sum(map(len, sets.values())),
+        "tasks": len(tasks),
+        "judges": sum(len(task.judges) for task in tasks),
+        "data_sets": options.data_sets,
+        "minutes": (time.monotonic() - begun) / 60,
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    # 2. the page
+    page = ["# Recorded judges", ""]
+    page += [f"{number}. {text}" for number, text in enumerate(summary(found, facts), start=1)]
+    page.append("")
+    for part, rows in (
+        (of_published, found["published"]),
+        (of_verdicts, found["verdicts"]),
+        (of_choices, found["choices"]),
+        (of_coverage, found["coverage"]),
+        (of_drift, found["drift"]),
+    ):
+        page += part(rows)
+    options.out.write_text("\n".join(page).replace("\n\n\n", "\n\n"), "utf-8")
+    options.out.with_suffix(".json").write_text(json.dumps(facts | found, indent=1), "utf-8")
+    print("\n".join(page[:13]))
+
+
+if __name__ == "__main__":
+    main()
