@@ -29,9 +29,12 @@ from simulate import line
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES
 
 RULES_OF_CHOICE = ("judgebench", "always plain", "maximum", f"max-T at {LEVEL:g}, then best")
+CHANGES = ("spearman", "error", "bias")
 ALIKE = 0.05
 """Judges whose worths lie no farther apart differ hardly."""
-BROKEN, INVENTED, LOST, OVER, COVERED = 0.05, 0.05, 0.01, 0.01, 0.94
+BROKEN = INVENTED = 0.05
+LOST = OVER = 0.01
+COVERED = {"these": 0.94, "others": 0.83}
 """What is allowed: shares of verdicts and changes, losses of worth, a promise less its outcome; and asked: coverage."""
 Rows = list[dict[str, Any]]
 
@@ -79,8 +82,8 @@ def of_verdicts(rows: Rows) -> Iterator[str]:
     yield "## Verdicts"
     yield ""
     yield (
-        f"On {max(LABELS)} labelled texts of half of the groups. Broken: on the other half the upper end of the interval "
-        "lies below what the verdict promises: near to a rater, or half of the way; of scores, better than a constant."
+        f"On {max(LABELS)} labelled texts of half of the groups. Broken: on the other half the upper end of the "
+        "interval lies below what is promised: near to a rater, or half of the way; of scores, better than a constant."
     )
     counts = []
     for use in USES:
@@ -90,7 +93,8 @@ def of_verdicts(rows: Rows) -> Iterator[str]:
             given = [row for row in of_use if row["verdict"] == word]
             shares += [len(given), sum(bool(row["broken"]) for row in given)]
         shares += [sum(row["verdict"] == word for row in of_use) for word in (NO, FEW)]
-        counts.append(line(*shares, len(of_use) - sum(shares[1::2][:2]) - sum(shares[5:])))
+        other = len(of_use) - shares[1] - shares[3] - shares[5] - shares[6]
+        counts.append(line(*shares, other))
     yield from table("use | yes | broken | with care | broken | no | too few texts | not measured", counts)
     yield "Each set with a broken verdict:"
     by_set = []
@@ -113,8 +117,8 @@ def of_choices(rows: Rows) -> Iterator[str]:
     yield "## Choice among judges"
     yield ""
     yield (
-        "Each judge in turn the plain one, chosen by all texts of one half; the loss to the best of the other half, in the "
-        "metric that is chosen by. Means over tasks; the last column is of the task with the highest loss."
+        "Each judge in turn the plain one, chosen by all texts of one half; the loss to the best of the other half, in "
+        "the metric that is chosen by. Means over tasks; the last column is of the task with the highest loss."
     )
     cells = []
     parts = {"all": rows} | {metric: [row for row in rows if row["metric"] == metric] for metric in metrics_of(rows)}
@@ -142,7 +146,7 @@ def of_coverage(rows: Rows) -> Iterator[str]:
     yield "## Intervals"
     yield ""
     yield (
-        "Shares of 95 % intervals, in per cent, that hold the value of all texts of the half that was labelled in part, and "
+        "Shares of 95 % intervals, in per cent, that hold the value of all texts of the half labelled in part, and "
         "of the other half; means over tasks. Plain: texts without groups (resampled, by Wilson, by jackknife)."
     )
     cells = []
@@ -160,8 +164,8 @@ def of_drift(rows: Rows) -> Iterator[str]:
     yield "## Drift"
     yield ""
     yield (
-        "A card of all labels of one half, compared with those of the other: shares in per cent in which a change for the "
-        f"worse is claimed. Found: the labels of {SHUFFLED:.0%} of the texts of the other half are shuffled."
+        "A card of all labels of one half, compared with those of the other: shares in per cent in which a change for "
+        f"the worse is claimed. Found: the labels of {SHUFFLED:.0%} of the texts of the other half are shuffled."
     )
     cells = []
     for kind in ("invented", "found"):
@@ -175,14 +179,11 @@ def of_drift(rows: Rows) -> Iterator[str]:
     yield from table("change | comparisons | any | spearman | error | bias | most", cells)
 
 
-CHANGES = ("spearman", "error", "bias")
-
-
 def summary(found: dict[str, Rows], facts: dict[str, Any]) -> Iterator[str]:
     """Ten lines that say what held."""
     yield (
-        f"Read: {facts['texts']} texts of {facts['sets']} sets, {facts['tasks']} tasks, {facts['judges']} judges of tasks, "
-        f"{facts['data_sets']} dealings; {facts['minutes']:.1f} minutes, {facts['memory']:.0f} MB at most."
+        f"Read: {facts['texts']} texts of {facts['sets']} sets, {facts['tasks']} tasks, {facts['judges']} judges of "
+        f"tasks, {facts['data_sets']} dealings; {facts['minutes']:.1f} minutes, {facts['memory']:.0f} MB at most."
     )
     near = [abs(row["published"] - row["ours"]) for row in found["published"]]
     most = f", {max(near):.3f} at most" if near else ""
@@ -212,8 +213,8 @@ def summary(found: dict[str, Rows], facts: dict[str, Any]) -> Iterator[str]:
             rows = (row for row in fair if (row["figure"], row["method"]) == (figure, method))
             shares[figure + method.removeprefix("judgebench")] = mean_over_sets(rows, lambda row, key=key: row[key])[0]
         told = ", ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())
-        asked = COVERED if key == "these" else 0.83
-        yield f"Intervals, {what}: {held(min(shares.values(), default=1) >= asked)} ({asked:.0%} asked): {told}."
+        holds = min(shares.values(), default=1) >= COVERED[key]
+        yield f"Intervals, {what}: {held(holds)} ({COVERED[key]:.0%} asked): {told}."
     claimed = {}
     for kind in ("invented", "found"):
         part = (row for row in found["drift"] if row["kind"] == kind)

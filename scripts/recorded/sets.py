@@ -207,13 +207,14 @@ def _raters(rows: Rows, _: str, pair: int) -> float:
 
 
 def _f1(rows: Rows, judge: str) -> float:
-    """Mean F1 of the classes against the majority, by that of gpt-3.5-turbo."""
+    """Mean F1 of the classes against the majority, weighted by its texts, by that of gpt-3.5-turbo."""
 
     def mean(name: str) -> float:
         known = [row for row in rows if name in row["judges"]]
         majority = [Counter(row["human"].values()).most_common(1)[0][0] for row in known]
         matrix = _matrix(majority, [row["judges"][name] for row in known])
-        return float(np.mean(2 * np.diag(matrix) / (matrix.sum(axis=0) + matrix.sum(axis=1))))
+        texts = matrix.sum(axis=1)
+        return float(np.average(2 * np.diag(matrix) / (matrix.sum(axis=0) + texts), weights=texts))
 
     return mean(judge) / mean("gpt-3.5-turbo")
 
