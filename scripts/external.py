@@ -17,19 +17,18 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recorded.cells import LABELS, LEVEL, SHUFFLED, USES, cell, choices
+from recorded.cells import CHANGES, LABELS, LEVEL, SHUFFLED, USES, cell, choices
 from recorded.sets import Task, published, read, tasks_of
 from simulate import line
 
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES
 
 RULES_OF_CHOICE = ("judgebench", "always plain", "maximum", f"max-T at {LEVEL:g}, then best")
-CHANGES = ("spearman", "error", "bias")
 ALIKE = 0.05
 """Judges whose worths lie no farther apart differ hardly."""
 BROKEN = INVENTED = 0.05
@@ -39,18 +38,25 @@ COVERED = {"these": 0.94, "others": 0.83}
 Rows = list[dict[str, Any]]
 
 
-def mean_over_sets(
-    rows: Iterable[dict[str, Any]], value: Callable[[dict[str, Any]], float]
-) -> tuple[float, str, float]:
-    """The mean over sets of their rows' means; the set with the lowest, and that. NaN without rows."""
+def means_of(rows: Iterable[dict[str, Any]], name: str) -> dict[str, float]:
+    """Set -> the mean of a figure over its rows, from the lowest to the highest."""
     by_set: dict[str, list[float]] = {}
     for row in rows:
-        by_set.setdefault(row["set"], []).append(value(row))
-    means = {name: float(np.mean(values)) for name, values in by_set.items()}
-    if not means:
-        return float("nan"), "-", float("nan")
-    lowest = min(means, key=means.__getitem__)
-    return float(np.mean(list(means.values()))), lowest, means[lowest]
+        by_set.setdefault(row["set"], []).append(row[name])
+    means = {key: float(np.mean(values)) for key, values in by_set.items()}
+    return dict(sorted(means.items(), key=lambda item: item[1]))
+
+
+def mean_of(rows: Iterable[dict[str, Any]], name: str) -> float:
+    """The mean over sets of their means; NaN without rows."""
+    means = means_of(rows, name)
+    return float(np.mean(list(means.values()))) if means else float("nan")
+
+
+def end_of(rows: Iterable[dict[str, Any]], name: str, place: int, form: str = ".3f") -> str:
+    """The set with the lowest mean (place 0) or the highest (-1), and that."""
+    means = [*means_of(rows, name).items()]
+    return f"{means[place][0]} {means[place][1]:{form}}" if means else "-"
 
 
 def held(holds: bool) -> str:
@@ -83,19 +89,21 @@ def of_verdicts(rows: Rows) -> Iterator[str]:
     yield ""
     yield (
         f"On {max(LABELS)} labelled texts of half of the groups. Broken: on the other half the upper end of the "
-        "interval lies below what is promised: near to a rater, or half of the way; of scores, better than a constant."
+        "interval lies below what is promised: near to a rater, or half of the way; of scores, better than a constant. "
+        "Short: the figure itself does."
     )
     counts = []
     for use in USES:
         of_use = [row for row in rows if row["use"] == use]
-        shares = [use.replace("_", " ")]
+        shares = list[int]()
         for word in (YES, CARE):
             given = [row for row in of_use if row["verdict"] == word]
-            shares += [len(given), sum(bool(row["broken"]) for row in given)]
+            shares += [len(given), *(sum(bool(row[key]) for row in given) for key in ("short", "broken"))]
         shares += [sum(row["verdict"] == word for row in of_use) for word in (NO, FEW)]
-        other = len(of_use) - shares[1] - shares[3] - shares[5] - shares[6]
-        counts.append(line(*shares, other))
-    yield from table("use | yes | broken | with care | broken | no | too few texts | not measured", counts)
+        counts.append(line(use.replace("_", " "), *shares, len(of_use) - shares[0] - shares[3] - sum(shares[6:])))
+    yield from table(
+        "use | yes | short | broken | with care | short | broken | no | too few texts | not measured", counts
+    )
     yield "Each set with a broken verdict:"
     by_set = []
     for name in dict.fromkeys(row["set"] for row in rows if row["broken"]):
@@ -126,15 +134,15 @@ def of_choices(rows: Rows) -> Iterator[str]:
     parts["they hardly differ"] = [row for row in rows if row["differ"] <= ALIKE]
     for part, chosen in parts.items():
         for rule in RULES_OF_CHOICE if chosen else ():
-            mean, worst, loss = mean_over_sets(chosen, lambda row, rule=rule: -row[rule])
-            cells.append(line(part, len({row["set"] for row in chosen}), rule, f"{-mean:.4f}", f"{worst} {-loss:.3f}"))
+            tasks = len({row["set"] for row in chosen})
+            cells.append(line(part, tasks, rule, f"{mean_of(chosen, rule):.4f}", end_of(chosen, rule, -1)))
     yield from table("judges | tasks | rule | loss | highest", cells)
     over = [row for row in rows if row["over"] is not None]
     cells = []
     for metric in metrics_of(rows):
         of_metric = [row for row in over if row["metric"] == metric]
-        mean, worst, lowest = mean_over_sets(of_metric, lambda row: -row["over"])
-        cells.append(line(metric, len(of_metric), f"{-mean:+.4f}", f"{worst} {-lowest:+.3f}"))
+        ends = f"{mean_of(of_metric, 'over'):+.4f}", end_of(of_metric, "over", -1, "+.3f")
+        cells.append(line(metric, len(of_metric), *ends))
     yield from table("metric | promises | promise less outcome | highest", cells)
 
 
@@ -152,11 +160,9 @@ def of_coverage(rows: Rows) -> Iterator[str]:
     cells = []
     for figure, labels, method in sorted({(row["figure"], row["labels"], row["method"]) for row in rows}):
         part = [row for row in rows if (row["figure"], row["labels"], row["method"]) == (figure, labels, method)]
-        these, _, _ = mean_over_sets(part, lambda row: row["these"])
-        others, worst, lowest = mean_over_sets(part, lambda row: row["others"])
-        width, _, _ = mean_over_sets(part, lambda row: row["width"])
-        tail = f"{width:.3f}", len(part), f"{worst} {100 * lowest:.0f}"
-        cells.append(line(figure, labels, method, 100 * these, 100 * others, *tail))
+        shares = 100 * mean_of(part, "these"), 100 * mean_of(part, "others")
+        tail = f"{mean_of(part, 'width'):.3f}", len(part), end_of(part, "others", 0, ".2f")
+        cells.append(line(figure, labels, method, *shares, *tail))
     yield from table("figure | labels | method | these groups | other groups | width | cells | lowest of others", cells)
 
 
@@ -170,12 +176,8 @@ def of_drift(rows: Rows) -> Iterator[str]:
     cells = []
     for kind in ("invented", "found"):
         part = [row for row in rows if row["kind"] == kind]
-        any_one, _, _ = mean_over_sets(part, lambda row: bool(row["changes"]))
-        shares = [mean_over_sets(part, lambda row, name=name: name in row["changes"])[0] for name in CHANGES]
-        _, worst, most = mean_over_sets(part, lambda row: -bool(row["changes"]))
-        cells.append(
-            line(kind, len(part), *(100 * share for share in (any_one, *shares)), f"{worst} {-100 * most:.0f}")
-        )
+        shares = [100 * mean_of(part, name) for name in ("any", *CHANGES)]
+        cells.append(line(kind, len(part), *shares, end_of(part, "any", -1, ".2f")))
     yield from table("change | comparisons | any | spearman | error | bias | most", cells)
 
 
@@ -195,14 +197,15 @@ def summary(found: dict[str, Rows], facts: dict[str, Any]) -> Iterator[str]:
             wrong = sum(bool(row["broken"]) for row in given)
             share = wrong / max(1, len(given))
             holds = holds and share <= BROKEN
-            parts.append(f"{word} broke {wrong} of {len(given)} ({share:.1%})")
+            less = sum(bool(row["short"]) for row in given)
+            parts.append(f"{word} broke {wrong} of {len(given)} ({share:.1%}; {less} short of it within chance)")
         title = RULES[use].title
         yield f"Verdict {title}: {held(holds)} ({BROKEN:.0%} allowed): {', '.join(parts)}."
-    losses = {rule: -mean_over_sets(found["choices"], lambda row, rule=rule: -row[rule])[0] for rule in RULES_OF_CHOICE}
+    losses = {rule: mean_of(found["choices"], rule) for rule in RULES_OF_CHOICE}
     told = ", ".join(f"{rule} {loss:.4f}" for rule, loss in losses.items())
     least = min(loss for rule, loss in losses.items() if rule != "judgebench")
     yield f"Choice: {held(losses['judgebench'] <= least + LOST)} (at most {LOST:g} more than the best rule): {told}."
-    over = -mean_over_sets((row for row in found["choices"] if row["over"] is not None), lambda row: -row["over"])[0]
+    over = mean_of((row for row in found["choices"] if row["over"] is not None), "over")
     yield f"Promise less outcome of the choice: {held(abs(over) <= OVER)} ({OVER:g} allowed): {over:+.4f}."
     ours = [row for row in found["coverage"] if row["labels"] == max(LABELS) and row["method"] != "plain"]
     for key, what in (("these", "all texts of the labelled groups"), ("others", "other groups")):
@@ -211,14 +214,14 @@ def summary(found: dict[str, Rows], facts: dict[str, Any]) -> Iterator[str]:
         shares = {}
         for figure, method in sorted({(row["figure"], row["method"]) for row in fair}):
             rows = (row for row in fair if (row["figure"], row["method"]) == (figure, method))
-            shares[figure + method.removeprefix("judgebench")] = mean_over_sets(rows, lambda row, key=key: row[key])[0]
-        told = ", ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())
+            shares[figure + method.removeprefix("judgebench")] = mean_of(rows, key)
+        told = ", ".join(f"{name} {100 * share:.1f}" for name, share in shares.items())
         holds = min(shares.values(), default=1) >= COVERED[key]
         yield f"Intervals, {what}: {held(holds)} ({COVERED[key]:.0%} asked): {told}."
     claimed = {}
     for kind in ("invented", "found"):
         part = (row for row in found["drift"] if row["kind"] == kind)
-        claimed[kind] = mean_over_sets(part, lambda row: bool(row["changes"]))[0]
+        claimed[kind] = mean_of(part, "any")
     yield (
         f"Drift: {held(claimed['invented'] <= INVENTED)} ({INVENTED:.0%} allowed): invented in "
         f"{claimed['invented']:.1%} of comparisons, found in {claimed['found']:.1%} with {SHUFFLED:.0%} shuffled."

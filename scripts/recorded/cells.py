@@ -4,10 +4,9 @@ the choice among judges, intervals, and drift."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from recorded.sets import Task, sample_of
 from simulate import ROUNDING, verdicts
 
 from judgebench.cards.requirements import changes_of
@@ -31,6 +30,7 @@ from judgebench.stats.text_pairs import text_pair_record
 from judgebench.stats.verdict import CARE, COIN, YES
 from judgebench.tuning.choose import FLIPS, Candidates, worth_of
 from judgebench.tuning.tuners import CrossFit
+from recorded.sets import Task, sample_of
 
 LABELS = (50, 100)
 """Labelled texts behind an interval; the most are behind a verdict."""
@@ -38,6 +38,7 @@ SHUFFLED = 0.3
 LEVEL = 0.5
 """The share of texts whose labels are shuffled, as a drift to be found; the level of a freer rule of choice."""
 USES = ("order_texts", "report_scores", "decide")
+CHANGES = ("spearman", "error", "bias")
 MARGINS = Margins()
 Row = dict[str, Any]
 
@@ -46,6 +47,12 @@ def isotonic(scores: np.ndarray, human: np.ndarray, at: np.ndarray) -> np.ndarra
     """The humans' scores at other scores, by isotonic regression of the labelled texts."""
     values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
     return np.interp(at, values, isotonic_means(np.bincount(place, human) / counts, counts))
+
+
+def shares_of(sample: JudgeScores) -> np.ndarray:
+    """[N, K] the share of each text's labels that name each class."""
+    assert sample.classes is not None
+    return label_shares(sample.ratings, sample.classes)
 
 
 def decision_of(sample: JudgeScores) -> Row:
@@ -65,7 +72,7 @@ def truth(sample: JudgeScores, labelled: JudgeScores, decision: Row) -> dict[str
         values["error"] = float(np.abs(isotonic(labelled.scores, labelled.human, sample.scores) - sample.human).mean())
     if not decision:
         return values
-    shares, right = label_shares(sample.ratings, sample.classes), None
+    shares = shares_of(sample)
     said = np.round(sample.on_scale).astype(int)
     if decision["pass_mark"] is not None:
         right = sample.scores >= decision["pass_mark"]
@@ -92,24 +99,21 @@ def intervals_of(labelled: JudgeScores, decision: Row) -> Iterator[tuple[str, st
         for method, clusters in (("judgebench", labelled.clusters), ("plain", alone)):
             correlated = correlate("dataset", labelled.scores, labelled.human, clusters, labelled.systems)
             yield "spearman", method, Estimate.of(with_intervals(correlated.figures), "spearman")
+            points = points_record(labelled.calibrated, labelled.ratings, clusters)
+            yield "error", method, Estimate.of(points, "mae")
         pairs = Estimate.of(text_pair_record(labelled), "pairs")
         yield "pairs", "judgebench", pairs
         yield "pairs", "plain", pairs and Estimate(pairs.value, *wilson(pairs.value, texts, 1.96))
-        for method, clusters in (("judgebench", labelled.clusters), ("plain", alone)):
-            points = points_record(labelled.calibrated, labelled.ratings, clusters)
-            yield "error", method, Estimate.of(points, "mae")
     if not decision:
         return
     # 2. of classes
     masses = {"agreement": texts}
     if decision["pass_mark"] is not None:
         masses = {"tpr": decision["labels_pass"], "tnr": decision["labels_fail"], "pass rate": texts}
-        rate = Estimate.of(decision["rates"][0], "rate")
-        yield "pass rate", "judgebench", rate
+        yield "pass rate", "judgebench", Estimate.of(decision["rates"][0], "rate")
         yield "pass rate", "judgebench, these texts", Estimate.of(decision["rates"][0], "rate_these")
         yield "auc", "judgebench", Estimate.of(decision, "auc")
-        passed = label_shares(labelled.ratings, labelled.classes)[:, 1]
-        yield "auc", "plain", share_of_pairs(labelled.scores, passed, np.arange(texts))
+        yield "auc", "plain", share_of_pairs(labelled.scores, shares_of(labelled)[:, 1], np.arange(texts))
     for name, mass in masses.items():
         share = decision["passed_people"] if name == "pass rate" else decision[name]
         if share is None or mass < 5:
@@ -124,22 +128,29 @@ def intervals_of(labelled: JudgeScores, decision: Row) -> Iterator[tuple[str, st
     said = np.round(labelled.on_scale).astype(int)
     if decision["pass_mark"] is not None:
         said = (labelled.scores >= decision["pass_mark"]).astype(int)
-    by_text = kappa_of(matrices(label_shares(labelled.ratings, labelled.classes), said, alone))
+    by_text = kappa_of(matrices(shares_of(labelled), said, alone))
     yield "kappa", "plain", Estimate.of(with_agreement_interval("kappa", by_text), "kappa")
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
-def below(share: Estimate | None, need: float, what: str) -> str:
-    """A sentence where a share on other groups is below what was promised, were it at its interval's upper end."""
-    if share is None or share.high is None or share.high >= need - ROUNDING:
-        return ""
-    return f"{what} {share:.2f} there, promised {need:.2f}"
+class Short(NamedTuple):
+    """What is below its promise on other groups: a sentence, and whether it is so at its interval's upper end, too."""
+
+    reason: str
+    surely: bool
 
 
-def broken(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, decision: Row) -> str:
-    """The reason why a verdict of yes, or with care, does not hold on other groups; empty where it does."""
+def below(share: Estimate | None, need: float, what: str) -> list[Short]:
+    """A share that is below what was promised; none where it is not."""
+    if share is None or share.high is None or share.value >= need - ROUNDING:
+        return []
+    return [Short(f"{what} {share:.2f} there, promised {need:.2f}", share.high < need - ROUNDING)]
+
+
+def short(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, decision: Row) -> list[Short]:
+    """Why a verdict of yes, or with care, does not hold on other groups; empty where it does."""
     yes = found["verdict"] == YES
 
     def bar(near: float) -> float:
@@ -147,24 +158,24 @@ def broken(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, deci
 
     if use == "order_texts":
         record = text_pair_record(there)
-        reasons = []
+        reasons = list[Short]()
         for share, rater in (("pairs", "rater"), ("within", "within_rater")):
             person = MARGINS.assumed_rater if record[rater] is None else record[rater]
             need = person - MARGINS.near_rater if yes else bar(person)
             if share == "within":
                 need = COIN + MARGINS.half_way * (person - COIN) if yes else COIN
-            reasons.append(below(Estimate.of(record, share), need, share))
-        return "; ".join(filter(None, reasons))
+            reasons += below(Estimate.of(record, share), need, share)
+        return reasons
     if use == "decide":
-        shares = label_shares(there.ratings, there.classes)
-        passes = there.scores >= decision["pass_mark"]
-        raters, reasons = rater_matrix(there.ratings, there.classes), []
+        assert there.classes is not None
+        shares, raters = shares_of(there), rater_matrix(there.ratings, there.classes)
+        passes, reasons = there.scores >= decision["pass_mark"], list[Short]()
         for name, right, number in (("tpr", passes, 1), ("tnr", ~passes, 0)):
-            share = clustered_share(1.0 * right, shares[:, number], there.groups)
+            of_side = clustered_share(1.0 * right, shares[:, number], there.groups)
             person = None if decision[f"{name}_rater"] is None else raters[number, number] / raters[number].sum()
             near = MARGINS.right if person is None else person - MARGINS.near_rater
-            reasons.append(below(share, bar(near), name))
-        return "; ".join(filter(None, reasons))
+            reasons += below(of_side, bar(near), name)
+        return reasons
     # scores: of systems where the verdict is of these; a Brier score is of calibrated ones; with care holds by distance
     # from a median or by squares from a mean
     scores = there.on_scale
@@ -172,7 +183,7 @@ def broken(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, deci
         scores = isotonic(labelled.scores, labelled.human, there.scores)
     clusters, off = there.clusters, scores - there.human
     middles = [np.median(labelled.human), *([] if yes else [labelled.human.mean()])]
-    reasons = []
+    missed = []
     for power, middle in enumerate(middles, start=1):
         sides = off, middle - there.human
         errors = [clusters.mean(np.abs(side) ** power) for side in sides]
@@ -180,8 +191,11 @@ def broken(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, deci
             names = np.unique(there.systems)[:, None] == there.systems
             errors = [np.max([abs(clusters.mean(side, where)) for where in names], axis=0) for side in sides]
         saved = Estimate.of(clusters.record({"saved": errors[1] - errors[0]}), "saved")
-        reasons.append(below(saved, 0.0, f"of a constant's error {errors[1][0]:.2f} it saves"))
-    return "; ".join(reasons) if all(reasons) else ""
+        missed.append(below(saved, 0.0, f"of a constant's error {errors[1][0]:.2f} it saves"))
+    if not all(missed):
+        return []
+    surely = all(part.surely for (part,) in missed)
+    return [Short("; ".join(part.reason for (part,) in missed), surely)]
 
 
 # --- choice -----------------------------------------------------------------------------------------------------------
@@ -228,15 +242,14 @@ def choices(task: Task, draws: int) -> Iterator[Row]:
 # --- cells ------------------------------------------------------------------------------------------------------------
 
 
-def drift(here: JudgeScores, there: JudgeScores, draw: int) -> Iterator[tuple[str, list[str]]]:
-    """The changes that are claimed of another half, as it is, and with the labels of some of its texts shuffled."""
+def drift(here: JudgeScores, there: JudgeScores, draw: int) -> Iterator[tuple[str, dict[str, bool]]]:
+    """Figure -> whether a change for the worse is claimed of another half: as it is, and with some labels shuffled."""
 
     def figures(sample: JudgeScores, estimates: np.ndarray, human: np.ndarray) -> Row:
         correlated = correlate("dataset", sample.scores, human, sample.clusters, sample.systems)
-        off = sample.clusters.mean(np.abs(estimates - human)), sample.clusters.mean(estimates - human)
-        return with_intervals(correlated.figures) | sample.clusters.record(
-            dict(zip(("error", "bias"), off, strict=True))
-        )
+        off = estimates - human
+        errors = {"error": sample.clusters.mean(np.abs(off)), "bias": sample.clusters.mean(off)}
+        return with_intervals(correlated.figures) | sample.clusters.record(errors)
 
     card = figures(here, here.calibrated, here.human)
     estimates = isotonic(here.scores, here.human, there.scores)
@@ -245,7 +258,8 @@ def drift(here: JudgeScores, there: JudgeScores, draw: int) -> Iterator[tuple[st
     shuffled = there.human.copy()
     shuffled[some] = there.human[rng.permutation(some)]
     for kind, human in (("invented", there.human), ("found", shuffled)):
-        yield kind, [change.name for change in changes_of(card, figures(there, estimates, human)) if change.worse]
+        changes = changes_of(card, figures(there, estimates, human))
+        yield kind, dict.fromkeys(CHANGES, False) | {change.name: change.worse for change in changes}
 
 
 def cell(task: Task, judge: str, draw: int, found: dict[str, list[Row]]) -> None:
@@ -263,10 +277,11 @@ def cell(task: Task, judge: str, draw: int, found: dict[str, list[Row]]) -> None
         labelled, decision = sample_of(task, judge, drawn), decision_of(sample_of(task, judge, half, drawn))
         values = [truth(side, labelled, decision) for side in (here, there)]
         for figure, method, interval in intervals_of(labelled, decision) if labels < half.sum() else ():
-            if interval is None or interval.low is None or interval.high is None or values[1][figure] is None:
+            of_halves = [side[figure] for side in values]
+            if interval is None or interval.low is None or interval.high is None or None in of_halves:
                 continue
             low, high = interval.low - ROUNDING, interval.high + ROUNDING
-            held = [bool(low <= side[figure] <= high) for side in values]
+            held = [bool(low <= value <= high) for value in of_halves if value is not None]
             row = {"figure": figure, "labels": labels, "method": method, "these": held[0], "others": held[1]}
             found["coverage"].append(head | row | {"width": high - low})
     # 2. verdicts on most labels
@@ -274,11 +289,13 @@ def cell(task: Task, judge: str, draw: int, found: dict[str, list[Row]]) -> None
         return
     for use, record in verdicts(labelled, decisions=[decision] if decision else []).items():
         if use in USES:
-            reason = ""
+            parts = []
             if record["verdict"] in (YES, CARE):
-                reason = broken(use, record, labelled, there, decision)
-            row = {"use": use, "verdict": record["verdict"], "clause": record["clause"], "broken": reason}
+                parts = short(use, record, labelled, there, decision)
+            broken = "; ".join(part.reason for part in parts if part.surely)
+            row = {"use": use, "verdict": record["verdict"], "clause": record["clause"]}
+            row |= {"broken": broken, "short": "; ".join(part.reason for part in parts)}
             found["verdicts"].append(head | row)
     # 3. drift since a card of all labels of one half
     for kind, changes in drift(here, there, draw):
-        found["drift"].append(head | {"kind": kind, "changes": changes})
+        found["drift"].append(head | {"kind": kind, "any": any(changes.values())} | changes)

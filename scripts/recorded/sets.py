@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -102,8 +102,8 @@ def _task(name: str, rows: Rows, judges: list[str], pass_from: float | None) -> 
     human = np.stack([column("human", rater) for rater in sorted({r for row in rows for r in row["human"]})], axis=1)
     scores = {judge: column("judges", judge) for judge in judges}
     # 1. the humans' scale, and the classes of their labels
-    scale = (0.0, len(named) - 1.0) if named else tuple(map(float, rows[0].get("scale") or ()))
-    scale = scale or (float(np.nanmin(human)), float(np.nanmax(human)))
+    low, high = rows[0].get("scale") or (np.nanmin(human), np.nanmax(human))
+    scale = (0.0, len(named) - 1.0) if named else (float(low), float(high))
     classes = None if pass_from is None else Classes(pass_from=pass_from)
     if named:
         classes = Classes(tuple(named), 1.0 if labels == "binary" else None, labels != "nominal")
@@ -236,14 +236,14 @@ PUBLISHED: tuple[tuple[str, str, str, float, Callable[[Rows, str], float]], ...]
     ("llmjudge", "kappa of four grades", "willia-umbrela1", 0.2863, _kappa),
     ("llmjudge", "kappa of four grades", "Olz-gpt4o", 0.2625, _kappa),
     ("llmjudge", "kappa of four grades", "TREMA-4prompts", 0.1829, _kappa),
-    ("llmjudge", "kappa, grade 2 or more", "h2oloo-fewself", 0.4280, lambda *of: _kappa(*of, lambda x: x >= 2)),
-    ("llmjudge", "kappa, grade 1 or more", "Olz-gpt4o", 0.4228, lambda *of: _kappa(*of, lambda x: x >= 1)),
-    ("llmjudge", "kappa, grade 3", "willia-umbrela3", 0.3215, lambda *of: _kappa(*of, lambda x: x == 3)),
+    ("llmjudge", "kappa, grade 2 or more", "h2oloo-fewself", 0.4280, partial(_kappa, test=lambda x: x >= 2)),
+    ("llmjudge", "kappa, grade 1 or more", "Olz-gpt4o", 0.4228, partial(_kappa, test=lambda x: x >= 1)),
+    ("llmjudge", "kappa, grade 3", "willia-umbrela3", 0.3215, partial(_kappa, test=lambda x: x == 3)),
     ("alttest_wax", "advantage probability", "gpt-4o", 0.73, _advantage),
-    ("llm_rubric_real", "RMSE of argmax", TWO, 1.2016, lambda *of: _rubric(*of, "RMSE", False)),
-    ("llm_rubric_real", "RMSE of expectation", TWO, 0.9187, lambda *of: _rubric(*of, "RMSE", True)),
-    ("llm_rubric_real", "Pearson of argmax", TWO, 0.1401, lambda *of: _rubric(*of, "Pearson", False)),
-    ("llm_rubric_real", "Pearson of expectation", TWO, 0.1773, lambda *of: _rubric(*of, "Pearson", True)),
+    ("llm_rubric_real", "RMSE of argmax", TWO, 1.2016, partial(_rubric, figure="RMSE", expected=False)),
+    ("llm_rubric_real", "RMSE of expectation", TWO, 0.9187, partial(_rubric, figure="RMSE", expected=True)),
+    ("llm_rubric_real", "Pearson of argmax", TWO, 0.1401, partial(_rubric, figure="Pearson", expected=False)),
+    ("llm_rubric_real", "Pearson of expectation", TWO, 0.1773, partial(_rubric, figure="Pearson", expected=True)),
     ("wmt23_ende_mqm", "Pearson", "XCOMET-Ensemble", 0.695, _pearson),
     ("wmt23_ende_mqm", "Pearson", "GEMBA-MQM", 0.502, _pearson),
     ("wmt23_ende_mqm", "Pearson", "BLEU", 0.192, _pearson),
@@ -254,12 +254,12 @@ PUBLISHED: tuple[tuple[str, str, str, float, Callable[[Rows, str], float]], ...]
     ("summhay", "Pearson", "claude3-haiku", 0.498, _pearson),
     ("summhay", "Pearson", "gpt3.5", 0.495, _pearson),
     ("llmbar", "right, of natural pairs", "GPT-4/Vanilla", 0.955, _natural),
-    ("llmbar", "kappa of both orders, natural", "GPT-4/Vanilla", 0.8977, lambda *of: _orders(*of, "kappa")),
-    ("autoj_pairs", "right in both orders", "auto-j-13b", 0.5496, lambda *of: _orders(*of, "right")),
-    ("autoj_pairs", "the same in both orders", "auto-j-13b", 0.8341, lambda *of: _orders(*of, "consistency")),
-    ("pandalm_pairs", "kappa of two raters", "", 0.88, lambda *of: _raters(*of, 0)),
-    ("pandalm_pairs", "kappa of two raters", "", 0.86, lambda *of: _raters(*of, 1)),
-    ("pandalm_pairs", "kappa of two raters", "", 0.85, lambda *of: _raters(*of, 2)),
+    ("llmbar", "kappa of both orders, natural", "GPT-4/Vanilla", 0.8977, partial(_orders, figure="kappa")),
+    ("autoj_pairs", "right in both orders", "auto-j-13b", 0.5496, partial(_orders, figure="right")),
+    ("autoj_pairs", "the same in both orders", "auto-j-13b", 0.8341, partial(_orders, figure="consistency")),
+    ("pandalm_pairs", "kappa of two raters", "", 0.88, partial(_raters, pair=0)),
+    ("pandalm_pairs", "kappa of two raters", "", 0.86, partial(_raters, pair=1)),
+    ("pandalm_pairs", "kappa of two raters", "", 0.85, partial(_raters, pair=2)),
     ("pandalm_pairs", "F1 by that of gpt-3.5-turbo", "pandalm-7b", 0.9375, _f1),
 )
 """Set, figure, judge, the published value over both halves, and how it comes from the rows."""
