@@ -471,8 +471,8 @@ def study_sample(
     return sample if unread is None else replace(sample, unread=unread).answered
 
 
-def verdicts(sample: JudgeScores, margins: Margins | None = None) -> dict[str, Any]:
-    """Use -> its record, of one setting that was not chosen among others."""
+def studies_of(sample: JudgeScores) -> dict[str, Any]:
+    """The studies that a verdict rests on, of one setting."""
     whole = sample.whole or sample
     columns = {name: np.full(len(whole.scores), value) for name, value in sample.cell.named.items()}
     columns |= {"example_id": whole.names, "group_id": whole.groups, "system_id": whole.systems}
@@ -482,10 +482,15 @@ def verdicts(sample: JudgeScores, margins: Margins | None = None) -> dict[str, A
     scale, drawn = {sample.cell.dimension: sample.scale}, (sample.resamples, sample.seed)
     metrics = evaluate(columns, sample.dataset, ["dataset"], *drawn, scale)
     panels = {(sample.cell.dimension, "test"): Panel(whole.ratings, whole.clusters, whole.names.tolist())}
-    studies = {
+    return {
         "metrics": metrics, "humans": human_records(panels, sample.dataset, scale), "forecasts": [],
         "beside_humans": beside_humans_records([sample]), "systems": system_records([sample]),
     }  # fmt: skip
+
+
+def verdicts(sample: JudgeScores, margins: Margins | None = None, **studies: Any) -> dict[str, Any]:
+    """Use -> its record, of one setting that was not chosen among others; with these studies beside."""
+    studies = studies_of(sample) | studies
     records = verdict_records([sample], [sample.head | {"taken": True}], studies, margins or Margins())
     return {record["use"]: record for record in records}
 

@@ -1,16 +1,19 @@
 """Scripts say what they do, and run on their smallest input."""
 
+import importlib
 import importlib.util
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from scripts import arithmetic
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+EXTERNAL = SCRIPTS.parents[1] / "shared" / "data" / "external"
 NAMES = sorted(path.name for path in SCRIPTS.glob("*.py"))
 SMALLEST = {
     "statistics": ("--examples=160", "--resamples=100", "--times=1"),
@@ -85,3 +88,56 @@ def test_twice_the_judgments_take_twice_of_everything():
     assert float(one["GPU hours"]) == pytest.approx(hours, rel=0.05)
     assert float(two["GPU hours"].replace(",", "")) == pytest.approx(2 * hours, rel=0.05)
     assert one["served instead, USD"] == "79,000"  # 792 tokens a prompt at a dollar a million
+
+
+def recorded_sets(folder):
+    """Two sets: grades that a good and a bad judge know, and classes without order."""
+    rng = np.random.default_rng(0)
+    grades = rng.integers(0, 3, 320).tolist()
+    names = ("a", "b", "c")
+    kinds = []
+    texts = []
+    for number, grade in enumerate(grades):
+        head = {"group": f"g{number // 8}", "id": str(number), "system": f"s{number % 2}"}
+        noisy = int(np.clip(grade + rng.integers(-1, 2), 0, 2))
+        of_text = {"set": "summhay", "labels": "ordinal", "scale": [0, 2], "human": {"annotator": grade}}
+        texts.append(head | of_text | {"judges": {"gpt-4o": noisy, "gpt3.5": int(rng.integers(0, 3)), "same": grade}})
+        of_kind = {"set": "kinds", "labels": "nominal", "classes": names, "human": {"r0": names[grade]}}
+        kinds.append(head | of_kind | {"judges": {"good": names[grade], "worse": names[noisy]}})
+    for name, rows in (("summhay", texts), ("kinds", kinds)):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+
+
+def test_recorded_judges_of_a_folder_have_a_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    recorded_sets(tmp_path)
+    page = tmp_path / "page.md"
+    script("external").main([str(tmp_path), "--data-sets=2", "--out", str(page)])
+    assert capsys.readouterr().out.count("\n") >= 12
+    text = page.read_text("utf-8")
+    assert [f"{number}. " in text for number in range(1, 11)] == [True] * 10
+    found = json.loads(page.with_suffix(".json").read_text("utf-8"))
+    assert {row["judge"] for row in found["published"]} == {"gpt-4o", "gpt3.5"}
+    # the truth itself decides right, and a judge that guesses is never taken for a good one
+    verdicts = {name: [row for row in found["verdicts"] if row["judge"] == name] for name in ("same", "gpt3.5")}
+    decided = [row for row in verdicts["same"] if row["use"] == "decide"]
+    assert {row["verdict"] for row in decided} == {"yes"}
+    assert not any(row["broken"] for row in verdicts["same"])
+    assert not any(row["verdict"] == "yes" for row in verdicts["gpt3.5"])
+    # nominal labels have agreement and kappa alone
+    kinds = [row for row in found["coverage"] if row["set"] == "kinds"]
+    assert {row["figure"] for row in kinds} == {"agreement", "kappa"}
+    # by the best of all judges nothing is lost
+    losses = [row["maximum"] for row in found["choices"]]
+    assert max(losses) == pytest.approx(0)
+
+
+def test_published_figures_of_recorded_judges_come_out(monkeypatch):
+    if not EXTERNAL.is_dir():
+        pytest.skip("the recorded judges are not beside the project")
+    monkeypatch.syspath_prepend(SCRIPTS)
+    sets = importlib.import_module("recorded.sets")
+    rows = list(sets.published(sets.read(EXTERNAL)))
+    assert len(rows) == len(sets.PUBLISHED)
+    # on half of the groups
+    assert np.median([abs(row["published"] - row["ours"]) for row in rows]) < 0.03

@@ -1,0 +1,1 @@
+"""Recorded judges of other people, for scripts/external.py."""
