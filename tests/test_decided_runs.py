@@ -91,3 +91,22 @@ def test_classes_without_order_have_a_matrix_and_no_ranks(decided):
     assert not re.search("Spearman|order texts|pass from|decide ", out)
     assert not [row for row in folder.read("metrics") if row.get("spearman") is not None]
     assert not Path("run/verdict.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "right"),
+    [
+        ("human.quality", ("judge.fields.text=answer_word", "ranges=[[pass,fail]]"), "ranges=[[fail,pass]]"),
+        (
+            "kind",
+            ("judge.fields.text=answer_kind", "ranges=[[evades,errs,answers]]", "data.nominal=true"),
+            "answers,errs",
+        ),
+    ],
+)
+def test_words_in_another_order_than_the_classes_are_refused(judgebench, labels, given, right):
+    data = ("data=jsonl", f"data.path={DESK}", f"data.fields.human={{quality: {labels}}}")
+    code, _, err = judgebench(*data, "judge=replay", f"judge.path={DESK}", *given, mistaken=True)
+    assert code == 2
+    assert "ranges: the labels of 'quality' are " in err
+    assert right in err
