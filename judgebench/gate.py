@@ -26,10 +26,10 @@ from judgebench.runtime.fields import OneOf, Words, check_fields, plain
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
-from judgebench.types import Classes, Row
+from judgebench.types import Classes
 
 if TYPE_CHECKING:
-    from judgebench.cards.requirements import Outcome
+    from judgebench.cards.requirements import Change, Outcome
 
 _MOST_LINES = 16  # of requirements in a terminal of 24
 _TEMPLATES = {"junit": "gate.xml.j2", "summary": "gate.md.j2"}
@@ -40,6 +40,7 @@ class GateSettings:
     """Keys of conf/gate.yaml; `UserError` of values that cannot be."""
 
     drift: Annotated[str, OneOf(("fail", "warn", "off"))]
+    on: Annotated[str, OneOf(("card",))] | None
     junit: Words | None
     summary: str | None
     readings: Words | None
@@ -57,13 +58,14 @@ class GateSettings:
 
 @dataclass(frozen=True)
 class Decision:
-    """The judge and its texts in a sentence, an outcome a requirement, further sentences, and the
-    run folder."""
+    """The judge and its texts in a sentence, an outcome a requirement, further sentences, the run
+    folder, and the sentence that was printed before anything was read."""
 
     head: str
     outcomes: Sequence[Outcome]
     notes: Sequence[str] = ()
     folder: Path | None = None
+    before: str | None = None
 
     @property
     def code(self) -> int:
@@ -162,9 +164,17 @@ def _measured(
 ) -> Decision | None:
     """The decision of a run of the card's judge on the labelled texts; `UserError` where there
     cannot be one."""
-    from judgebench.cards.calibration import share_in_card
+    from judgebench.cards.calibration import scores_in_card, share_in_card
     from judgebench.cards.judge import check_models
-    from judgebench.cards.requirements import figures_of, outcomes_of
+    from judgebench.cards.requirements import (
+        card_figures,
+        changes_of,
+        figures_of,
+        noticed,
+        outcomes_of,
+        paired_changes,
+    )
+    from judgebench.data.dataset import rated
     from judgebench.stats.decisions import CHOSEN
     from judgebench.stats.scores import first_record
 
@@ -178,6 +188,18 @@ def _measured(
             "pass; name the lowest label that does, as data.pass_from=4, or two classes, worst "
             "first, as data.classes=[fail,pass].".format(**card.decision)
         )
+    # 2. what can be noticed, which may be a reason to stop
+    scores = None if settings.on is None else scores_in_card(card, parts.data)
+    groups = {
+        example.group_id
+        for example in rated(parts.data.examples, card.dimension)
+        if scores is None or example.example_id in scores
+    }
+    ahead = None
+    if settings.drift != "off":
+        ahead = noticed(card, len(groups), parts.data.groups_are, scores is not None)
+    if ahead is not None:
+        print_safely(ahead)
     results = run_checked(parts)
     if results is None:
         return None
@@ -187,14 +209,14 @@ def _measured(
             "check_models=false"
         )
         check_models(card, results.environment["model_fingerprints"], compared)
-    # 2. what it says of the card's judge, on clean texts that humans rated
+    # 3. what it says of the card's judge, on clean texts that humans rated
     judge = card.series["judge"]
     place = {"level": "dataset", "attack": "none", "judge": judge}
     metric = next((row for row in results.metrics if place.items() <= row.items()), None)
     rows = results.scores
     rows = rows[(rows["attack"] == "none") & (rows["judge"] == judge) & rows["human"].notna()]
     decision = first_record(results.decisions, {"judge": judge, "mark": CHOSEN})
-    # 3. the outcomes; where the texts do not do, the verdict says the same of all uses that they
+    # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they
     # decide
     clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}
     reason = None
@@ -206,38 +228,32 @@ def _measured(
     else:
         figures = figures_of(card, results.verdict, metric, rows, decision, **config.metrics)
     outcomes = list(outcomes_of(required, results.verdict, figures, reason))
+    changes = changes_of(card_figures(card), figures)
+    if scores is not None and reason is None:
+        changes = paired_changes(card, rows, scores, **config.metrics)
     if settings.drift != "off":
-        outcomes += _drift(card, figures, settings.drift)
-    # 4. the decision
+        outcomes += _drift(changes, settings.drift)
+    # 5. the decision
     notes = []
     share = share_in_card(card, parts.data)
     if share:
         texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
-        notes.append(
-            f"{texts} made the card: its verdicts flatter it here, and a drift is harder to see."
-        )
+        harder = ", and a drift is harder to see" if scores is None else ""
+        notes.append(f"{texts} made the card: its verdicts flatter it here{harder}.")
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
-    return Decision(head, outcomes, notes, results.folder)
+    return Decision(head, outcomes, notes, results.folder, ahead)
 
 
-def _drift(card: JudgeCard, figures: Row, drift: str) -> list[Outcome]:
-    """An outcome for each figure that the card promised, compared with that of these texts."""
-    from judgebench.cards.requirements import Outcome, changes_of
-    from judgebench.stats.clusters import Estimate, keys_of
+def _drift(changes: Sequence[Change], drift: str) -> list[Outcome]:
+    """An outcome a change of a figure that the card promised."""
+    from judgebench.cards.requirements import Outcome
 
-    test = card.figures.get("test", {})
-    promised = keys_of("error", Estimate.of(test, "mean_absolute_error"))
-    promised |= {**test, **card.figures.get("promised", {})}
     worse = {"fail": "failed", "warn": "warning"}[drift]
-    return [
-        Outcome(
-            f"drift_{change.name}",
-            "within chance",
-            worse if change.worse else "passed",
-            str(change),
-        )
-        for change in changes_of(promised, figures)
-    ]
+    outcomes = []
+    for change in changes:
+        state = worse if change.worse else "passed"
+        outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
+    return outcomes
 
 
 def _run_config(

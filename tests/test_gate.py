@@ -1,12 +1,13 @@
 """The gate: a judge that passes, fails or cannot be measured; its drift; and the file for CI as printed."""
 
+import copy
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -19,13 +20,16 @@ from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.calibrate import main as calibrate_main
 from judgebench.cards import JudgeCard
-from judgebench.cards.calibration import Labelled, estimate_errors, fit, share_in_card, text_digests
+from judgebench.cards.calibration import Labelled, estimate_errors, fit, scores_of, share_in_card, text_digests
 from judgebench.cards.requirements import (
     OF_DECISIONS,
     Change,
+    card_figures,
     changes_of,
     figures_of,
+    noticed,
     outcomes_of,
+    paired_changes,
     requirements_of,
 )
 from judgebench.gate import main as gate_main
@@ -37,6 +41,7 @@ from tests.cards.test_card import DECISION
 from tests.conftest import write_rows
 
 ROOT = Path(__file__).parents[1]
+EARLIER = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
 FAST = ("metrics.resamples=200", "report=false", "run_dir=gate")
 
 
@@ -116,9 +121,12 @@ def test_a_judge_that_has_not_changed_passes_on_other_labels(gate, place, monkey
     assert code == 0, out + err
     assert len(out.splitlines()) <= 24
     assert "Gate: passed." in out
+    said = r"With these 24 groups the gate notices a fall of 0\.\d\d of Spearman in four of five cases; "
+    assert re.match(rf"{said}a fall of 0.05 takes \d[\d,]*, here and on the card\.\n", out), "before all else"
     assert "96 texts of 24 groups" in out
     assert list(cases("gate.xml").values()) == ["system-out"] * 8, "five requirements, and drift of three figures"
     summary = (place / "summary.md").read_text()
+    assert re.search(said, summary)
     assert summary.startswith("Earlier.\n### Judge gate: passed\n")
     assert "| spearman_low | at least 0.3 | passed | 0." in summary
     card = JudgeCard.read(place / "judge" / "judge_card.yaml")
@@ -160,6 +168,70 @@ def test_a_judge_that_has_become_worse_fails_and_the_drift_says_by_how_much(gate
     code, out, _ = gate(*changed, "require={failed: 0}", "drift=warn")
     assert code == 0
     assert re.search(r"warning +drift_spearman: within chance", out)
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "said"),
+    [
+        ([], 0, "+0.00 [+0.00, +0.00], p 1.000"),
+        (["+judge.path=changed.jsonl"], 1, "p < .001"),
+    ],
+)
+def test_texts_that_made_the_card_are_compared_in_pairs(gate, place, changed, code, said):
+    answers = [json.loads(line) for line in (place / "judge" / "answers.jsonl").read_text().splitlines()]
+    rng = np.random.default_rng(0)
+    others = [{**row, "text": row["text"] if rng.random() < 0.5 else str(rng.integers(1, 6))} for row in answers]
+    write_rows(place / "changed.jsonl", others)
+    asked = ("data.path=judge/calibrated.jsonl", "on=card", "require={failed: 0}", "junit=on.xml", "summary=on.md")
+    found, out, err = gate(*asked, *changed)
+    assert found == code, out + err
+    change = re.search(r"drift_spearman.*", out)[0]
+    assert "here, on the same 120 texts: " in change
+    assert said in change
+    assert "These texts made the card: its verdicts flatter it here.\n" in out
+    for file in ("on.xml", "on.md"):
+        assert "here, on the same 120 texts: " in Path(file).read_text()
+        assert "With these 30 groups the gate notices a fall of " in Path(file).read_text()
+
+
+@pytest.mark.parametrize(
+    ("scored", "articles", "sentence"),
+    [
+        (
+            True,
+            0,
+            "the card has scored 0 of these texts, of 0 groups, and a comparison in pairs takes 6; give the texts",
+        ),
+        (
+            True,
+            5,
+            "the card has scored 20 of these texts, of 5 groups, and a comparison in pairs takes 6; give the texts",
+        ),
+        (
+            False,
+            30,
+            "the card holds no scores of its texts, for it is of an earlier version, or its decoding has learned",
+        ),
+    ],
+)
+def test_texts_that_cannot_be_compared_in_pairs_are_refused(gate, place, scored, articles, sentence):
+    files = {name: (place / "judge" / f"{name}.jsonl").read_text().splitlines() for name in ("calibrated", "labels")}
+    rows = [json.loads(line) for line in [*files["calibrated"][: 4 * articles], *files["labels"]]]
+    write_rows(place / "some.jsonl", rows)
+    card = JudgeCard.read(place / "judge" / "judge_card.yaml")
+    object.__setattr__(card, "scores", card.scores if scored else None)
+    card.write(place / "some.yaml")
+    code, out, err = gate("card=some.yaml", "data.path=some.jsonl", "on=card", "require={failed: 0}")
+    assert (code, sentence in " ".join(err.split())) == (2, True), out + err
+
+
+def test_a_card_holds_the_scores_of_a_sample_of_its_texts():
+    texts = [Example(str(i), "g", "s", "One.", f"Text {i}.", {}) for i in range(3000)]
+    rows = pd.DataFrame({"example_id": map(str, range(3000)), "score": np.arange(3000) / 3})
+    scores = scores_of(SimpleNamespace(examples=texts), rows)
+    assert len(scores) == 2000
+    assert set(scores.values()) < set(rows["score"].round(6))
+    assert np.mean(list(scores.values())) == pytest.approx(500, abs=40), "at random"
 
 
 @pytest.mark.parametrize(
@@ -308,21 +380,73 @@ def measured(card: JudgeCard, rows: pd.DataFrame) -> dict[str, float | None]:
     return figures_of(card, [], metric, rows, {}, resamples=200, seed=0)
 
 
+def card_of(rows: pd.DataFrame) -> JudgeCard:
+    """A card of these texts, with figures and estimate of its own."""
+    card = copy.copy(EARLIER)
+    sides = [rows[name].to_numpy() for name in ("score", "human", "group_id")]
+    object.__setattr__(card, "estimate", fit("linear", *sides[:2], ScoreRange(1, 5), None))
+    errors = estimate_errors(Labelled(*sides, "linear", ScoreRange(1, 5), None, 0), 200)
+    figures = errors | {name: value for name, value in measured(card, rows).items() if name.startswith("spearman")}
+    object.__setattr__(card, "figures", {"test": figures | {"groups": rows["group_id"].nunique()}})
+    return card
+
+
+@cache
+def rho(noise: float) -> float:
+    """Spearman of 2,000 articles with so much noise in the judge's scores."""
+    rows = simulated(np.random.default_rng(1), 2000)
+    more = noise * np.random.default_rng(2).normal(size=len(rows))
+    return rows["human"].corr(rows["score"] + more, method="spearman")
+
+
+def worsened(rng: np.random.Generator, rows: pd.DataFrame, fall: float) -> pd.DataFrame:
+    """The same, read with as much noise as lowers Spearman by so much."""
+    sizes = np.arange(0, 8, 0.1)
+    size = np.interp(fall, np.maximum.accumulate([rho(0) - rho(size) for size in sizes]), sizes)
+    return rows.assign(score=rows["score"] + size * rng.normal(size=len(rows)))
+
+
+@pytest.mark.parametrize(("of_card", "here"), [(30, 20), (60, 60)])
+def test_a_fall_as_large_as_is_promised_is_noticed_in_four_of_five_cases(of_card, here):
+    """60 cards, each with other labels of a judge that has fallen by what its own sentence says."""
+    found = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        card = card_of(simulated(rng, of_card))
+        fall = float(re.search(r"a fall of ([\d.]+) of", noticed(card, here, "articles"))[1])
+        changes = changes_of(card_figures(card), measured(card, worsened(rng, simulated(rng, here), fall)))
+        found.append(any(change.worse for change in changes))
+    assert 0.7 <= np.mean(found) <= 0.9
+
+
+@pytest.mark.parametrize(
+    ("noise", "fall", "low", "high"), [(0.0, 0.0, 0, 0), (0.05, 0.0, 0.02, 0.09), (0.0, 0.1, 0.3, 0.7)]
+)
+def test_a_fall_is_noticed_in_pairs_and_none_is_invented(noise, fall, low, high):
+    """Of 20 articles: the same scores; scores with as much noise as before; scores worse by .1, which are noticed in
+    one of five cases on other articles."""
+    found = []
+    for seed in range(150 if noise else 40):
+        rng = np.random.default_rng(seed)
+        rows = simulated(rng, 20)
+        rows = rows.assign(example_id=rows.index.astype(str)).round(6)
+        card = copy.copy(EARLIER)
+        object.__setattr__(card, "estimate", fit("linear", rows["score"], rows["human"], ScoreRange(1, 5), None))
+        before = worsened(rng, rows, noise).round(6).set_index("example_id")["score"].to_dict()
+        changes = paired_changes(card, worsened(rng, rows, noise + fall), before, resamples=200, seed=0)
+        assert [change.texts for change in changes] == [100] * 3
+        found.append(any(change.p < 0.05 for change in changes))
+    assert low <= np.mean(found) <= high
+
+
 @pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.02, 0.08), (1.2, 0.8, 1.0)])
 def test_drift_is_claimed_in_about_a_twentieth_of_sets_of_labels_that_have_none(shift, low, high):
     """250 cards of 30 articles, each with labels of 20 others: 5 % claim one; and most of a shift by 1.2."""
-    claimed, card = [], JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
+    claimed = []
     for seed in range(250 if shift == 0 else 40):
         rng = np.random.default_rng(seed)
-        rows = simulated(rng, 30)
-        estimate = fit("linear", rows["score"].to_numpy(), rows["human"].to_numpy(), ScoreRange(1, 5), None)
-        object.__setattr__(card, "estimate", estimate)
-        sides = (rows[name].to_numpy() for name in ("score", "human", "group_id"))
-        errors = estimate_errors(Labelled(*sides, "linear", ScoreRange(1, 5), None, 0), 200)
-        promised = errors | measured(card, rows)
-        for end in ("", "_low", "_high"):
-            promised |= {f"error{end}": errors[f"mean_absolute_error{end}"], f"bias{end}": errors[f"bias{end}"]}
-        changes = changes_of(promised, measured(card, simulated(rng, 20, shift)))
+        card = card_of(simulated(rng, 30))
+        changes = changes_of(card_figures(card), measured(card, simulated(rng, 20, shift)))
         claimed.append(any(change.p < 0.05 for change in changes))
     assert low <= np.mean(claimed) <= high
 

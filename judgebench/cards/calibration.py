@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from judgebench.cards.card import (
 )
 from judgebench.components import TARGET, build_component
 from judgebench.config.keys import switch_at
-from judgebench.data.dataset import TEST, JudgeDataModule
+from judgebench.data.dataset import TEST, JudgeDataModule, rated
 from judgebench.defenses.anchors import ANCHORS
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.local.loading import DTYPES
@@ -47,7 +47,7 @@ from judgebench.runtime.fields import (
 )
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.stats.clusters import ENDS, Clusters, Estimate, divided
+from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, divided
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.decisions import CHOSEN
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
@@ -60,6 +60,7 @@ from judgebench.types import (
     RANGE,
     Array,
     Classes,
+    Example,
     Record,
     Records,
     Row,
@@ -272,6 +273,8 @@ def _card(
         models=models,
         estimate=estimate,
         intervals=errors,
+        # what has learned scores its own texts by parts that others taught
+        scores=None if selected["settings"] else scores_of(data, rows),
         decision=decision,
         scale=scale,
         figures={split: figure for split, figure in figures.items() if figure},
@@ -355,14 +358,50 @@ def fingerprint(data: JudgeDataModule) -> str:
 def text_digests(data: JudgeDataModule) -> list[int]:
     """32-bit digests of the judged texts, each with what it answers to, ascending: the lowest of
     them are a sample."""
-    digests = set()
-    for example in data.examples:
-        texts = [example.source, example.context, example.output]
-        texts += filter(None, [example.question])
-        content = json.dumps([text.strip() for text in texts])
-        digest = hashlib.blake2b(content.encode(), digest_size=4).digest()
-        digests.add(int.from_bytes(digest))
-    return sorted(digests)
+    return sorted({_digest(example) for example in data.examples})
+
+
+def _digest(example: Example) -> int:
+    texts = [example.source, example.context, example.output]
+    texts += filter(None, [example.question, example.rival])
+    content = json.dumps([text.strip() for text in texts])
+    digest = hashlib.blake2b(content.encode(), digest_size=4).digest()
+    return int.from_bytes(digest)
+
+
+def scores_of(data: JudgeDataModule, rows: pd.DataFrame) -> dict[Any, float]:
+    """Digest of a text, in decimal -> its score to six digits, of a judge's rows of scores.parquet:
+    of the texts with the first digests, which are a sample."""
+    digests = {example.example_id: str(_digest(example)) for example in data.examples}
+    by_text = rows["score"].groupby(rows["example_id"].map(digests)).mean()
+    return by_text[:_SAMPLE].round(6).to_dict()
+
+
+def scores_in_card(card: JudgeCard, data: JudgeDataModule) -> dict[str, float]:
+    """Example -> the card's score of the same text; `UserError` where there are too few to compare
+    in pairs."""
+    # 1. a card that can be compared with
+    if card.scores is None:
+        raise UserError(
+            "on=card: the card holds no scores of its texts, for it is of an earlier version, or "
+            "its decoding has learned from them; `python -m judgebench.calibrate` makes a card that "
+            "holds them, or leave on out."
+        )
+    # 2. rated texts of enough groups
+    scores = {}
+    groups = set()
+    for example in rated(data.examples, card.dimension):
+        digest = str(_digest(example))
+        if digest in card.scores:
+            scores[example.example_id] = card.scores[digest]
+            groups.add(example.group_id)
+    if len(groups) < FEWEST:
+        raise UserError(
+            f"on=card: the card has scored {len(scores)} of these texts, of {len(groups)} "
+            f"{data.groups_are}, and a comparison in pairs takes {FEWEST}; give the texts that made "
+            "the card, or leave on out."
+        )
+    return scores
 
 
 def share_in_card(card: JudgeCard, data: JudgeDataModule) -> float:

@@ -119,6 +119,7 @@ _CARD = {
     "tried": [dict],
     "made_with": dict,
     "files": {str: str},
+    "scores?": (None, {str: float}),
 }
 """The shape of a card in the order of its file, see `judgebench.runtime.parsing.check_shape`."""
 
@@ -232,6 +233,8 @@ class JudgeCard:
         models: role -> title and SHA-256 of each model's content.
         estimate: map from its scores to the humans' scale; None where there is none.
         intervals: the estimate's errors; None where `no_intervals` says why.
+        scores: digest of a text that made it, in decimal -> its judge's score, of a sample; None where its
+            decoding has learned from them, and in cards of earlier versions.
         scale: the humans' own [low, high]; None where it is not known.
         figures: dev and test: its agreement with humans, with 95 % intervals.
         attacks: changes of its scores by the attacks that were tried.
@@ -272,6 +275,7 @@ class JudgeCard:
     folder: Path | None = field(default=None, compare=False)
     intervals: Errors | None = None
     decision: Row | None = None
+    scores: Mapping[str, float] | None = None
 
     @property
     def title(self) -> str:

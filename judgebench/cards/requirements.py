@@ -13,10 +13,19 @@ from scipy import special
 from judgebench.cards.card import JudgeCard
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import known_keys
-from judgebench.stats.clusters import CONFIDENCE, ENDS, SIGNIFICANCE, Clusters, Estimate, keys_of
-from judgebench.stats.paired import holm
+from judgebench.stats.clusters import (
+    CONFIDENCE,
+    ENDS,
+    FEWEST,
+    SIGNIFICANCE,
+    Clusters,
+    Estimate,
+    keys_of,
+)
+from judgebench.stats.correlation import DistinctPairs
+from judgebench.stats.paired import IMPROVEMENT, holm, times_noticed
 from judgebench.stats.verdict import CARE, NO, RULES, UNMEASURED, YES
-from judgebench.types import FAILED, Records, Row
+from judgebench.types import FAILED, Array, Records, Row
 
 OF_DECISIONS = tuple(f"{name}{end}" for name in ("tpr", "tnr", "kappa") for end in ENDS)
 OF_PASSES = tuple(f"pass_rate{end}" for end in ENDS)
@@ -27,7 +36,14 @@ AT_LEAST += OF_DECISIONS + OF_PASSES
 AT_MOST = (*(f"error{end}" for end in ENDS), "failed")
 """Figures that `require` bounds from below and from above."""
 
+CHANGES = ("spearman", "error", "bias")
+"""Figures whose change since the card is tested."""
+
+_Z = float(special.ndtri(CONFIDENCE[1]))
+
 LEAST = {"yes": YES, "with_care": CARE}
+
+Arrays = dict[str, Array]
 
 
 class Outcome(NamedTuple):
@@ -45,7 +61,8 @@ class Outcome(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A figure here less the card's, with its 95 % interval and p."""
+    """A figure here less the card's, with its 95 % interval and p; of how many texts that made the
+    card, where these are compared in pairs."""
 
     name: str
     before: float
@@ -53,6 +70,7 @@ class Change(NamedTuple):
     low: float
     high: float
     p: float
+    texts: int | None = None
 
     @property
     def worse(self) -> bool:
@@ -63,8 +81,9 @@ class Change(NamedTuple):
     def __str__(self) -> str:
         chance = "p < .001" if self.p < 0.001 else f"p {self.p:.3f}".replace("0.", ".")
         change = Estimate(self.now - self.before, self.low, self.high)
+        here = "here" if self.texts is None else f"here, on the same {self.texts} texts"
         return (
-            f"{round(self.before, 2) + 0:.2f} on the card, {round(self.now, 2) + 0:.2f} here: "
+            f"{round(self.before, 2) + 0:.2f} on the card, {round(self.now, 2) + 0:.2f} {here}: "
             f"{change:+.2f}, {chance}"
         )
 
@@ -127,15 +146,19 @@ def figures_of(
         figures |= keys_of("pass_rate", Estimate.of(decision["rates"][0], "rate"))
     rows = rows[rows["status"] != FAILED]
     if card.estimate is not None and len(rows):
-        scores = rows["score"].to_numpy(dtype=float)
-        humans = rows["human"].to_numpy(dtype=float)
-        off = card.estimate(scores) - humans
         groups = rows["group_id"].to_numpy(dtype=str)
         clusters = Clusters.of(groups, **drawn)
-        error = clusters.mean(np.abs(off))
-        bias = clusters.mean(off)
-        figures |= clusters.record({"error": error, "bias": bias})
+        figures |= clusters.record(_errors(card, rows, clusters))
     return figures
+
+
+def _errors(card: JudgeCard, rows: Any, clusters: Clusters, column: str = "score") -> Arrays:
+    """Error and bias [1 + B] of the card's estimates by a column of scores; none without a map."""
+    if card.estimate is None:
+        return {}
+    scores = rows[column].to_numpy(dtype=float)
+    off = card.estimate(scores) - rows["human"].to_numpy(dtype=float)
+    return {"error": clusters.mean(np.abs(off)), "bias": clusters.mean(off)}
 
 
 def outcomes_of(
@@ -191,26 +214,103 @@ def changes_of(card: Row, here: Row) -> list[Change]:
         >>> round(change.p, 3), round(change.low, 3), round(change.high, 3)
         (0.046, -0.495, -0.005)
     """
-    z = float(special.ndtri(CONFIDENCE[1]))
     changes = list[Change]()
-    for name in ("spearman", "error", "bias"):
+    for name in CHANGES:
         before: Any = Estimate.of(card, name)
         now: Any = Estimate.of(here, name)
         if before is None or now is None or None in (*before, *now):
             continue
-        # 1. the change, and its reach by the widths of both intervals
-        change = now.value - before.value
-        width_before = before.high - before.low
-        width_now = now.high - now.low
-        reach = math.hypot(width_before, width_now) / 2
-        # 2. its interval and p
-        p = float(change == 0)
-        if reach > 0:
-            tail = special.ndtr(-abs(change) * z / reach)
-            p = 2 * float(tail)
-        low = change - reach
-        high = change + reach
-        changes.append(Change(name, before.value, now.value, low, high, p))
+        error = math.hypot(_error_of(before), _error_of(now))
+        changes.append(_change(name, before.value, now.value, error))
+    return _corrected(changes)
+
+
+def paired_changes(
+    card: JudgeCard, rows: Any, scores: Mapping[str, float], **drawn: int
+) -> list[Change]:
+    """The changes of `changes_of` on the same texts, whose articles are resampled together; p is of
+    the normal law with their standard error (that of G articles times sqrt(G / (G - 1))).
+
+    Args:
+        rows: of scores.parquet that humans rated.
+        scores: example -> the card's score of it.
+        drawn: resamples and seed.
+    """
+    # 1. the texts that both have scored
+    rows = rows.assign(before=rows["example_id"].map(scores), now=rows["score"].round(6))
+    rows = rows[rows["before"].notna() & (rows["status"] != FAILED)]
+    humans = rows["human"].to_numpy(dtype=float)
+    clusters = Clusters.of(rows["group_id"].to_numpy(dtype=str), **drawn)
+    count = clusters.count
+    if len(clusters.weights) < 3:  # without resamples
+        return []
+    # 2. the figures [1 + B] of both
+    sides = []
+    for column in ("before", "now"):
+        pairs = DistinctPairs(rows[column], humans, clusters.number, count)
+        spearman = pairs.spearman(clusters.weights)
+        sides.append({"spearman": spearman, **_errors(card, rows, clusters, column)})
+    # 3. their changes
+    changes = []
+    for name, before in sides[0].items():
+        now = sides[1][name]
+        drawn_changes = now[1:] - before[1:]
+        error = drawn_changes.std(ddof=1) * math.sqrt(count / (count - 1))
+        change = _change(name, before[0], now[0], error)
+        changes.append(change._replace(texts=len(rows)))
+    return _corrected(changes)
+
+
+def noticed(card: JudgeCard, groups: int, groups_are: str, paired: bool = False) -> str | None:
+    """A sentence on the fall of Spearman that the gate will notice with so many groups, by the
+    interval on the card; None where it has none. A standard error falls as 1 / sqrt(groups), and is
+    the largest that a difference in pairs can have, where both agree no more than by chance."""
+    before = Estimate.of(card_figures(card), "spearman")
+    of_card = card.figures.get("test", {}).get("groups")
+    if before is None or before.low is None or not of_card or not groups:
+        return None
+    # 1. standard errors of the card's figure, of that of these groups, and of a single one
+    error = _error_of(before)
+    single = error * math.sqrt(of_card)
+    here = single / math.sqrt(groups)
+    # 2. the fall, and the groups where both sides have as many
+    times = times_noticed(1 if card.estimate is None else len(CHANGES))
+    fall = times * math.hypot(here if paired else error, here)
+    needed = 2 * (times * single / IMPROVEMENT) ** 2
+    rounded = float(f"{max(FEWEST, needed):.2g}")
+    less = " or less" if paired else ""
+    return (
+        f"With these {groups} {groups_are} the gate notices a fall of {fall:.2f}{less} of "
+        f"Spearman in four of five cases; a fall of {IMPROVEMENT:g} takes {rounded:,.0f}{less}, "
+        "here and on the card."
+    )
+
+
+def card_figures(card: JudgeCard) -> Row:
+    """The figures that a card promised, those of its choice first, by the names of `CHANGES`."""
+    test = card.figures.get("test", {})
+    error = keys_of("error", Estimate.of(test, "mean_absolute_error"))
+    return {**error, **test, **card.figures.get("promised", {})}
+
+
+def _error_of(estimate: Any) -> float:
+    """The standard error of an estimate, by the width of its interval, which it has."""
+    return float(estimate.high - estimate.low) / (2 * _Z)
+
+
+def _change(name: str, before: float, now: float, error: float) -> Change:
+    """A change with its interval and p, of the normal law with this standard error."""
+    change = now - before
+    p = float(change == 0)
+    if error > 0:
+        tail = special.ndtr(-abs(change) / error)
+        p = 2 * float(tail)
+    reach = _Z * error
+    return Change(name, before, now, change - reach, change + reach, p)
+
+
+def _corrected(changes: list[Change]) -> list[Change]:
+    """The changes with p corrected by Holm over all of them."""
     chances = np.array([change.p for change in changes])
     corrected = holm(chances).tolist()
     return [change._replace(p=p) for change, p in zip(changes, corrected, strict=True)]

@@ -65,6 +65,7 @@ def test_a_card_is_read_as_it_was_written(tmp_path):
     worded.write(tmp_path / "worded.yaml")
     assert JudgeCard.read(tmp_path / "worded.yaml") == worded
     whole = card(intervals=Errors((0.5, -0.25, 0.1), (0.0, 1.5, 0.333333), (0, 0, 7)), decision=DECISION)
+    object.__setattr__(whole, "scores", {"7": 2.5, "12345678": 3.0})
     whole.write(tmp_path / "whole.yaml")
     assert JudgeCard.read(tmp_path / "whole.yaml") == whole
     assert whole.no_intervals is None
@@ -226,7 +227,7 @@ def test_files_that_are_no_card_are_told_apart(tmp_path):
         wrong[yaml.safe_dump({**content, "intervals": errors})] = (
             r"card.yaml: intervals: they take a spread \[a, b, c\]"
         )
-    for name in content.keys() - {"format", "sha256", "intervals", "uses", "decision"}:
+    for name in content.keys() - {"format", "sha256", "intervals", "uses", "decision", "scores"}:
         wrong[yaml.safe_dump({key: value for key, value in content.items() if key != name})] = "damaged"
     with pytest.raises(UserError, match="there is no such file"):
         JudgeCard.read(path)
