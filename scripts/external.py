@@ -90,7 +90,7 @@ def of_verdicts(rows: Rows) -> Iterator[str]:
     yield (
         f"On {max(LABELS)} labelled texts of half of the groups. Broken: on the other half the upper end of the "
         "interval lies below what is promised: near to a rater, or half of the way; of scores, better than a constant. "
-        "Short: the figure itself does."
+        "Short: the figure itself does, with those."
     )
     counts = []
     for use in USES:
@@ -197,7 +197,7 @@ def summary(found: dict[str, Rows], facts: dict[str, Any]) -> Iterator[str]:
             wrong = sum(bool(row["broken"]) for row in given)
             share = wrong / max(1, len(given))
             holds = holds and share <= BROKEN
-            less = sum(bool(row["short"]) for row in given)
+            less = sum(bool(row["short"]) for row in given) - wrong
             parts.append(f"{word} broke {wrong} of {len(given)} ({share:.1%}; {less} short of it within chance)")
         title = RULES[use].title
         yield f"Verdict {title}: {held(holds)} ({BROKEN:.0%} allowed): {', '.join(parts)}."

@@ -34,8 +34,7 @@ from recorded.sets import Task, sample_of
 
 LABELS = (50, 100)
 """Labelled texts behind an interval; the most are behind a verdict."""
-SHUFFLED = 0.3
-LEVEL = 0.5
+SHUFFLED, LEVEL = 0.3, 0.5
 """The share of texts whose labels are shuffled, as a drift to be found; the level of a freer rule of choice."""
 USES = ("order_texts", "report_scores", "decide")
 CHANGES = ("spearman", "error", "bias")
