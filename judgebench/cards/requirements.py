@@ -254,8 +254,7 @@ def paired_changes(
     changes = []
     for name, before in sides[0].items():
         now = sides[1][name]
-        spread = (now - before)[1:].std(ddof=1)
-        error = spread / math.sqrt(1 - 1 / count)
+        error = (now - before)[1:].std(ddof=1) / math.sqrt(1 - 1 / count)
         changes.append(_change(name, before[0], now[0], error, len(rows)))
     return _corrected(changes)
 
