@@ -65,7 +65,7 @@ class Decision:
     outcomes: Sequence[Outcome]
     notes: Sequence[str] = ()
     folder: Path | None = None
-    before: str | None = None
+    before: str = ""
 
     @property
     def code(self) -> int:
@@ -189,16 +189,16 @@ def _measured(
             "first, as data.classes=[fail,pass].".format(**card.decision)
         )
     # 2. what can be noticed, which may be a reason to stop
-    scores = None if settings.on is None else scores_in_card(card, parts.data)
+    scores = scores_in_card(card, parts.data) if settings.on else None
     groups = {
         example.group_id
         for example in rated(parts.data.examples, card.dimension)
         if scores is None or example.example_id in scores
     }
-    ahead = None
+    ahead = ""
     if settings.drift != "off":
         ahead = noticed(card, len(groups), parts.data.groups_are, scores is not None)
-    if ahead is not None:
+    if ahead:
         print_safely(ahead)
     results = run_checked(parts)
     if results is None:
@@ -238,7 +238,7 @@ def _measured(
     share = share_in_card(card, parts.data)
     if share:
         texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
-        harder = ", and a drift is harder to see" if scores is None else ""
+        harder = "" if settings.on else ", and a drift is harder to see"
         notes.append(f"{texts} made the card: its verdicts flatter it here{harder}.")
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder, ahead)

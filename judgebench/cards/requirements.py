@@ -238,7 +238,7 @@ def paired_changes(
     """
     # 1. the texts that both have scored
     rows = rows.assign(before=rows["example_id"].map(scores), now=rows["score"].round(6))
-    rows = rows[rows["before"].notna() & (rows["status"] != FAILED)]
+    rows = rows[rows["status"] != FAILED].dropna(subset="before")
     humans = rows["human"].to_numpy(dtype=float)
     clusters = Clusters.of(rows["group_id"].to_numpy(dtype=str), **drawn)
     count = clusters.count
@@ -254,29 +254,27 @@ def paired_changes(
     changes = []
     for name, before in sides[0].items():
         now = sides[1][name]
-        drawn_changes = now[1:] - before[1:]
-        error = drawn_changes.std(ddof=1) * math.sqrt(count / (count - 1))
-        change = _change(name, before[0], now[0], error)
-        changes.append(change._replace(texts=len(rows)))
+        error = (now - before)[1:].std(ddof=1) / math.sqrt(1 - 1 / count)
+        changes.append(_change(name, before[0], now[0], error, len(rows)))
     return _corrected(changes)
 
 
-def noticed(card: JudgeCard, groups: int, groups_are: str, paired: bool = False) -> str | None:
+def noticed(card: JudgeCard, groups: int, groups_are: str, paired: bool = False) -> str:
     """A sentence on the fall of Spearman that the gate will notice with so many groups, by the
-    interval on the card; None where it has none. A standard error falls as 1 / sqrt(groups), and is
-    the largest that a difference in pairs can have, where both agree no more than by chance."""
-    before = Estimate.of(card_figures(card), "spearman")
-    of_card = card.figures.get("test", {}).get("groups")
+    interval on the card; empty where it has none. A standard error falls as 1 / sqrt(groups). In
+    pairs the fall is the largest: both would agree no more than by chance."""
+    figures = card_figures(card)
+    before = Estimate.of(figures, "spearman")
+    of_card = figures.get("groups")
     if before is None or before.low is None or not of_card or not groups:
-        return None
-    # 1. standard errors of the card's figure, of that of these groups, and of a single one
-    error = _error_of(before)
-    single = error * math.sqrt(of_card)
-    here = single / math.sqrt(groups)
-    # 2. the fall, and the groups where both sides have as many
+        return ""
+    # 1. what is noticed of a figure with as many groups as the card, and with these
     times = times_noticed(1 if card.estimate is None else len(CHANGES))
-    fall = times * math.hypot(here if paired else error, here)
-    needed = 2 * (times * single / IMPROVEMENT) ** 2
+    there = times * _error_of(before)
+    here = there * math.sqrt(of_card / groups)
+    # 2. of the difference; and the groups where both sides have as many
+    fall = math.hypot(here if paired else there, here)
+    needed = 2 * of_card * (there / IMPROVEMENT) ** 2
     rounded = float(f"{max(FEWEST, needed):.2g}")
     less = " or less" if paired else ""
     return (
@@ -298,7 +296,7 @@ def _error_of(estimate: Any) -> float:
     return float(estimate.high - estimate.low) / (2 * _Z)
 
 
-def _change(name: str, before: float, now: float, error: float) -> Change:
+def _change(name: str, before: float, now: float, error: float, texts: int | None = None) -> Change:
     """A change with its interval and p, of the normal law with this standard error."""
     change = now - before
     p = float(change == 0)
@@ -306,7 +304,7 @@ def _change(name: str, before: float, now: float, error: float) -> Change:
         tail = special.ndtr(-abs(change) / error)
         p = 2 * float(tail)
     reach = _Z * error
-    return Change(name, before, now, change - reach, change + reach, p)
+    return Change(name, before, now, change - reach, change + reach, p, texts)
 
 
 def _corrected(changes: list[Change]) -> list[Change]:
