@@ -131,11 +131,11 @@ def choose(shares: Array, kind: Sequence[int] | None = None, varied: Array | Non
             agreement, and it is not taken, unless all are such.
 
     Example:
-        Six articles, each with shares in the worth of three settings: both others are better, the
-            second more so.
+        Twelve articles, each with shares in the worth of three settings: both others are better,
+            the second more so.
 
-        >>> shares = np.array([[0.5, 0.6, 0.7], [0.4, 0.6, 0.6], [0.6, 0.7, 0.9], [0.5, 0.6, 0.8], [0.3, 0.4, 0.6],
-        ...                    [0.4, 0.5, 0.7]])
+        >>> six = [[0.5, 0.6, 0.7], [0.4, 0.6, 0.6], [0.6, 0.7, 0.9], [0.5, 0.6, 0.8], [0.3, 0.4, 0.6], [0.4, 0.5, 0.7]]
+        >>> shares = np.array(six + six)
         >>> choice = choose(shares)
         >>> choice.gain.round(3).tolist(), choice.better.tolist(), choice.taken
         ([0.0, 0.117, 0.267], [False, True, True], 2)
