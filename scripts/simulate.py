@@ -535,7 +535,7 @@ PASS_FROM = {
     "llm_rubric_synth": 3,
 }
 """Set of recorded judges -> the label from which a text passes."""
-TWO = Classes(("fail", "pass"), 1.0)
+PASS_OR_FAIL = Classes(("fail", "pass"), 1.0)
 NEW = 1000
 """New groups on which promises are measured."""
 
@@ -558,7 +558,7 @@ def decision_sample(scores: np.ndarray, labels: np.ndarray, groups: np.ndarray) 
     cell = StudyCell("test", "quality", 0.0, 1.0, 1.0, "none", "none", "main", "expectation", None, None)
     systems = np.full(len(scores), "system")
     return JudgeScores(
-        "simulated", cell, names, groups, systems, scores, labels[:, None], scale=(0.0, 1.0), classes=TWO, resamples=0
+        "simulated", cell, names, groups, systems, scores, labels[:, None], scale=(0.0, 1.0), classes=PASS_OR_FAIL, resamples=0
     )
 
 
@@ -623,7 +623,7 @@ def recorded_decisions(options: argparse.Namespace) -> Iterator[str]:
         rows = [row for row in every if row.get("question") in (None, "Q0") or name == "alttest_framing"]
         judges = sorted({judge for row in rows for judge in row["judges"]})
         for labels in (50, 100):
-            held: dict[tuple[str, str], list[tuple[bool, bool, float]]] = {}
+            held: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
             for judge in judges:
                 known = [row for row in rows if row["judges"].get(judge) is not None and row["human"]]
                 passed = np.array([np.mean([rating >= pass_from for rating in row["human"].values()]) for row in known])
@@ -639,7 +639,7 @@ def recorded_decisions(options: argparse.Namespace) -> Iterator[str]:
                         here, other = (np.average(right[part], weights=mass[part]) for part in (half, ~half))
                         part = right[drawn], mass[drawn], groups[drawn]
                         covered = len(drawn) / half.sum(), len(set(groups[drawn])) / len(set(groups[half]))
-                        intervals = {
+                        intervals: dict[str, Any] = {
                             "other groups": clustered_share(*part),
                             "these groups": clustered_share(*part, labelled=covered),
                             "Wilson": Estimate(0.0, *wilson(np.average(part[0], weights=part[1]), part[1].sum(), 1.96)),
