@@ -535,7 +535,7 @@ PASS_FROM = {
     "llm_rubric_synth": 3,
 }
 """Set of recorded judges -> the label from which a text passes."""
-PASS_OR_FAIL = Classes(("fail", "pass"), 1.0)
+BINARY = Classes(("fail", "pass"), 1.0)
 NEW = 1000
 """New groups on which promises are measured."""
 
@@ -558,7 +558,16 @@ def decision_sample(scores: np.ndarray, labels: np.ndarray, groups: np.ndarray) 
     cell = StudyCell("test", "quality", 0.0, 1.0, 1.0, "none", "none", "main", "expectation", None, None)
     systems = np.full(len(scores), "system")
     return JudgeScores(
-        "simulated", cell, names, groups, systems, scores, labels[:, None], scale=(0.0, 1.0), classes=PASS_OR_FAIL, resamples=0
+        "simulated",
+        cell,
+        names,
+        groups,
+        systems,
+        scores,
+        labels[:, None],
+        scale=(0.0, 1.0),
+        classes=BINARY,
+        resamples=0,
     )
 
 

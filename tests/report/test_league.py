@@ -53,8 +53,8 @@ def said(*choice):
             )],
             "tone: take main, x over 4 ranges, likely better than main, expectation in range 1-5, though chance "
             "may give the best of 3 settings such a lead (+0.100, standard error 0.020). It promises an error, in "
-            "points, of 0.800 [0.700, 0.900] on stories that had no part in the choice. With a fold left out, every choice"
-            " was the same. Of 3 settings main, y in range 1-5 looks best and would have promised an error, in "
+            "points, of 0.800 [0.700, 0.900] on stories that had no part in the choice. With a fold left out, every "
+            "choice was the same. Of 3 settings main, y in range 1-5 looks best and would have promised an error, in "
             "points, of 0.790; it is not distinguishable from main, expectation in range 1-5: chance gives the "
             "best of so many as large a lead (+0.110, standard error 0.020).",
         ),
