@@ -378,7 +378,8 @@ class _Facts:
         if brier is not None and errors.rater is None:
             constant = self.decision["brier_constant"]
             clause = f"Brier score {brier:.3f}, always saying the share that passes {constant:.3f}"
-            return said._replace(clause=clause)
+            chance = errors.errors[CALIBRATED]
+            return said._replace(clause=clause, value=chance, scores=CALIBRATED)
         return self._by_error(said, error, errors, scale)
 
     def _by_error(
