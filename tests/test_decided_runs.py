@@ -35,7 +35,9 @@ def marks(folder):
 
 def test_a_run_says_what_the_judge_decides_from_which_score_and_what_people_see(decided):
     out, folder = decided("human.quality", *GRADED, "ask.error=0.1", "report=true")
-    assert re.search(r"decide with care right on 97 % \[\d+, 100\], a rater 95 of texts that people pass and 93 %", out)
+    assert re.search(
+        r"decide with care right on 97 % \[\d+, 100\] of texts that people pass \(a rater 95 %\) and 93 %", out
+    )
     assert "pass from 68.5 on; " in out
     assert re.search(r"ask a person sees 12 % of the texts; of the others 1.9 % are wrong, at most \d.\d %", out)
     assert "99 % [98, 100] of pairs with different labels in order" in out  # two labels: not Spearman
@@ -76,7 +78,7 @@ def test_a_judge_that_says_pass_or_fail_has_its_own_mark(decided):
     out, folder = decided("human.quality", "judge.fields.text=answer_word", "ranges=[[fail,pass]]")
     said, chosen = marks(folder).values()
     assert said["pass_mark"] == chosen["pass_mark"]
-    assert " 75 % [53, 88], a rater 94 of texts that people fail" in out
+    assert " 75 % [53, 88] of those that they fail (a rater 94 %)" in out
 
 
 def test_classes_without_order_have_a_matrix_and_no_ranks(decided):

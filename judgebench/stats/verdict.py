@@ -633,8 +633,9 @@ def decides(row: Row, margins: Margins) -> Verdict:
     parts = []
     for side, share in shares.items():
         rater = row[f"{sides[side]}_rater"]
-        person = "" if rater is None else f", a rater {_percent(rater)}"
-        parts.append(f"{_percents(share)}{person} of texts that people {side}")
+        person = "" if rater is None else f" (a rater {_percent(rater)} %)"
+        texts = "those that they fail" if parts else "texts that people pass"
+        parts.append(f"{_percents(share)} of {texts}{person}")
     clause = f"right on {' and '.join(parts)}"
     # 2. each share by its bar
     verdicts = {}

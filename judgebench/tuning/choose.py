@@ -23,7 +23,7 @@ to the best setting of the others. Its mean over the tasks is .031 and .036 at l
 hardly differ (code) it is .012 and .010, of the maximum .020 and .047. The worst is 120 translations
 of which ten choose: .073, the plain setting .031, the maximum .159. Learning the worth of settings
 together (empirical Bayes), and the one standard error rule, gained nothing (`scripts/simulate.py
-choice --recorded`).
+choice --recorded`, `scripts/external.py`). These figures are without `FEWEST_TO_CHOOSE`.
 """
 
 from __future__ import annotations
