@@ -630,7 +630,7 @@ def decides(row: Row, margins: Margins) -> Verdict:
             return Verdict(FEW, clause, needed=fewest)
         shares[side] = share
     # 1. the sentence
-    parts = []
+    parts: list[str] = []
     for side, share in shares.items():
         rater = row[f"{sides[side]}_rater"]
         person = "" if rater is None else f" (a rater {_percent(rater)} %)"
