@@ -170,6 +170,7 @@ def _measured(
         card_figures,
         changes_of,
         figures_of,
+        more_low_rated,
         noticed,
         outcomes_of,
         paired_changes,
@@ -240,6 +241,10 @@ def _measured(
         texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
         harder = "" if settings.on else ", and a drift is harder to see"
         notes.append(f"{texts} made the card: its verdicts flatter it here{harder}.")
+    human = rows["human"].to_numpy(dtype=float)
+    articles = rows["group_id"].to_numpy(dtype=str)
+    if low := more_low_rated(card, human, articles, **config.metrics):
+        notes.append(low)
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder, ahead)
 
