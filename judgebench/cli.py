@@ -48,6 +48,7 @@ def handle_errors(
         look: checks a configuration of a run, as far as that takes a second; the jobs of a multirun
             are checked before it begins.
     """
+    sys.argv[1:] = _listed_labels(sys.argv[1:])
     given = sys.argv[1:]
     sys.argv += added
     # without it Hydra prints its own words, and ends the program with 1
@@ -69,6 +70,17 @@ def handle_errors(
                 if isinstance(error, REFUSALS):
                     raise explained(error, given) from None
                 raise
+
+
+def _listed_labels(arguments: Sequence[str]) -> list[str]:
+    """Arguments with `labels=FILE,FILE` as a list, for which Hydra would start a run each."""
+    listed = []
+    for argument in arguments:
+        key, _, files = argument.partition("=")
+        if key == "labels" and "," in files and files[0] not in "['\"":
+            argument = f"labels=[{files}]"
+        listed.append(argument)
+    return listed
 
 
 def words_of(

@@ -1,0 +1,297 @@
+"use strict";
+// A text at a time, a key a label. Texts only ever become text nodes; nothing is loaded and nothing is sent.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const UNCLEAR = "u";
+const MOST_UNDONE = 1000;
+const element = (id) => document.getElementById(id);
+
+let rater = null;
+let state = null; // {answers: {place: {label, unclear, reason, time}}, undone: [{at, before}], at}
+let handle = null; // of the file that is written at each key, where the browser can
+let writing = Promise.resolve();
+let keeps = true; // false where the browser keeps nothing
+
+// --- what is kept in the browser -----------------------------------------------------------------
+
+const place = () => `judgebench:${data.page}:${rater}`;
+
+function load() {
+  const empty = { answers: {}, undone: [], at: 0 };
+  try {
+    return { ...empty, ...JSON.parse(localStorage.getItem(place()) || "{}") };
+  } catch {
+    return empty;
+  }
+}
+
+function keep() {
+  try {
+    localStorage.setItem(place(), JSON.stringify(state));
+    keeps = true;
+  } catch {
+    keeps = false;
+  }
+  if (handle) writing = writing.then(write).catch(lostFile);
+  showKept();
+}
+
+function lostFile() {
+  handle = null;
+  showKept("The file can no longer be written. Save it again.");
+}
+
+function showKept(problem) {
+  const sentence = keeps
+    ? `Kept in this browser under the name ${rater}.`
+    : "This browser keeps nothing: do not close the page before you have saved the file.";
+  const file = handle ? ` ${handle.name} is written at each key, too.` : "";
+  element("kept").textContent = problem || sentence + file;
+  element("kept").classList.toggle("lost", Boolean(problem) || !keeps);
+}
+
+// another tab of the same rater has gone on
+addEventListener("storage", (event) => {
+  if (rater === null || event.key !== place() || !event.newValue) return;
+  state = load();
+  show(state.at);
+});
+
+addEventListener("beforeunload", (event) => {
+  if (rater !== null && !keeps && !handle) event.preventDefault();
+});
+
+// --- the file ------------------------------------------------------------------------------------
+
+const isLabelled = (at) => Boolean(state.answers[at] && state.answers[at].time);
+
+function lines() {
+  const rows = [];
+  data.order.forEach(([position, again], at) => {
+    if (!isLabelled(at)) return;
+    const text = data.texts[position];
+    const answer = state.answers[at];
+    const row = {
+      example_id: text.id,
+      digest: text.digest,
+      dimension: data.dimension,
+      label: answer.unclear ? null : answer.label,
+      unclear: answer.unclear,
+      reason: answer.reason || "",
+      rater,
+      time: answer.time,
+      repeat: again,
+      probability: text.probability,
+      page: data.page,
+      seed: data.seed,
+    };
+    row[data.kind] = data.kind === "scale" ? [data.choices[0].label, data.choices.at(-1).label] : data.choices.map((each) => each.label);
+    if (data.second_look) row.second_look = true;
+    rows.push(`${JSON.stringify(row)}\n`);
+  });
+  return rows.join("");
+}
+
+async function write() {
+  const file = await handle.createWritable();
+  await file.write(lines());
+  await file.close();
+}
+
+async function save() {
+  const name = `labels_${rater.replace(/[^\p{L}\p{N}.-]+/gu, "_").replace(/^\.+/, "")}.jsonl`;
+  if (window.showSaveFilePicker) {
+    try {
+      const types = [{ description: "Labels", accept: { "application/jsonl": [".jsonl"] } }];
+      handle = await window.showSaveFilePicker({ suggestedName: name, types });
+      await write();
+      showKept();
+      say(`Saved as ${handle.name}.`);
+      return;
+    } catch (error) {
+      handle = null;
+      if (error.name === "AbortError") return;
+    }
+  }
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([lines()], { type: "application/jsonl" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  showKept(`${name} is in your downloads. Kept in this browser, too.`);
+  element("kept").classList.remove("lost");
+  say(`Saved as ${name}.`);
+}
+
+// --- what is shown -------------------------------------------------------------------------------
+
+function say(sentence) {
+  element("said").textContent = sentence;
+}
+
+function block(title, content, kind) {
+  const head = document.createElement("h2");
+  head.textContent = title;
+  const body = document.createElement("p");
+  body.className = `text ${kind || ""}`;
+  body.dir = "auto";
+  body.textContent = content;
+  return [head, body];
+}
+
+function labelled() {
+  return data.order.filter((_, at) => isLabelled(at)).length;
+}
+
+function show(at) {
+  state.at = at;
+  const done = at >= data.order.length;
+  document.querySelector("main").hidden = done;
+  element("answer").hidden = done;
+  element("done").hidden = !done;
+  const count = labelled();
+  const unclear = Object.values(state.answers).filter((answer) => answer.time && answer.unclear).length;
+  element("count").textContent = `${count} of ${data.order.length} labelled${unclear ? `, ${unclear} unclear` : ""}`;
+  element("progress").max = data.order.length;
+  element("progress").value = count;
+  element("undo").disabled = !state.undone.length;
+  element("back").disabled = at === 0;
+  element("forth").disabled = done;
+  if (done) {
+    const left = data.order.length - count;
+    element("done-title").textContent = left ? `${left} texts have no label yet` : "All texts are labelled";
+    element("done-title").focus();
+    return;
+  }
+  // 1. the text
+  const text = data.texts[data.order[at][0]];
+  const group = data.groups[text.group];
+  const parts = [];
+  if (group.source !== text.output) parts.push(...block("Source", group.source));
+  if (group.context) parts.push(...block("Context", group.context));
+  if (text.question) parts.push(...block("Question", text.question));
+  parts.push(...block("Text to label", text.output, "judged"));
+  (text.shown || []).forEach(([title, content]) => parts.push(...block(title, content)));
+  element("text").replaceChildren(...parts);
+  element("place").textContent = `Text ${at + 1} of ${data.order.length}`;
+  // 2. its label, if it has one
+  const answer = state.answers[at] || {};
+  element("reason").value = answer.reason || "";
+  for (const button of element("choices").children) {
+    const chosen = answer.time && (button.dataset.unclear ? answer.unclear : !answer.unclear && data.choices[button.dataset.choice].label === answer.label);
+    button.setAttribute("aria-pressed", String(Boolean(chosen)));
+  }
+  document.querySelector("main").scrollTop = 0;
+  element("place").focus({ preventScroll: true });
+}
+
+// --- what is done --------------------------------------------------------------------------------
+
+function choose(label, unclear) {
+  const at = state.at;
+  if (at >= data.order.length) return;
+  const before = state.answers[at] || null;
+  const reason = element("reason").value.trim();
+  state.answers[at] = { label, unclear, reason, time: new Date().toISOString() };
+  state.undone = [...state.undone, { at, before }].slice(-MOST_UNDONE);
+  // on to the next text without a label
+  const rest = [...data.order.keys()].filter((other) => !isLabelled(other));
+  const next = rest.find((other) => other > at) ?? rest[0] ?? data.order.length;
+  show(next);
+  keep();
+  const here = next < data.order.length ? `Text ${next + 1} of ${data.order.length}.` : "All texts are labelled.";
+  say(`${unclear ? "unclear" : label}. ${here}`);
+}
+
+function undo() {
+  const last = state.undone.pop();
+  if (!last) return;
+  if (last.before) state.answers[last.at] = last.before;
+  else delete state.answers[last.at];
+  show(last.at);
+  keep();
+  say(`Undone. Text ${last.at + 1} of ${data.order.length}.`);
+}
+
+function move(steps) {
+  const at = Math.min(Math.max(state.at + steps, 0), data.order.length);
+  show(at);
+  keep();
+  if (at < data.order.length) say(`Text ${at + 1} of ${data.order.length}.`);
+}
+
+function noteReason() {
+  const answer = state.answers[state.at] || {};
+  state.answers[state.at] = { ...answer, reason: element("reason").value };
+  keep();
+}
+
+function pressed(event) {
+  if (rater === null || event.isComposing) return;
+  const key = event.key.toLowerCase();
+  const writes = event.target === element("reason");
+  if (writes && key === "escape") element("place").focus({ preventScroll: true });
+  if ((event.ctrlKey || event.metaKey) && (key === "s" || (key === "z" && !writes))) {
+    event.preventDefault();
+    (key === "s" ? save : undo)();
+    return;
+  }
+  // a key that is held down labels one text and no more
+  if (writes || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  const button = [...element("choices").children].find((each) => each.dataset.keys.split(" ").includes(key));
+  const actions = { z: undo, backspace: undo, s: save, arrowleft: () => move(-1), arrowright: () => move(1), r: () => element("reason").focus() };
+  const action = button && !element("answer").hidden ? () => button.click() : actions[key];
+  if (!action) return;
+  event.preventDefault();
+  action();
+}
+
+// --- the beginning -------------------------------------------------------------------------------
+
+function addChoice(title, keys, pick) {
+  const button = document.createElement("button");
+  const sign = document.createElement("kbd");
+  button.type = "button";
+  button.dataset.keys = keys.join(" ");
+  button.setAttribute("aria-keyshortcuts", keys.map((key) => key.toUpperCase()).join(" "));
+  sign.textContent = keys[0].toUpperCase();
+  if (title === keys[0]) button.append(sign);
+  else button.append(`${title} `, sign);
+  button.setAttribute("aria-label", title);
+  button.addEventListener("click", pick);
+  element("choices").append(button);
+  return button;
+}
+
+function begin(name) {
+  rater = name;
+  state = load();
+  element("who").hidden = true;
+  element("work").hidden = false;
+  element("rubric").textContent = data.rubric;
+  data.choices.forEach((choice, i) => {
+    addChoice(String(choice.label), choice.keys, () => choose(choice.label, false)).dataset.choice = i;
+  });
+  addChoice("unclear", [UNCLEAR], () => choose(null, true)).dataset.unclear = "1";
+  element("reason").addEventListener("input", noteReason);
+  element("undo").addEventListener("click", undo);
+  element("save").addEventListener("click", save);
+  element("save-all").addEventListener("click", save);
+  element("back").addEventListener("click", () => move(-1));
+  element("forth").addEventListener("click", () => move(1));
+  show(Math.min(state.at, data.order.length));
+  showKept();
+}
+
+document.addEventListener("keydown", pressed);
+if (data.rater) {
+  begin(data.rater);
+} else {
+  element("who").hidden = false;
+  element("rater").focus();
+  element("who").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const name = element("rater").value.trim();
+    if (name) begin(name);
+  });
+}
