@@ -157,8 +157,9 @@ def join_labels(texts: Sequence[Rated], files: Sequence[Path]) -> JoinedLabels:
             if first is not label:
                 repeat = {**first.record("repeat"), "again": label.name}
                 joined.records.append(repeat)
-    if not firsts:
-        _refuse(files, list(labels.values()), list(by_name))
+    rated = {label.dimension for label in firsts.values() if label.value is not None}
+    if not rated:
+        _refuse(files, list(labels.values()), list(by_name), unclear=bool(firsts))
     # 3. the texts' scores
     for label in firsts.values():
         if label.value is None:
@@ -173,6 +174,8 @@ def join_labels(texts: Sequence[Rated], files: Sequence[Path]) -> JoinedLabels:
     for label in firsts.values():
         if label.probability is not None:
             probabilities[label.example_id] = label.probability
+        if label.dimension not in rated:
+            continue
         if label.choices:
             joined.classes.setdefault(label.dimension, list(label.choices))
         if label.scale:
@@ -236,9 +239,14 @@ def _probability(row: FileRow) -> float | None:
     return probability
 
 
-def _refuse(files: Sequence[Path], labels: Sequence[Label], known: Sequence[str]) -> None:
-    """`UserError` of labels of which none can be joined."""
+def _refuse(
+    files: Sequence[Path], labels: Sequence[Label], known: Sequence[str], unclear: bool
+) -> None:
+    """`UserError` of labels of which none can be joined; `unclear`: some are about the texts, and
+    say nothing of them."""
     names = ", ".join(file.name for file in files)
+    if unclear:
+        raise UserError(f"labels: all labels of {names} that fit the data are unclear; rate some.")
     if not labels:
         raise UserError(f"labels: {names} holds no label; save the label page again.")
     if all(label.second_look for label in labels):

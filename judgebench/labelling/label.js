@@ -8,37 +8,46 @@ const element = (id) => document.getElementById(id);
 
 let rater = null;
 let state = null; // {answers: {place: {label, unclear, reason, time}}, undone: [{at, before}], at}
+let database = null;
+let shownGroup = null;
 let handle = null; // of the file that is written at each key, where the browser can
 let writing = Promise.resolve();
 let keeps = true; // false where the browser keeps nothing
 
 // --- what is kept in the browser -----------------------------------------------------------------
+// IndexedDB with strict durability: a browser that is killed loses nothing, which localStorage would write seconds later
+const place = () => `${data.page}:${rater}`;
 
-const place = () => `judgebench:${data.page}:${rater}`;
+function answered(request) {
+  return new Promise((resolve, reject) => Object.assign(request, { onsuccess: () => resolve(request.result), onerror: reject }));
+}
 
-function load() {
+async function load() {
   const empty = { answers: {}, undone: [], at: 0 };
   try {
-    return { ...empty, ...JSON.parse(localStorage.getItem(place()) || "{}") };
+    if (!database) {
+      const opening = indexedDB.open("judgebench", 1);
+      opening.onupgradeneeded = () => opening.result.createObjectStore("labels");
+      database = await answered(opening);
+    }
+    return { ...empty, ...(await answered(database.transaction("labels").objectStore("labels").get(place()))) };
   } catch {
-    return empty;
+    keeps = false;
+    return state || empty;
   }
 }
 
 function keep() {
+  const noteKept = (kept) => showKept("", (keeps = kept));
   try {
-    localStorage.setItem(place(), JSON.stringify(state));
-    keeps = true;
+    const transaction = database.transaction("labels", "readwrite", { durability: "strict" });
+    transaction.objectStore("labels").put(state, place());
+    transaction.oncomplete = () => noteKept(true);
+    transaction.onabort = () => noteKept(false);
   } catch {
-    keeps = false;
+    noteKept(false);
   }
-  if (handle) writing = writing.then(write).catch(lostFile);
-  showKept();
-}
-
-function lostFile() {
-  handle = null;
-  showKept("The file can no longer be written. Save it again.");
+  if (handle) writing = writing.then(write).catch(() => showKept("The file can no longer be written. Save it again."));
 }
 
 function showKept(problem) {
@@ -50,15 +59,16 @@ function showKept(problem) {
   element("kept").classList.toggle("lost", Boolean(problem) || !keeps);
 }
 
-// another tab of the same rater has gone on
-addEventListener("storage", (event) => {
-  if (rater === null || event.key !== place() || !event.newValue) return;
-  state = load();
-  show(state.at);
+// another tab of the same rater may have gone on
+addEventListener("visibilitychange", async () => {
+  if (state === null || document.hidden) return;
+  const before = JSON.stringify(state);
+  state = await load();
+  if (JSON.stringify(state) !== before) show(state.at);
 });
 
 addEventListener("beforeunload", (event) => {
-  if (rater !== null && !keeps && !handle) event.preventDefault();
+  if (state !== null && !keeps && !handle) event.preventDefault();
 });
 
 // --- the file ------------------------------------------------------------------------------------
@@ -117,7 +127,6 @@ async function save() {
   link.href = URL.createObjectURL(new Blob([lines()], { type: "application/jsonl" }));
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   showKept(`${name} is in your downloads. Kept in this browser, too.`);
   element("kept").classList.remove("lost");
   say(`Saved as ${name}.`);
@@ -125,9 +134,7 @@ async function save() {
 
 // --- what is shown -------------------------------------------------------------------------------
 
-function say(sentence) {
-  element("said").textContent = sentence;
-}
+const say = (sentence) => (element("said").textContent = sentence);
 
 function block(title, content, kind) {
   const head = document.createElement("h2");
@@ -139,17 +146,13 @@ function block(title, content, kind) {
   return [head, body];
 }
 
-function labelled() {
-  return data.order.filter((_, at) => isLabelled(at)).length;
-}
-
 function show(at) {
   state.at = at;
   const done = at >= data.order.length;
   document.querySelector("main").hidden = done;
   element("answer").hidden = done;
   element("done").hidden = !done;
-  const count = labelled();
+  const count = data.order.filter((_, other) => isLabelled(other)).length;
   const unclear = Object.values(state.answers).filter((answer) => answer.time && answer.unclear).length;
   element("count").textContent = `${count} of ${data.order.length} labelled${unclear ? `, ${unclear} unclear` : ""}`;
   element("progress").max = data.order.length;
@@ -166,8 +169,7 @@ function show(at) {
   // 1. the text
   const text = data.texts[data.order[at][0]];
   const group = data.groups[text.group];
-  const parts = [];
-  if (group.source !== text.output) parts.push(...block("Source", group.source));
+  const parts = group.source === text.output ? [] : block("Source", group.source);
   if (group.context) parts.push(...block("Context", group.context));
   if (text.question) parts.push(...block("Question", text.question));
   parts.push(...block("Text to label", text.output, "judged"));
@@ -181,7 +183,10 @@ function show(at) {
     const chosen = answer.time && (button.dataset.unclear ? answer.unclear : !answer.unclear && data.choices[button.dataset.choice].label === answer.label);
     button.setAttribute("aria-pressed", String(Boolean(chosen)));
   }
+  // an article that has just been read is passed over
   document.querySelector("main").scrollTop = 0;
+  if (text.group === shownGroup) document.querySelector(".judged").scrollIntoView({ block: "end" });
+  shownGroup = text.group;
   element("place").focus({ preventScroll: true });
 }
 
@@ -206,8 +211,7 @@ function choose(label, unclear) {
 function undo() {
   const last = state.undone.pop();
   if (!last) return;
-  if (last.before) state.answers[last.at] = last.before;
-  else delete state.answers[last.at];
+  state.answers[last.at] = last.before || {};
   show(last.at);
   keep();
   say(`Undone. Text ${last.at + 1} of ${data.order.length}.`);
@@ -227,7 +231,7 @@ function noteReason() {
 }
 
 function pressed(event) {
-  if (rater === null || event.isComposing) return;
+  if (state === null || event.isComposing) return;
   const key = event.key.toLowerCase();
   const writes = event.target === element("reason");
   if (writes && key === "escape") element("place").focus({ preventScroll: true });
@@ -263,9 +267,10 @@ function addChoice(title, keys, pick) {
   return button;
 }
 
-function begin(name) {
+async function begin(name) {
+  if (rater !== null) return; // a second click
   rater = name;
-  state = load();
+  state = await load();
   element("who").hidden = true;
   element("work").hidden = false;
   element("rubric").textContent = data.rubric;
@@ -274,24 +279,19 @@ function begin(name) {
   });
   addChoice("unclear", [UNCLEAR], () => choose(null, true)).dataset.unclear = "1";
   element("reason").addEventListener("input", noteReason);
-  element("undo").addEventListener("click", undo);
-  element("save").addEventListener("click", save);
-  element("save-all").addEventListener("click", save);
-  element("back").addEventListener("click", () => move(-1));
-  element("forth").addEventListener("click", () => move(1));
+  const clicks = { undo, save, "save-all": save, back: () => move(-1), forth: () => move(1) };
+  for (const [id, click] of Object.entries(clicks)) element(id).addEventListener("click", click);
   show(Math.min(state.at, data.order.length));
   showKept();
 }
 
 document.addEventListener("keydown", pressed);
-if (data.rater) {
-  begin(data.rater);
-} else {
+element("who").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (element("rater").value.trim()) begin(element("rater").value.trim());
+});
+if (data.rater) begin(data.rater);
+else {
   element("who").hidden = false;
   element("rater").focus();
-  element("who").addEventListener("submit", (event) => {
-    event.preventDefault();
-    const name = element("rater").value.trim();
-    if (name) begin(name);
-  });
 }

@@ -41,7 +41,7 @@ class PageSettings:
     disagreements: Count | None
 
     def __post_init__(self) -> None:
-        check_fields(self, "label")
+        check_fields(self, "")
 
     @property
     def kind(self) -> str:
@@ -185,4 +185,3 @@ def _as_data(content: Record) -> Markup:
 def _asset(name: str) -> str:
     text = (Path(__file__).parent / name).read_text(encoding="utf-8")
     return text.replace("\r\n", "\n")
-

@@ -42,7 +42,7 @@ def disagreements_of(run: Path, settings: PageSettings) -> tuple[PageSettings, D
     dimension = str(advised["dimension"])
     low, high = results.about["scale"].get(dimension) or (rows["human"].min(), rows["human"].max())
     of_people = (rows["human"] - low) / max(high - low, 1e-9)
-    score_range = ScoreRange.of(rows.iloc[0])
+    score_range = ScoreRange.of(rows.iloc[0].to_dict())
     span = score_range.maximum - score_range.minimum
     of_judge = (rows["score"] - score_range.minimum) / span
     gaps = (of_judge - of_people).abs().sort_values(ascending=False, kind="stable")

@@ -3,6 +3,7 @@ what repairs buy."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -22,8 +23,9 @@ from judgebench.report.views.decisions import decision_parts
 from judgebench.report.views.league import league_rows
 from judgebench.report.views.run import ROLES, by_server
 from judgebench.results.results import NO_DEFENSE, Results
+from judgebench.stats.decisions import CHOSEN
 from judgebench.stats.repairs import AGREEMENT, POINTS, RANGE_SHARE
-from judgebench.stats.scores import CLEAN
+from judgebench.stats.scores import CLEAN, first_record
 from judgebench.stats.variance import RANGES
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES
 from judgebench.types import CLAMPED, RANGE, Rows, ScoreRange
@@ -96,10 +98,36 @@ def _grid(parts: Sequence[Lines], shown: Sequence[int]) -> Table:
     return grid
 
 
+_MORE = 50
+"""Labels more, whose worth a run with joined labels says."""
+
+
+def _more_labels(results: Results) -> str:
+    """A sentence on how wide the main interval would be with more labels, by the square root of
+    their number; empty where no labels were joined."""
+    if not (results.config.get("data") or {}).get("labels"):
+        return ""
+    chosen = first_record(results.decisions, {"mark": CHOSEN})
+    record = chosen or first_record(results.metrics, {"level": "dataset", "attack": "none"})
+    name = "tpr" if chosen else "spearman"
+    count = record.get("texts") or record.get("n")
+    low = record.get(f"{name}_low")
+    high = record.get(f"{name}_high")
+    if low is None or high is None or not count:
+        return ""
+    title = "TPR" if chosen else "Spearman"
+    width = high - low
+    narrower = width * math.sqrt(count / (count + _MORE))
+    return (
+        f"{_MORE} more labelled texts, of new articles as these {count}, would make the interval of "
+        f"{title} about {narrower:.2f} wide instead of {width:.2f} (by the square root of their number)."
+    )
+
+
 def _notes(results: Results) -> list[str]:
     """Texts that were left out, answers that could not be read or lay off the range, and what a
     served judge cost."""
-    lines = [results.titles.get("left_out") or ""]
+    lines = [results.titles.get("left_out") or "", _more_labels(results)]
     failed = max((row.get("failed_share") or 0.0 for row in results.shown), default=0.0)
     if failed > _FAILED:
         lines.append(say("answer", part="failed", share=failed))
