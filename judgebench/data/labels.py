@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,9 +165,10 @@ def join_labels(texts: Sequence[Rated], files: Sequence[Path]) -> JoinedLabels:
         if label.value is None:
             joined.records.append(label.record("unclear"))
         text = by_name[label.example_id]
-        of_dimension = {} if label.value is None else {label.rater: label.value}
-        own = text.scores.get(label.dimension, {})
-        text.scores = {**text.scores, label.dimension: {**of_dimension, **own}}
+        by_rater = dict(text.scores.get(label.dimension, {}))
+        if label.value is not None:
+            by_rater.setdefault(label.rater, label.value)
+        text.scores = {**text.scores, label.dimension: by_rater}
     joined.records += _conflicts(firsts)
     # 4. how the texts were drawn, and between what their raters chose
     probabilities = {}
@@ -192,15 +193,19 @@ def read_labels(file: Path, dimension: str = DIMENSION) -> Iterator[Label]:
         value = None
         unclear = _is_set(row, "unclear")
         if row.has("label") and not unclear:
-            value = next(iter(row.scores("label", words=True).values()))
-        elif not row.has("label") and not unclear and not row.has("unclear"):
+            given = row.scores("label", words=True)
+            if isinstance(row.value("label"), Mapping | list) or len(given) > 1:
+                raise UserError(f"{row.place}: field 'label' must be one number or class.")
+            value = next(iter(given.values()))
+        elif not unclear:
+            if "label" in row.values:  # not labelled yet
+                continue
             raise UserError(
-                f"{row.place}: field 'label' is missing or null; give a number or a class, or "
+                f"{row.place}: field 'label' is missing; give a number or a class, or null with "
                 "unclear: true."
             )
         rater = row.identifier("rater") if row.has("rater") else file.stem
-        choices: Any = row.value("choices") or ()
-        scale: Any = row.value("scale") or ()
+        scale = [end for end in row.numbers("scale") if end is not None] if row.has("scale") else []
         yield Label(
             example_id=row.identifier("example_id"),
             dimension=row.identifier("dimension") if row.has("dimension") else dimension,
@@ -213,8 +218,8 @@ def read_labels(file: Path, dimension: str = DIMENSION) -> Iterator[Label]:
             reason=row.text("reason") if row.has("reason") else "",
             time=row.text("time") if row.has("time") else "",
             probability=_probability(row),
-            choices=tuple(row.texts("choices")) if isinstance(choices, list) else (),
-            scale=tuple(map(float, row.numbers("scale"))) if isinstance(scale, list) else (),  # type: ignore[arg-type]
+            choices=tuple(row.texts("choices")) if row.has("choices") else (),
+            scale=tuple(scale),
         )
 
 

@@ -10,6 +10,8 @@ let rater = null;
 let state = null; // {answers: {place: {label, unclear, reason, time}}, undone: [{at, before}], at}
 let database = null;
 let shownGroup = null;
+let writes = false; // a write to the database is under way
+let waits = false; // and another waits for it
 let handle = null; // of the file that is written at each key, where the browser can
 let writing = Promise.resolve();
 let keeps = true; // false where the browser keeps nothing
@@ -37,31 +39,41 @@ async function load() {
   }
 }
 
+// one write at a time, the newest state next: at each moment all but the last keys are on the disk
 function keep() {
-  const noteKept = (kept) => showKept("", (keeps = kept));
+  waits = writes;
+  if (handle) writing = writing.then(write).catch(() => showKept("The file can no longer be written. Save it again.", true));
+  if (writes) return;
+  const finish = (kept) => {
+    writes = false;
+    keeps = kept;
+    if (waits && kept) keep();
+    showKept();
+  };
   try {
+    writes = true;
     const transaction = database.transaction("labels", "readwrite", { durability: "strict" });
     transaction.objectStore("labels").put(state, place());
-    transaction.oncomplete = () => noteKept(true);
-    transaction.onabort = () => noteKept(false);
+    Object.assign(transaction, { oncomplete: () => finish(true), onabort: () => finish(false) });
   } catch {
-    noteKept(false);
+    finish(false);
   }
-  if (handle) writing = writing.then(write).catch(() => showKept("The file can no longer be written. Save it again."));
+  element("kept").setAttribute("aria-busy", String(writes));
 }
 
-function showKept(problem) {
+function showKept(message, isProblem) {
   const sentence = keeps
     ? `Kept in this browser under the name ${rater}.`
     : "This browser keeps nothing: do not close the page before you have saved the file.";
   const file = handle ? ` ${handle.name} is written at each key, too.` : "";
-  element("kept").textContent = problem || sentence + file;
-  element("kept").classList.toggle("lost", Boolean(problem) || !keeps);
+  element("kept").textContent = message || sentence + file;
+  element("kept").classList.toggle("lost", isProblem || !keeps);
+  element("kept").setAttribute("aria-busy", String(writes));
 }
 
 // another tab of the same rater may have gone on
 addEventListener("visibilitychange", async () => {
-  if (state === null || document.hidden) return;
+  if (state === null || document.hidden || writes) return;
   const before = JSON.stringify(state);
   state = await load();
   if (JSON.stringify(state) !== before) show(state.at);
@@ -72,7 +84,6 @@ addEventListener("beforeunload", (event) => {
 });
 
 // --- the file ------------------------------------------------------------------------------------
-
 const isLabelled = (at) => Boolean(state.answers[at] && state.answers[at].time);
 
 function lines() {
@@ -112,8 +123,7 @@ async function save() {
   const name = `labels_${rater.replace(/[^\p{L}\p{N}.-]+/gu, "_").replace(/^\.+/, "")}.jsonl`;
   if (window.showSaveFilePicker) {
     try {
-      const types = [{ description: "Labels", accept: { "application/jsonl": [".jsonl"] } }];
-      handle = await window.showSaveFilePicker({ suggestedName: name, types });
+      handle = await window.showSaveFilePicker({ suggestedName: name, types: [{ accept: { "application/jsonl": [".jsonl"] } }] });
       await write();
       showKept();
       say(`Saved as ${handle.name}.`);
@@ -128,12 +138,10 @@ async function save() {
   link.download = name;
   link.click();
   showKept(`${name} is in your downloads. Kept in this browser, too.`);
-  element("kept").classList.remove("lost");
   say(`Saved as ${name}.`);
 }
 
 // --- what is shown -------------------------------------------------------------------------------
-
 const say = (sentence) => (element("said").textContent = sentence);
 
 function block(title, content, kind) {
@@ -161,8 +169,7 @@ function show(at) {
   element("back").disabled = at === 0;
   element("forth").disabled = done;
   if (done) {
-    const left = data.order.length - count;
-    element("done-title").textContent = left ? `${left} texts have no label yet` : "All texts are labelled";
+    element("done-title").textContent = count < data.order.length ? `${data.order.length - count} without a label` : "All texts are labelled";
     element("done-title").focus();
     return;
   }
@@ -191,7 +198,6 @@ function show(at) {
 }
 
 // --- what is done --------------------------------------------------------------------------------
-
 function choose(label, unclear) {
   const at = state.at;
   if (at >= data.order.length) return;
@@ -225,23 +231,22 @@ function move(steps) {
 }
 
 function noteReason() {
-  const answer = state.answers[state.at] || {};
-  state.answers[state.at] = { ...answer, reason: element("reason").value };
+  state.answers[state.at] = { ...state.answers[state.at], reason: element("reason").value };
   keep();
 }
 
 function pressed(event) {
   if (state === null || event.isComposing) return;
   const key = event.key.toLowerCase();
-  const writes = event.target === element("reason");
-  if (writes && key === "escape") element("place").focus({ preventScroll: true });
-  if ((event.ctrlKey || event.metaKey) && (key === "s" || (key === "z" && !writes))) {
+  const inReason = event.target === element("reason");
+  if (inReason && key === "escape") element("place").focus({ preventScroll: true });
+  if ((event.ctrlKey || event.metaKey) && (key === "s" || (key === "z" && !inReason))) {
     event.preventDefault();
     (key === "s" ? save : undo)();
     return;
   }
   // a key that is held down labels one text and no more
-  if (writes || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (inReason || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   const button = [...element("choices").children].find((each) => each.dataset.keys.split(" ").includes(key));
   const actions = { z: undo, backspace: undo, s: save, arrowleft: () => move(-1), arrowright: () => move(1), r: () => element("reason").focus() };
   const action = button && !element("answer").hidden ? () => button.click() : actions[key];
@@ -251,7 +256,6 @@ function pressed(event) {
 }
 
 // --- the beginning -------------------------------------------------------------------------------
-
 function addChoice(title, keys, pick) {
   const button = document.createElement("button");
   const sign = document.createElement("kbd");
@@ -259,8 +263,7 @@ function addChoice(title, keys, pick) {
   button.dataset.keys = keys.join(" ");
   button.setAttribute("aria-keyshortcuts", keys.map((key) => key.toUpperCase()).join(" "));
   sign.textContent = keys[0].toUpperCase();
-  if (title === keys[0]) button.append(sign);
-  else button.append(`${title} `, sign);
+  button.append(title === keys[0] ? "" : `${title} `, sign);
   button.setAttribute("aria-label", title);
   button.addEventListener("click", pick);
   element("choices").append(button);

@@ -70,7 +70,9 @@ def disagreements_of(run: Path, settings: PageSettings) -> tuple[PageSettings, D
         )
         said = f"{row['score']:.3g} in range {score_range}"
         answer = _answer(results.readings, row)
-        shown[name] = [("The judge", "\n".join(filter(None, [said, answer])))]
+        if answer.strip() not in said.split():
+            said = f"{said}\n{answer}".strip()
+        shown[name] = [("The judge", said)]
         shown[name].append(("People", people.get(name) or f"mean {row['human']:g}"))
     drawn = Drawn(examples, dict.fromkeys(shown, 1.0), len(set(rows["group_id"])), len(texts))
     settings = replace(settings, dimension=dimension)
