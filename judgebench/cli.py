@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +49,10 @@ def handle_errors(
         look: checks a configuration of a run, as far as that takes a second; the jobs of a multirun
             are checked before it begins.
     """
-    sys.argv[1:] = _listed_labels(sys.argv[1:])
+    # of several files Hydra would start a run each
+    sys.argv[1:] = [
+        re.sub(r"^labels=([^'\"[].*,.*)", r"labels=[\1]", word) for word in sys.argv[1:]
+    ]
     given = sys.argv[1:]
     sys.argv += added
     # without it Hydra prints its own words, and ends the program with 1
@@ -70,17 +74,6 @@ def handle_errors(
                 if isinstance(error, REFUSALS):
                     raise explained(error, given) from None
                 raise
-
-
-def _listed_labels(arguments: Sequence[str]) -> list[str]:
-    """Arguments with `labels=FILE,FILE` as a list, for which Hydra would start a run each."""
-    listed = []
-    for argument in arguments:
-        key, _, files = argument.partition("=")
-        if key == "labels" and "," in files and files[0] not in "['\"":
-            argument = f"labels=[{files}]"
-        listed.append(argument)
-    return listed
 
 
 def words_of(

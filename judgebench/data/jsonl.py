@@ -27,7 +27,7 @@ from judgebench.data.fields import (
     dataset_of,
     left_out_note,
 )
-from judgebench.data.labels import JoinedLabels, join_labels, label_files
+from judgebench.data.labels import join_labels, label_files
 from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import plain
@@ -107,13 +107,14 @@ class JsonLines(JudgeDataModule):
         texts, left = self.texts(rated=not self._label_files)
         joined = join_labels(texts, self._label_files)
         self.joined = joined.records
-        if not needed:
-            check_rated(path, texts, _human(self.layouts, joined), "data.fields.human")
+        if not needed and not joined.note:
+            human = self.layouts.known[0].fields.human
+            check_rated(path, texts, human, "data.fields.human")
         scale = self._given_scale
         if scale is None and joined.scale:
             scale = {name: _scale_ends("labels", ends) for name, ends in joined.scale.items()}
-        if joined.classes and self._labels.classes is None:
-            self._labels = replace(self._labels, classes=joined.classes)
+        if joined.choices and self._labels.classes is None:
+            self._labels = replace(self._labels, classes=joined.choices)
         classes = classes_of((text.scores for text in texts), self._labels, scale is not None)
         for text in texts:
             text.scores = numbered(text.scores, classes, text.place)
@@ -141,12 +142,6 @@ class JsonLines(JudgeDataModule):
             )
             self.note = " ".join(filter(None, [self.note, note]))
         return replace(dataset, scale={**scales, **dataset.scale})
-
-
-def _human(layouts: Layouts, joined: JoinedLabels) -> str | Row:
-    """The fields with human scores that must be there: none where labels are joined."""
-    human: str | Row = layouts.known[0].fields.human
-    return {} if joined.note else human
 
 
 def _first_rows(path: Path) -> Iterable[FileRow]:

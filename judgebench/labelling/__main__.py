@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 
 import hydra
 from hydra.core.override_parser.types import Quote, QuotedString
@@ -18,7 +18,7 @@ from judgebench.config.parts import built
 from judgebench.data.dataset import JudgeDataModule, completed, validate
 from judgebench.data.fields import dataset_of
 from judgebench.data.jsonl import JsonLines
-from judgebench.labelling.draw import Drawn, draw, expected_widths
+from judgebench.labelling.draw import Drawn, draw_texts, expected_widths
 from judgebench.labelling.page import PageSettings, page_of
 from judgebench.labelling.second_look import disagreements_of
 from judgebench.runtime.ending import as_sentence
@@ -27,8 +27,8 @@ from judgebench.runtime.fields import plain
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
 
-_PLAIN = ("out", "rubric", "rater", "data.path")
-"""Keys whose values are texts, which need no quotes of Hydra's."""
+_TEXTS = ("out", "rubric", "rater", "data.path")
+"""Keys whose values are texts, which a user need not quote for Hydra."""
 
 
 def main() -> None:
@@ -47,12 +47,10 @@ def _overrides(arguments: Sequence[str]) -> list[str]:
     """
     overrides = []
     for argument in arguments:
-        key, sign, value = argument.partition("=")
-        is_key = sign and key.lstrip("+~").replace(".", "").replace("_", "").isalnum()
-        if not is_key and not argument.startswith("-"):
-            key, value = "data.path", argument
-        quoted = value[:1] in ("'", '"') or value in ("", "null")
-        if key in _PLAIN and not quoted:
+        if not re.match(r"-|[+~]*[\w.]+=", argument):
+            argument = f"data.path={argument}"
+        key, _, value = argument.partition("=")
+        if key in _TEXTS and value[:1] not in ("'", '"'):
             argument = f"{key}={QuotedString(value, Quote.single).with_quotes()}"
         overrides.append(argument)
     return overrides
@@ -61,33 +59,26 @@ def _overrides(arguments: Sequence[str]) -> list[str]:
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="label")
 def _main(config: DictConfig) -> None:
     with as_sentence():
-        # 1. the settings and the texts
+        # 1. settings and texts
         settings = PageSettings(*(plain(config.get(key.name)) for key in fields(PageSettings)))
-        settings.choices()
         out = user_path(settings.out)
         check_outputs([(f"out={out}", out)], inputs_of(config))
-        if out.suffix not in (".html", ".htm"):
+        if out.suffix != ".html":
             raise UserError(f"out={out}: the page is HTML; give a name that ends in .html.")
         more = None
         if settings.disagreements is None:
-            drawn, widths = _drawn(config, settings)
-            print_safely(*widths)
+            drawn = _drawn(config, settings)
         else:
-            run = user_path(config.data.path)
-            settings, drawn, more = disagreements_of(run, settings)
+            settings, drawn, more = disagreements_of(user_path(config.data.path), settings)
         # 2. the page
-        page, count = page_of(drawn, settings, more)
+        page = page_of(drawn, settings, more)
         with writing(f"out={out}:", "; name another file"), atomic(out) as temporary:
             temporary.write_text(page, encoding="utf-8")
-        again = count - len(drawn.examples)
-        shown = f"{len(drawn.examples)} texts"
-        if again:
-            shown += f", {again} of them twice"
-        print_safely(f"{shown}; open the page in a browser, or send it.", out)
+        print_safely("Open the page in a browser, or send it.", out)
 
 
-def _drawn(config: DictConfig, settings: PageSettings) -> tuple[Drawn, list[str]]:
-    """The texts that are labelled, and sentences on how much they say."""
+def _drawn(config: DictConfig, settings: PageSettings) -> Drawn:
+    """The texts that are labelled; how much they will say is printed."""
     data = built(config, "data", JudgeDataModule)
     if not isinstance(data, JsonLines) or data.layouts.declared:
         raise UserError(
@@ -97,14 +88,14 @@ def _drawn(config: DictConfig, settings: PageSettings) -> tuple[Drawn, list[str]
     unrated = [replace(text, scores={settings.dimension: {}}) for text in texts]
     loaded = completed(replace(dataset_of(unrated), rated=False))
     validate(loaded, data.longest)
-    drawn = draw(loaded.examples, settings.n, settings.seed)
-    first = (
+    drawn = draw_texts(loaded.examples, settings.n, settings.seed)
+    print_safely(
         f"{len(drawn.examples)} texts of {drawn.groups} {data.groups_are}, drawn from "
-        f"{len(loaded.examples)} texts of {drawn.known} {data.groups_are} in "
-        f"{Path(data.given_path()).name} with seed={settings.seed}."
+        f"{len(texts)} texts of {drawn.known} {data.groups_are} with seed={settings.seed}; a tenth "
+        "of them is shown twice.",
+        expected_widths(drawn.groups, settings.scale is None, data.groups_are),
     )
-    widths = expected_widths(drawn, settings.kind == "choices", data.groups_are)
-    return drawn, [first, widths]
+    return drawn
 
 
 if __name__ == "__main__":

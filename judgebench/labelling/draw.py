@@ -14,9 +14,6 @@ REPEATED = 0.1
 """Share of the texts that a rater sees twice."""
 
 _FEWEST = 10  # articles with fewer than which a run gives no verdict
-_SPEARMAN = 0.5
-_RATE = 0.8
-_TIMES = (1, 2, 4)
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Drawn:
     known: int
 
 
-def draw(examples: Sequence[Example], n: int, seed: int) -> Drawn:
+def draw_texts(examples: Sequence[Example], n: int, seed: int) -> Drawn:
     """Whole groups, drawn at random until the next one would make more than `n` texts, and their
     texts in random order.
 
@@ -88,30 +85,20 @@ def shown_order(texts: int, seed: int) -> list[tuple[int, int]]:
     return order
 
 
-def expected_widths(drawn: Drawn, classes: bool, groups_are: str = "groups") -> str:
-    """A sentence on how wide intervals will be with these texts, and with 2 and 4 times as many.
+def expected_widths(groups: int, classes: bool, groups_are: str = "groups") -> str:
+    """A sentence on how wide intervals will be with some groups, and with 2 and 4 times as many.
 
-    Each group counts as one text, which is careful. Spearman: 1.96 (1 - r²) sqrt((1 + r²/2) / (m -
-    3)) at r = .5 (Bonett and Wright 2000); rates: 1.96 sqrt(p (1 - p) / (m/2)) at p = .8, where half
+    Each group counts as one text, which is careful. Spearman: 1.96 (1 - r²) sqrt((1 + r²/2) / m) at
+    r = .5 (after Bonett and Wright 2000); rates: 1.96 sqrt(p (1 - p) / (m/2)) at p = .8, where half
     of the texts pass.
     """
-    m = drawn.groups
-    r = _SPEARMAN
-    if m <= 3:
-        return f"{m} {groups_are} are too few for any interval; draw more with n=."
-    width = 1.96 * (1 - r**2) * math.sqrt((1 + r**2 / 2) / (m - 3))
-    figure = f"a Spearman of {_SPEARMAN:g}"
+    figure = "a Spearman of 0.5"
+    width = 1.96 * (1 - 0.5**2) * math.sqrt((1 + 0.5**2 / 2) / groups)
     if classes:
-        width = 1.96 * math.sqrt(_RATE * (1 - _RATE) / (m / 2))
-        figure = f"a TPR or TNR of {_RATE:g}"
-    steps = []
-    for times in _TIMES:
-        half = min(width / math.sqrt(times), 1.0)
-        steps.append(f"±{half:.2f} with {times * m}")
-    sentence = (
-        f"With as many {groups_are} as here the interval of {figure} is about {', '.join(steps)} "
-        f"{groups_are} (each counted as one text, and by the square root of their number)."
+        figure = "a TPR or TNR of 0.8"
+        width = 1.96 * math.sqrt(0.8 * 0.2 / (groups / 2))
+    steps = [f"±{min(width / times**0.5, 1):.2f} with {times * groups}" for times in (1, 2, 4)]
+    return (
+        f"The interval of {figure} will be about {', '.join(steps)} {groups_are}, each counted as "
+        f"one text; it shrinks by the square root of their number. A verdict takes {_FEWEST}."
     )
-    if m < _FEWEST:
-        sentence += f" A verdict takes {_FEWEST} {groups_are}; these are {m}."
-    return sentence

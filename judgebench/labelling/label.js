@@ -247,7 +247,7 @@ function pressed(event) {
   }
   // a key that is held down labels one text and no more
   if (inReason || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-  const button = [...element("choices").children].find((each) => each.dataset.keys.split(" ").includes(key));
+  const button = [...element("choices").children].find((each) => each.dataset.key === key);
   const actions = { z: undo, backspace: undo, s: save, arrowleft: () => move(-1), arrowright: () => move(1), r: () => element("reason").focus() };
   const action = button && !element("answer").hidden ? () => button.click() : actions[key];
   if (!action) return;
@@ -256,14 +256,14 @@ function pressed(event) {
 }
 
 // --- the beginning -------------------------------------------------------------------------------
-function addChoice(title, keys, pick) {
+function addChoice(title, key, pick) {
   const button = document.createElement("button");
   const sign = document.createElement("kbd");
   button.type = "button";
-  button.dataset.keys = keys.join(" ");
-  button.setAttribute("aria-keyshortcuts", keys.map((key) => key.toUpperCase()).join(" "));
-  sign.textContent = keys[0].toUpperCase();
-  button.append(title === keys[0] ? "" : `${title} `, sign);
+  button.dataset.key = key;
+  button.setAttribute("aria-keyshortcuts", key.toUpperCase());
+  sign.textContent = key.toUpperCase();
+  button.append(title === key ? "" : `${title} `, sign);
   button.setAttribute("aria-label", title);
   button.addEventListener("click", pick);
   element("choices").append(button);
@@ -278,9 +278,9 @@ async function begin(name) {
   element("work").hidden = false;
   element("rubric").textContent = data.rubric;
   data.choices.forEach((choice, i) => {
-    addChoice(String(choice.label), choice.keys, () => choose(choice.label, false)).dataset.choice = i;
+    addChoice(String(choice.label), choice.key, () => choose(choice.label, false)).dataset.choice = i;
   });
-  addChoice("unclear", [UNCLEAR], () => choose(null, true)).dataset.unclear = "1";
+  addChoice("unclear", UNCLEAR, () => choose(null, true)).dataset.unclear = "1";
   element("reason").addEventListener("input", noteReason);
   const clicks = { undo, save, "save-all": save, back: () => move(-1), forth: () => move(1) };
   for (const [id, click] of Object.entries(clicks)) element(id).addEventListener("click", click);

@@ -21,8 +21,7 @@ from judgebench.runtime.parsing import read_text
 from judgebench.types import Record, ScoreRange
 
 _TAKEN = "urzs"  # keys of the page: unclear, reason, undo, save
-_DIGITS = "1234567890"
-_MOST_CLASSES = 9
+_KEYS = "1234567890"
 _USUAL = ("fail", "pass")
 
 
@@ -43,77 +42,45 @@ class PageSettings:
     def __post_init__(self) -> None:
         check_fields(self, "")
 
-    @property
-    def kind(self) -> str:
-        """The form of the labels: `scale` or `choices`."""
-        return "choices" if self.scale is None else "scale"
-
     def choices(self) -> list[Record]:
-        """The labels that a rater chooses from, worst first, each with its keys; `UserError` of more
-        than there are keys."""
-        if self.scale is not None and self.classes is not None:
-            raise UserError("scale and classes are both given; labels are numbers or classes.")
-        if self.scale is not None:
-            return _numbers(self.scale)
-        names = [name_of(name) for name in self.classes or _USUAL]
-        different = {name.casefold() for name in names}
-        if not 2 <= len(names) <= _MOST_CLASSES or len(different) < len(names) or "" in different:
+        """The labels that a rater chooses from, worst first, each with its key: a digit or the first
+        letter of its class, else its place; `UserError` of labels that cannot be."""
+        # 1. the labels
+        if self.scale is None:
+            labels: list[Any] = [name_of(name) for name in self.classes or _USUAL]
+            signs = [label[:1].lower() for label in labels]
+            ascends = True
+        else:
+            parsed = ScoreRange.parse(list(self.scale))
+            labels = [int(value) if value.is_integer() else value for value in parsed.values]
+            signs = list(map(str, labels))
+            ascends = not parsed.labels
+        names = {str(label).casefold() for label in labels}
+        if not (ascends and 2 <= len(labels) == len(names) <= len(_KEYS)) or "" in names:
             raise UserError(
-                f"classes: {shown(names)} should be 2 to {_MOST_CLASSES} classes, worst first, each "
-                "named once, as in classes=[fail,pass]."
+                f"{'classes' if self.scale is None else 'scale'}: {len(labels)} labels, from "
+                f"{shown(labels[0])} on; give 2 to {len(_KEYS)}, for which there are keys, the worst "
+                "first and each once, as classes=[fail,pass] or scale=[1,5]."
             )
-        letters = [name[0].lower() for name in names]
-        are_keys = len(set(letters)) == len(letters) and not set(letters) & set(_TAKEN)
-        are_keys = are_keys and not any(letter.isdigit() or letter.isspace() for letter in letters)
-        choices = []
-        for i, name in enumerate(names):
-            keys = [letters[i]] if are_keys else []
-            choices.append({"label": name, "keys": [*keys, _DIGITS[i]]})
-        return choices
+        # 2. their keys: no sign twice, none of the page's own, each one letter or digit
+        free = set(signs) - set(_TAKEN)
+        joint = "".join(signs)
+        are_keys = joint.isalnum() and len(free) == len(signs) == len(joint)
+        keys = signs if are_keys else _KEYS
+        return [{"label": label, "key": keys[i]} for i, label in enumerate(labels)]
 
     def question(self) -> str:
-        """The rubric: its text, that of a file, or a plain question by the choices."""
-        if self.rubric is not None and self.rubric.strip():
-            if self.rubric.strip().endswith(".txt"):
-                path = user_path(self.rubric.strip())
-                return read_text(path, f"rubric={path}", remedy="give the rubric's text, or a file")
-            return self.rubric.strip()
-        names = [str(choice["label"]) for choice in self.choices()]
-        if self.scale is not None:
-            return (
-                f"How good is the text, from {names[0]} (worst) to {names[-1]} (best)?\n"
-                f"Label its {self.dimension} by itself, and say unclear where you cannot tell."
-            )
-        return (
-            f"Is the text good enough ({self.dimension})? From worst to best: {', '.join(names)}.\n"
-            "Say unclear where you cannot tell."
-        )
+        """The rubric: its text, that of a file, or a plain question."""
+        rubric = (self.rubric or "").strip()
+        if rubric.endswith(".txt"):
+            return read_text(user_path(rubric), f"rubric={rubric}", remedy="name a file, or ask")
+        labels = ", ".join(str(choice["label"]) for choice in self.choices())
+        usual = f"How good is the text ({self.dimension})? From worst to best: {labels}."
+        return rubric or usual
 
 
-def _numbers(scale: Sequence[float]) -> list[Record]:
-    """The numbers of a scale, each with its key."""
-    parsed = ScoreRange.parse(list(scale))
-    if parsed.labels:
-        raise UserError(f"scale: {shown(list(scale))} must go from the lowest to the highest.")
-    values = parsed.values
-    if len(values) > len(_DIGITS):
-        raise UserError(
-            f"scale: {shown(list(scale))} has {len(values)} labels, and there are keys for "
-            f"{len(_DIGITS)}; give a coarser one, as scale=[1,5], or classes=[poor,fair,good]."
-        )
-    are_digits = all(value in range(10) for value in values)
-    choices = []
-    for i, value in enumerate(values):
-        number = int(value) if value.is_integer() else value
-        key = str(number) if are_digits else _DIGITS[i]
-        choices.append({"label": number, "keys": [key]})
-    return choices
-
-
-def page_of(
-    drawn: Drawn, settings: PageSettings, more: Mapping[str, Any] | None = None
-) -> tuple[str, int]:
-    """The page as text, and how many times it shows a text.
+def page_of(drawn: Drawn, settings: PageSettings, more: Mapping[str, Any] | None = None) -> str:
+    """The page as text.
 
     Args:
         more: of a second look, example_id -> titles and texts that are shown with it; None hides
@@ -146,7 +113,7 @@ def page_of(
         "seed": settings.seed,
         "dimension": settings.dimension,
         "rubric": settings.question(),
-        "kind": settings.kind,
+        "kind": "choices" if settings.scale is None else "scale",
         "choices": settings.choices(),
         "groups": [{"source": source, "context": context} for source, context in groups],
         "texts": texts,
@@ -154,19 +121,18 @@ def page_of(
         "second_look": more is not None,
     }
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-    rater = (settings.rater or "").strip() or None
-    content = {"page": digest, "rater": rater, **content}
+    content |= {"page": digest, "rater": settings.rater}
     # 2. the page
     style = _asset("label.css")
     script = _asset("label.js")
-    page = TEMPLATES.from_string(_asset("label.html.j2")).render(
+    page: str = TEMPLATES.from_string(_asset("label.html.j2")).render(
         policy=content_policy([style], [script]),
         style=Markup(style),
         script=Markup(script),
         data=_as_data(content),
         texts=len(texts),
     )
-    return page, len(order)
+    return page
 
 
 def _as_data(content: Record) -> Markup:

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 from itertools import cycle, islice
+from pathlib import Path
 
 import psutil
 import pytest
@@ -57,15 +58,15 @@ def label(tmp_path, monkeypatch, called):
 
 def content_of(path="label.html"):
     """The data of a page."""
-    text = open(path, encoding="utf-8").read()
+    text = Path(path).read_text("utf-8")
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
 
 
 def test_a_page_holds_everything_and_its_policy_lets_nothing_else_in(label):
     _, out, _ = label("texts.jsonl", "n=20", "rubric=Right, or not?", "rater=ann")
-    assert "20 texts of 10 groups, drawn from 50 texts of 25 groups in texts.jsonl" in out
-    assert "with 10, ±" in out
-    text = open("label.html", encoding="utf-8").read()
+    assert "20 texts of 10 groups, drawn from 50 texts of 25 groups with seed=0" in out
+    assert "with 10, ±0." in out
+    text = Path("label.html").read_text("utf-8")
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)[1].replace("&#39;", "'")
     script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)[1]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -94,17 +95,19 @@ def test_the_same_texts_have_one_page_for_all_raters(label):
 @pytest.mark.parametrize(
     ("given", "keys"),
     [
-        ((), {"fail": ["f", "1"], "pass": ["p", "2"]}),
-        (("scale=[1,5]",), {1: ["1"], 2: ["2"], 3: ["3"], 4: ["4"], 5: ["5"]}),
-        (("scale=[0,1,0.5]",), {0: ["1"], 0.5: ["2"], 1: ["3"]}),
-        (("scale=[1,10]",), {i: [str(i % 10)] for i in range(1, 11)}),
-        (("classes=[poor,fair,good]",), {"poor": ["p", "1"], "fair": ["f", "2"], "good": ["g", "3"]}),
-        (("classes=[unsafe,safe]",), {"unsafe": ["1"], "safe": ["2"]}),  # u is unclear, s saves
+        ((), {"fail": "f", "pass": "p"}),
+        (("scale=[1,5]",), {1: "1", 2: "2", 3: "3", 4: "4", 5: "5"}),
+        (("scale=[0,2]",), {0: "0", 1: "1", 2: "2"}),
+        (("scale=[0,1,0.5]",), {0: "1", 0.5: "2", 1: "3"}),
+        (("scale=[1,10]",), {i: str(i % 10) for i in range(1, 11)}),
+        (("classes=[poor,fair,good]",), {"poor": "p", "fair": "f", "good": "g"}),
+        (("classes=[fail,fair]",), {"fail": "1", "fair": "2"}),
+        (("classes=[unsafe,safe]",), {"unsafe": "1", "safe": "2"}),  # u is unclear, s saves
     ],
 )
 def test_every_label_has_a_key(label, given, keys):
     label("texts.jsonl", *given)
-    assert {choice["label"]: choice["keys"] for choice in content_of()["choices"]} == keys
+    assert {choice["label"]: choice["key"] for choice in content_of()["choices"]} == keys
 
 
 @pytest.mark.parametrize(
@@ -112,10 +115,9 @@ def test_every_label_has_a_key(label, given, keys):
     [
         (["nowhere.jsonl"], "nowhere.jsonl: there is no such file"),
         (["texts.jsonl", "n=0"], "n: 0 should be"),
-        (["texts.jsonl", "scale=[0,100]"], "has 101 labels, and there are keys for 10"),
-        (["texts.jsonl", "scale=[5,1]"], "must go from the lowest to the highest"),
-        (["texts.jsonl", "scale=[1,5]", "classes=[a,b]"], "scale and classes are both given"),
-        (["texts.jsonl", "classes=[a,A]"], "each named once"),
+        (["texts.jsonl", "scale=[0,100]"], "scale: 101 labels, from 0 on; give 2 to 10"),
+        (["texts.jsonl", "scale=[5,1]"], "the worst first"),
+        (["texts.jsonl", "classes=[a,A]"], "each once"),
         (["texts.jsonl", "out=texts.jsonl"], "it would overwrite data.path=texts.jsonl"),
         (["texts.jsonl", "out=page.txt"], "ends in .html"),
         (["texts.jsonl", "data.fields.output=answer"], "no field 'answer'"),

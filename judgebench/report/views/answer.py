@@ -111,13 +111,11 @@ def _more_labels(results: Results) -> str:
     record = chosen or first_record(results.metrics, {"level": "dataset", "attack": "none"})
     name = "tpr" if chosen else "spearman"
     count = record.get("texts") or record.get("n")
-    low = record.get(f"{name}_low")
-    high = record.get(f"{name}_high")
-    if low is None or high is None or not count:
+    if not count or record.get(f"{name}_low") is None:
         return ""
-    title = "TPR" if chosen else "Spearman"
-    width = high - low
+    width = record[f"{name}_high"] - record[f"{name}_low"]
     narrower = width * math.sqrt(count / (count + _MORE))
+    title = "TPR" if chosen else "Spearman"
     return (
         f"{_MORE} more labelled texts, of new articles as these {count}, would make the interval of "
         f"{title} about {narrower:.2f} wide instead of {width:.2f} (by the square root of their number)."
