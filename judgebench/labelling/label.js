@@ -137,7 +137,7 @@ async function save() {
   link.href = URL.createObjectURL(new Blob([lines()], { type: "application/jsonl" }));
   link.download = name;
   link.click();
-  showKept(`${name} is in your downloads. Kept in this browser, too.`);
+  showKept(`${name} is in your downloads.${keeps ? " Kept in this browser, too." : ""}`);
   say(`Saved as ${name}.`);
 }
 
@@ -263,7 +263,7 @@ function addChoice(title, key, pick) {
   button.dataset.key = key;
   button.setAttribute("aria-keyshortcuts", key.toUpperCase());
   sign.textContent = key.toUpperCase();
-  button.append(title === key ? "" : `${title} `, sign);
+  button.append(title, ...(title === key ? [] : [" ", sign]));
   button.setAttribute("aria-label", title);
   button.addEventListener("click", pick);
   element("choices").append(button);

@@ -244,9 +244,10 @@ def test_hostile_texts_stay_texts(label, browser):
 
 
 def test_a_page_is_named_for_who_hears_it(label, browser):
-    label("texts.jsonl", "rater=ann")
-    tab = browser()
+    label("texts.jsonl", "rater=ann", "scale=[1,3]")
+    tab = browser(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     tab.wait_for_selector("#work:not([hidden])")
+    assert tab.locator("#choices button").all_inner_texts() == ["1", "2", "3", "unclear"]
     heard = tab.locator("body").aria_snapshot()
     for part in (
         'progressbar "Labelled"',
@@ -254,7 +255,7 @@ def test_a_page_is_named_for_who_hears_it(label, browser):
         'main "Text 1 of 55"',
         'heading "Text 1 of 55" [level=1]',
         'group "Your label"',
-        'button "pass"',
+        'button "3"',
         'textbox "Reason, if you like',
         "status",
     ):
