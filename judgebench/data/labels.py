@@ -111,7 +111,7 @@ def join_labels(texts: Sequence[Rated], files: Sequence[Path]) -> JoinedLabels:
     The first label that a rater gave a text counts; an unclear one leaves it unrated.
     """
     joined = JoinedLabels()
-    if not files:
+    if not files or not texts:
         return joined
     # 1. all labels, those of texts that are shown again last; equal lines of two files are one
     dimensions = {name for text in texts for name in text.scores}

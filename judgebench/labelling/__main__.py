@@ -51,7 +51,8 @@ def _overrides(arguments: Sequence[str]) -> list[str]:
             argument = f"data.path={argument}"
         key, _, value = argument.partition("=")
         if key in _TEXTS and value[:1] not in ("'", '"'):
-            argument = f"{key}={QuotedString(value, Quote.single).with_quotes()}"
+            plain_text = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
+            argument = f"{key}={QuotedString(plain_text, Quote.single).with_quotes()}"
         overrides.append(argument)
     return overrides
 
@@ -91,8 +92,8 @@ def _drawn(config: DictConfig, settings: PageSettings) -> Drawn:
     drawn = draw_texts(loaded.examples, settings.n, settings.seed)
     print_safely(
         f"{len(drawn.examples)} texts of {drawn.groups} {data.groups_are}, drawn from "
-        f"{len(texts)} texts of {drawn.known} {data.groups_are} with seed={settings.seed}; a tenth "
-        "of them is shown twice.",
+        f"{len(texts)} texts of {drawn.known} {data.groups_are} with seed={settings.seed}; about "
+        "a tenth of them is shown twice.",
         expected_widths(drawn.groups, settings.scale is None, data.groups_are),
     )
     return drawn

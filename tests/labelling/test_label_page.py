@@ -84,6 +84,13 @@ def test_a_page_holds_everything_and_its_policy_lets_nothing_else_in(label):
     assert {each["probability"] for each in content["texts"]} == {10 / 25}
 
 
+@pytest.mark.parametrize("rubric", ["50% {x} ${y} \\${z} 'q', \"r\"?\n[a]=b\\", HOSTILE[0], HOSTILE[8], "null"])
+def test_a_rubric_is_taken_as_it_is_written(label, rubric):
+    label("texts.jsonl", f"rubric={rubric}", "rater=O'Neil, Ann")
+    content = content_of()
+    assert (content["rubric"], content["rater"]) == (rubric, "O'Neil, Ann")
+
+
 def test_the_same_texts_have_one_page_for_all_raters(label):
     pages = []
     for more in (["rater=ann"], ["rater=ben"], ["seed=1"]):
