@@ -222,10 +222,8 @@ def _note(labels: Sequence[Label], records: Rows) -> str:
     if records:
         note += " labels.json lists them."
     # agreement with oneself
-    twice: dict[str, list[bool]] = {}
-    for record in records:
-        if record["kind"] == "repeat":
-            twice.setdefault(record["rater"], []).append(record["label"] == record["again"])
-    for rater, same in twice.items():
-        note += f" {rater} gave {sum(same)} of {len(same)} texts the same label again."
-    return note
+    repeats = [record for record in records if record["kind"] == "repeat"]
+    shown_twice = Counter(record["rater"] for record in repeats)
+    same = Counter(record["rater"] for record in repeats if record["label"] == record["again"])
+    shares = [f"{rater} {same[rater]} of {count}" for rater, count in shown_twice.items()]
+    return f"{note} The same label again: {', '.join(shares)}." if shares else note

@@ -89,7 +89,7 @@ def test_the_first_label_of_a_rater_counts_and_the_second_is_agreement_with_ones
     data = joined(ann=rows, copy_of_ann=rows)
     assert (human(data)["t0"], human(data)["t1"]) == (3, 4)
     assert data.raters == ()
-    assert "ann gave 1 of 2 texts the same label again." in data.note
+    assert "The same label again: ann 1 of 2." in data.note
 
 
 def test_unclear_texts_are_unrated_and_not_0(joined):

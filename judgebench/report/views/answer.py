@@ -3,7 +3,6 @@ what repairs buy."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -98,10 +97,6 @@ def _grid(parts: Sequence[Lines], shown: Sequence[int]) -> Table:
     return grid
 
 
-_MORE = 50
-"""Labels more, whose worth a run with joined labels says."""
-
-
 def _more_labels(results: Results) -> str:
     """A sentence on how wide the main interval would be with more labels, by the square root of
     their number; empty where no labels were joined."""
@@ -114,12 +109,7 @@ def _more_labels(results: Results) -> str:
     if not count or record.get(f"{name}_low") is None:
         return ""
     width = record[f"{name}_high"] - record[f"{name}_low"]
-    narrower = width * math.sqrt(count / (count + _MORE))
-    title = "TPR" if chosen else "Spearman"
-    return (
-        f"{_MORE} more labelled texts, of new articles as these {count}, would make the interval of "
-        f"{title} about {narrower:.2f} wide instead of {width:.2f} (by the square root of their number)."
-    )
+    return say("answer", part="more", count=count, name=name, width=width)
 
 
 def _notes(results: Results) -> list[str]:
