@@ -78,7 +78,7 @@ class Label:
             "dimension": self.dimension,
             "rater": self.rater,
             "label": self.name,
-            "reason": self.row.value("reason"),
+            "reason": self.row.text("reason") if self.row.has("reason") else "",
             "place": self.row.place,
             **more,
         }

@@ -135,6 +135,7 @@ def test_pages_say_which_class_is_worst_and_how_texts_were_drawn(joined):
         ([{"example_id": "t0", "lable": 1}], "ann.jsonl line 1: field 'label' is missing"),
         ([label("t0", 1, probability=0)], "ann.jsonl line 1: field 'probability' must be above 0 and at most 1"),
         ([{"label": 1}], "ann.jsonl line 1: field 'example_id' is missing"),
+        ([label("gone", 1, reason="\ud800")], "ann.jsonl line 1: field 'reason' must be text of whole characters"),
         ([label("t0", {"ann": 1})], "ann.jsonl line 1: field 'label' must be one number or class"),
         ([label("t0", 1, scale=[5])], "labels must be the lowest and the highest human score"),
     ],
