@@ -91,8 +91,6 @@ class Dataset:
         classes: dimension -> what its labels say, of those whose labels are classes.
         places: the place of each example in the file ("mini.jsonl line 3"), for errors; or empty.
         rated: False where no human scored any text: the scores are NaN and go unchecked.
-        inclusion: example_id -> the probability with which it was drawn to be labelled, of texts
-            that were drawn with unequal ones; else empty.
     """
 
     examples: list[Example]
@@ -102,7 +100,6 @@ class Dataset:
     rated: bool = True
     raters: Sequence[str] = ()
     classes: Mapping[str, Classes] = field(default_factory=dict)
-    inclusion: Mapping[str, float] = field(default_factory=dict)
 
 
 def group_hash(*texts: str) -> str:
@@ -400,7 +397,7 @@ class JudgeDataModule(ABC):
         note: a sentence that readers of its results must know.
         paired: True where its examples are pairs of texts, which people compared.
         expects: what `path` must be, where there is no data without one.
-        examples, scale, ratings, raters, rated, inclusion: from `setup` on, see `Dataset`.
+        examples, scale, ratings, raters, rated: from `setup` on, see `Dataset`.
         joined: labels of other files that need a look, as records of labels.json.
         classes: from `setup` on, dimension -> what its labels say, of those whose labels are classes
             or that have a mark from which a text passes.
@@ -418,7 +415,6 @@ class JudgeDataModule(ABC):
     paired: bool = False
     expects: str | None = None
     joined: Records = ()
-    inclusion: Mapping[str, float]
 
     examples: list[Example]
     dimensions: tuple[str, ...]
@@ -477,7 +473,6 @@ class JudgeDataModule(ABC):
             self.classes = marked(self.classes, self.scale, self.dimensions, self.pass_from)
         self.raters = tuple(loaded.raters)
         self.rated = loaded.rated
-        self.inclusion = loaded.inclusion
         self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}
         self.divide(self.dev_share)
 

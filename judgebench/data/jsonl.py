@@ -122,7 +122,7 @@ class JsonLines(JudgeDataModule):
         self.note = " ".join(notes) or None
         if isinstance(scale, dict) and needed and texts:  # of layouts, some lack a dimension
             scale = {name: ends for name, ends in scale.items() if name in texts[0].scores}
-        dataset = replace(dataset_of(texts, scale, classes), inclusion=joined.inclusion)
+        dataset = dataset_of(texts, scale, classes)
         if needed:
             return dataset
         spans = {name: _span(dataset, name) for name in (texts[0].scores if texts else ())}

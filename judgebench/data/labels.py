@@ -91,14 +91,12 @@ class JoinedLabels:
     Attributes:
         records: of labels.json: labels that need a look, each with its kind, and each text that a
             rater saw twice (`repeat`).
-        inclusion: example_id -> the probability with which it was drawn; empty where all are alike.
         choices: dimension -> classes, worst first, as the page named them.
         scale: dimension -> ends of the page's scale.
         note: a sentence on all of it; empty where there are no files.
     """
 
     records: Rows = field(default_factory=list)
-    inclusion: dict[str, float] = field(default_factory=dict)
     choices: dict[str, Any] = field(default_factory=dict)
     scale: dict[str, Any] = field(default_factory=dict)
     note: str = ""
@@ -152,7 +150,7 @@ def join_labels(texts: Sequence[Rated], files: Sequence[Path]) -> JoinedLabels:
         )
     joined.records += _conflicts(texts)
     # 3. what the page knows of the labels and of the draw
-    probabilities = {}
+    probabilities = set()
     for label in rating:
         for name, known in (("choices", joined.choices), ("scale", joined.scale)):
             if isinstance(label.row.value(name), list):
@@ -163,10 +161,11 @@ def join_labels(texts: Sequence[Rated], files: Sequence[Path]) -> JoinedLabels:
                 raise UserError(
                     f"{label.row.place}: field 'probability' must be above 0 and at most 1."
                 )
-            probabilities[label.example_id] = probability
-    if len(set(probabilities.values())) > 1:
-        joined.inclusion = probabilities
+            probabilities.add(probability)
     joined.note = _note(rating, joined.records)
+    if len(probabilities) > 1:
+        ends = f"{min(probabilities):.2g} to {max(probabilities):.2g}"
+        joined.note += f" They were drawn with probabilities of {ends}, and count alike."
     return joined
 
 

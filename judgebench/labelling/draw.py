@@ -32,12 +32,13 @@ class Drawn:
 
 
 def draw_texts(examples: Sequence[Example], n: int, seed: int) -> Drawn:
-    """Whole groups, drawn at random until the next one would make more than `n` texts, and their
-    texts in random order.
+    """Groups, drawn at random until the next one would make more than `n` texts, and their texts in
+    random order.
 
-    Every group has the same probability, the share of the groups that are drawn. Where already the
-    first has more than `n` texts, `n` of them are drawn. The draw depends on the seed and on the
-    names of groups and texts, not on their order.
+    Groups are whole where `n` texts are of enough groups for a verdict then; else so many texts of
+    each are drawn that they are. Every group has the same probability, the share of the groups that
+    are drawn. The draw depends on the seed and on the names of groups and texts, not on their
+    order.
     """
     # 1. the groups, in random order
     groups: dict[str, list[Example]] = {}
@@ -46,20 +47,25 @@ def draw_texts(examples: Sequence[Example], n: int, seed: int) -> Drawn:
     names = sorted(groups)
     generator = np.random.default_rng(seed)
     order = [names[place] for place in generator.permutation(len(names))]
-    # 2. their texts, those of a group together, so that its article is read once
+    # 2. texts of one group at most
+    most = n
+    enough = min(_FEWEST, len(names))
+    if sum(len(groups[name]) for name in order[:enough]) > n:
+        most = max(1, n // enough)
+    # 3. their texts, those of a group together, so that its article is read once
     drawn: list[Example] = []
     count = 0
     for name in order:
         group = groups[name]
-        if drawn and len(drawn) + len(group) > n:
+        if drawn and len(drawn) + min(len(group), most) > n:
             break
-        places = generator.permutation(len(group))[:n]
+        places = generator.permutation(len(group))[:most]
         drawn += [group[place] for place in places]
         count += 1
-    # 3. probabilities
+    # 4. probabilities
     probability = {}
     for example in drawn:
-        of_group = min(1.0, n / len(groups[example.group_id]))
+        of_group = min(1.0, most / len(groups[example.group_id]))
         probability[example.example_id] = count / len(names) * of_group
     return Drawn(drawn, probability, count, len(names))
 

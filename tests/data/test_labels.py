@@ -116,11 +116,11 @@ def test_pages_say_which_class_is_worst_and_how_texts_were_drawn(joined):
     rows = [label("t0", "b", choices=["a", "b"], probability=0.5), label("t1", "a", choices=["a", "b"], probability=1)]
     data = joined(ann=rows)
     assert data.classes["quality"].names == ("a", "b")
-    assert data.inclusion == {"t0": 0.5, "t1": 1}
+    assert "drawn with probabilities of 0.5 to 1, and count alike" in data.note
     rows = [label("t0", 2, scale=[1, 5], probability=0.5), label("t1", 3, scale=[1, 5], probability=0.5)]
     data = joined(ann=rows)
     assert data.scale["quality"] == (1, 5)
-    assert data.inclusion == {}
+    assert "probabilities" not in data.note
 
 
 @pytest.mark.parametrize(

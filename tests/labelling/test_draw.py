@@ -23,13 +23,13 @@ def names(drawn) -> list[str]:
 
 def test_groups_are_drawn_whole_up_to_n_and_their_texts_stay_together():
     examples = texts(*[3] * 20)
-    drawn = draw_texts(examples, 10, seed=1)
+    drawn = draw_texts(examples, 31, seed=1)
     counts = Counter(example.group_id for example in drawn.examples)
     assert set(counts.values()) == {3}
-    assert (len(counts), drawn.groups, drawn.known) == (3, 3, 20)
+    assert (len(counts), drawn.groups, drawn.known) == (10, 10, 20)
     changes = sum(a.group_id != b.group_id for a, b in zip(drawn.examples, drawn.examples[1:], strict=False))
-    assert changes == 2
-    assert set(drawn.probability.values()) == {3 / 20}
+    assert changes == 9
+    assert set(drawn.probability.values()) == {10 / 20}
     assert names(draw_texts(examples, 1000, seed=1)) != names(draw_texts(examples, 1000, seed=2))
     assert set(draw_texts(examples, 60, seed=1).probability.values()) == {1.0}
 
@@ -46,10 +46,13 @@ def test_every_group_is_as_likely_as_its_probability_says():
     assert all(count[example.example_id] / 400 == pytest.approx(0.4, abs=0.08) for example in examples)
 
 
-def test_of_a_group_that_is_larger_than_n_only_n_texts_are_drawn():
-    drawn = draw_texts(texts(50, 50), 10, seed=0)
-    assert len(drawn.examples) == 10
-    assert set(drawn.probability.values()) == {0.5 * 10 / 50}
+def test_some_texts_of_each_group_are_drawn_where_whole_ones_would_be_too_few_for_a_verdict():
+    drawn = draw_texts(texts(*[16] * 40), 50, seed=0)
+    assert Counter(Counter(example.group_id for example in drawn.examples).values()) == {5: 10}
+    assert set(drawn.probability.values()) == {10 / 40 * 5 / 16}
+    drawn = draw_texts(texts(50, 50), 10, seed=0)  # there are two groups
+    assert Counter(Counter(example.group_id for example in drawn.examples).values()) == {5: 2}
+    assert set(drawn.probability.values()) == {5 / 50}
 
 
 @pytest.mark.parametrize("count", [0, 1, 9, 20, 51])
