@@ -24,6 +24,7 @@ from judgebench.config.keys import (
     known_to_hydra,
 )
 from judgebench.config.parts import Parts
+from judgebench.importing.own import written_out
 from judgebench.judges.spec import REPLAYED
 from judgebench.runtime.ending import FAULT, as_sentence, ending, mistake_of
 from judgebench.runtime.errors import Interrupted, Refusal, UserError
@@ -49,13 +50,17 @@ def handle_errors(
             are checked before it begins.
     """
     given = sys.argv[1:]
-    sys.argv += added
     # without it Hydra prints its own words, and ends the program with 1
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     with ending(
         module, given, lambda mistake: with_remedies(mistake, given, added, config_name, module)
     ):
         with as_sentence():
+            if config_name == "config":
+                written = written_out(given, module)
+                given[:] = written.arguments  # which the end of the command gives again
+                print_safely(*written.lines)
+            sys.argv[1:] = [*given, *added]
             check_command(sys.argv[1:], config_name, look)
         try:
             yield
@@ -179,6 +184,7 @@ def run_overrides(overrides: Sequence[str]) -> Results:
             )
     try:
         with as_sentence():
+            given = written_out(given).arguments
             check_command(given, "config", check_config)
             with composing(given, "config") as composed:
                 config = composed(given)
