@@ -23,6 +23,7 @@ ROLES: Mapping[str, Sequence[str]] = {
         "question",
         "prompt",
         "query",
+        "request",
         "user_input",
         "instruction",
         "dialogue",
@@ -38,6 +39,7 @@ ROLES: Mapping[str, Sequence[str]] = {
         "reply",
         "completion",
         "actual_output",
+        "generated_text",
         "prediction",
         "translation",
         "candidate",
@@ -124,10 +126,13 @@ def columns_of(
     columns: dict[str, str | None] = {}
     for role, word in given.items():
         columns[role] = None if word in ("none", "null", "") else unquoted(word)
-        for name in Columns(**{role: columns[role]}).raters if role == "human" else [columns[role]]:
-            if name is not None and not any(row.has(name) for row in rows):
+        named = [columns[role]]
+        if role == "human":
+            named = [*Columns(human=columns[role]).raters]
+        for column in named:
+            if column is not None and not any(row.has(column) for row in rows):
                 raise UserError(
-                    f"{role}={word}: {file} has no column '{name}' in which something stands; it "
+                    f"{role}={word}: {file} has no column '{column}' in which something stands; it "
                     f"has {_listed(values)}."
                 )
     # 3. texts and names, by the likeliest name
@@ -137,9 +142,9 @@ def columns_of(
             continue
         taken = set(columns.values())
         for likely in usual:
-            name = plain.get(likely)
-            if name is not None and name not in taken and _holds(role, values[name], rows):
-                columns[role] = name
+            found = plain.get(likely)
+            if found is not None and found not in taken and _holds(role, values[found], rows):
+                columns[role] = found
                 break
     # 4. labels, which a wrong guess would turn into a wrong verdict
     taken = {*columns.values(), *Columns(human=columns.get("human")).raters}
@@ -149,17 +154,17 @@ def columns_of(
             names = [name for name in labels if pattern.fullmatch(_plain(name))]
             columns[role] = _only(file, role, names)
             labels = [name for name in labels if name not in names]
-    # 5. a label of one of both, where one of both is left
+    # 5. a label of one of both
     unclear = [name for name in labels if _EITHER.fullmatch(_plain(name))]
-    missing = [role for role in ("human", "judge") if columns[role] is None and role not in given]
-    if unclear and len(missing) == 2 and not either:
+    missing = [role for role in ("human", "judge") if role not in given and columns[role] is None]
+    if unclear and either in missing:
+        columns[either] = _only(file, either, unclear)
+    elif unclear and missing and not either:
         raise UserError(
             f"{file}: it cannot be told whether people or a judge gave '{unclear[0]}'; give "
-            f"human={unclear[0]} or judge={unclear[0]}."
+            f"human={unclear[0]} or judge={unclear[0]}, and human=none or judge=none where the "
+            "file has nothing else of theirs."
         )
-    for role in missing:
-        if unclear and (role == either or len(missing) == 1):
-            columns[role] = _only(file, role, unclear)
     return Columns(**columns)
 
 
@@ -249,6 +254,11 @@ class LabelRange:
     @property
     def worded(self) -> bool:
         return isinstance(self.entries[0], str)
+
+    @property
+    def how(self) -> str:
+        """A clause on how a range that is not plain was found; empty of one that is."""
+        return "" if self.whole else ", the narrowest usual one that holds them"
 
     def __str__(self) -> str:
         return "[" + ",".join(map(quoted, map(str, self.entries))) + "]"

@@ -16,8 +16,8 @@ from judgebench.data.rows import FILE_ENDINGS, FileRow, data_files, file_rows, l
 from judgebench.importing.columns import (
     ROLES,
     Columns,
-    columns_of,
     LabelRange,
+    columns_of,
     dimension_of,
     label_range,
     numbers_of,
@@ -273,4 +273,4 @@ def range_override(ends: LabelRange | None) -> tuple[list[str], str]:
     """The override of a range that labels have, and how it was taken."""
     if ends is None:
         return [], "labels have no plain scale, so the judge's range is 1-5 (ranges=[[LOW,HIGH]])"
-    return [f"ranges=[{ends}]"], f"the judge's range {ends} (ranges=[[LOW,HIGH]])"
+    return [f"ranges=[{ends}]"], f"the judge's range {ends}{ends.how} (ranges=[[LOW,HIGH]])"
