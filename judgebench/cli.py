@@ -59,7 +59,8 @@ def handle_errors(
             if config_name == "config":
                 written = written_out(given, module)
                 given[:] = written.arguments  # which the end of the command gives again
-                print_safely(*written.lines)
+                if written.lines and "print=none" not in given:
+                    print_safely(*written.lines)
             sys.argv[1:] = [*given, *added]
             check_command(sys.argv[1:], config_name, look)
         try:

@@ -31,7 +31,7 @@ from judgebench.importing.columns import (
     ROLES,
     Columns,
     LabelRange,
-    columns_of,
+    table_columns,
     dimension_of,
     is_label,
     label_range,
@@ -39,7 +39,7 @@ from judgebench.importing.columns import (
     unquoted,
 )
 from judgebench.importing.own import judge_range
-from judgebench.importing.tools import Results, read_results, said_in
+from judgebench.importing.tools import ToolResults, read_results, said_in
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import Input, atomic, check_outputs, user_path
 from judgebench.runtime.terminal import print_safely
@@ -96,8 +96,16 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     columns = _columns(name, results, roles)
     # 2. texts and answers
     named = given.get("dimension")
-    dimension = named or dimension_of(columns.raters[0] if columns.human else "quality")
-    texts, answers, notes = _texts(name, results.rows, columns, dimension)
+    dimension = named or dimension_of(columns.raters)
+    alone = roles.get("output") == "none" or (results.batch and columns.output is None)
+    output = columns.output or (alone and (columns.source or columns.id)) or None
+    if output is None:
+        raise UserError(
+            f"{name}: no column looks like the judged texts; name it with output=COLUMN, which may "
+            "be a path into objects, as output=answer.text, or give output=none where labels of "
+            "people and judge alone count."
+        )
+    texts, answers, notes = _texts(name, results.rows, columns, dimension, output)
     human = label_range([row["human"] for row in texts if "human" in row])
     judged = None
     if answers:
@@ -119,8 +127,9 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
             temporary.write_text(content, encoding="utf-8")
     # 4. how they were taken
     groups = len({row.get("group_id", row["source"]) for row in texts})
+    counts = f"{len(texts):,} {'texts' if len(texts) > 1 else 'text'} of {groups:,}"
     return [
-        f"{name}: {results.kind}, {len(texts):,} texts of {groups:,} groups.",
+        f"{name}: {results.kind}, {counts} {'groups' if groups > 1 else 'group'}.",
         *_taken_lines(columns, dimension, texts, human, judged, ranges),
         *notes,
         f"Written: {', '.join(str(path) for path, _ in written)}",
@@ -132,7 +141,7 @@ def _lines(rows: Sequence[Row]) -> str:
     return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
 
 
-def _joined(results: Sequence[Results], name: str) -> Results:
+def _joined(results: Sequence[ToolResults], name: str) -> ToolResults:
     """The one file's results; of requests and answers of a batch, those of both by their names."""
     if len(results) == 1:
         return results[0]
@@ -149,10 +158,10 @@ def _joined(results: Sequence[Results], name: str) -> Results:
         earlier = joint.get(called)
         values = {**earlier.values, **there} if earlier is not None else row.values
         joint[called] = FileRow(values, row.place, row.position)
-    return Results(results[0].kind, list(joint.values()), batch=True)
+    return ToolResults(results[0].kind, list(joint.values()), batch=True)
 
 
-def _columns(name: str, results: Results, roles: Mapping[str, str]) -> Columns:
+def _columns(name: str, results: ToolResults, roles: Mapping[str, str]) -> Columns:
     """The columns of results; `UserError` where it cannot be told which score is the judge's."""
     rows = results.rows
     given = dict(roles)
@@ -180,23 +189,16 @@ def _columns(name: str, results: Results, roles: Mapping[str, str]) -> Columns:
                 f"{name}: it cannot be told whether the answers are judged texts or a judge's "
                 "scores; give output=answer or judge=answer."
             )
-    return columns_of(name, rows, given)
+    # 3. whoever scores is not who wrote the texts
+    if results.batch and given.get("judge") == "answer":
+        given = {"system": "none", "output": "none", **given}
+    return table_columns(name, rows, given)
 
 
 def _texts(
-    name: str, rows: Sequence[FileRow], columns: Columns, dimension: str
+    name: str, rows: Sequence[FileRow], columns: Columns, dimension: str, output: str
 ) -> tuple[list[Row], list[Row], list[str]]:
     """Texts and answers in judgebench's own fields, and notes on what was left out."""
-    output = columns.output or columns.source or columns.id
-    if output is None:
-        raise UserError(
-            f"{name}: no column looks like the judged texts; name it with output=COLUMN."
-        )
-    if columns.human is None and columns.output is None and columns.judge is None:
-        raise UserError(
-            f"{name}: no column looks like judged texts, people's labels or a judge's scores; name "
-            "them with output=COLUMN, human=COLUMN and judge=COLUMN."
-        )
     texts: dict[Any, dict[str, Any]] = {}
     answers: dict[str, Row] = {}
     places: dict[str, str] = {}

@@ -61,7 +61,9 @@ _EITHER = re.compile(
 )
 """Names of labels: of people's, of a judge's, and of one of both."""
 
-_GENERAL = re.compile(r"(_?(human|people|expert|gold|manual)|_?(score|rating|grade|label|star)s?)+")
+_GENERAL = re.compile(
+    r"(_?(human|people|expert|gold|manual)|_?(score|rating|grade|label|star)s?|_?(\d+|[a-z]$))+"
+)
 """Names of labels that say nothing of what was rated."""
 
 _LONGEST = 40
@@ -104,7 +106,7 @@ def unquoted(word: str) -> str:
     return word
 
 
-def columns_of(
+def table_columns(
     file: str, rows: Sequence[FileRow], given: Mapping[str, str], either: str = ""
 ) -> Columns:
     """The columns of a file's rows; `UserError` where a column that is given is not there, and
@@ -286,10 +288,10 @@ def label_range(values: Sequence[Any]) -> LabelRange | None:
     return None if pair is None else LabelRange(pair, len(set(words)) > 1)
 
 
-def dimension_of(column: str) -> str:
-    """The dimension that a column of labels is about: its own name, if that says one."""
-    name = _plain(column)
-    if _GENERAL.fullmatch(name) or _EITHER.fullmatch(name):
+def dimension_of(names: Sequence[str]) -> str:
+    """The dimension that columns of labels are about: the one's own name, if that says one."""
+    name = _plain(names[0]) if len(names) == 1 else ""
+    if not name or _GENERAL.fullmatch(name) or _EITHER.fullmatch(name):
         return "quality"
     return re.sub(r"^(human|people|expert|gold)_|_(score|rating|label|grade)s?$", "", name)
 

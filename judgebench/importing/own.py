@@ -17,7 +17,7 @@ from judgebench.importing.columns import (
     ROLES,
     Columns,
     LabelRange,
-    columns_of,
+    table_columns,
     dimension_of,
     label_range,
     numbers_of,
@@ -35,7 +35,7 @@ _FIELDS = {"system": "system_id", "group": "group_id", "id": "example_id", "rate
 
 
 @dataclass
-class Written:
+class FullCommand:
     """A command, written out.
 
     Attributes:
@@ -48,7 +48,7 @@ class Written:
     lines: list[str] = field(default_factory=list)
 
 
-def written_out(arguments: Sequence[str], module: str = "judgebench") -> Written:
+def written_out(arguments: Sequence[str], module: str = "judgebench") -> FullCommand:
     """The command that a short one about one's own file stands for; any other as it is.
     `UserError` where columns cannot be told."""
     given = [_quoted_rubric(argument) for argument in arguments]
@@ -68,13 +68,13 @@ def written_out(arguments: Sequence[str], module: str = "judgebench") -> Written
                 f"{word}={roles[word]}: a column of your own file; name the file with "
                 "data.path=FILE, and no other data."
             )
-        return Written(given)
+        return FullCommand(given)
     kept = [argument for argument in given if argument.partition("=")[0] not in roles]
     rows = _rows(unquoted(words["data.path"]))
     if column and not roles and rows and not any(row.has(named) for row in rows):
         column = False  # a judge that there is not, which Hydra says
     if "data" in words and not roles and not column:
-        return Written(given)
+        return FullCommand(given)
     if column:
         roles["judge"] = words["judge"]
         kept = [argument for argument in kept if not argument.startswith("judge=")]
@@ -93,7 +93,7 @@ def written_out(arguments: Sequence[str], module: str = "judgebench") -> Written
     lines = [f"This stands for: {command}"]
     if how:
         lines.append(f"Taken from {words['data.path']}: {'; '.join(how)}.")
-    return Written(whole, lines)
+    return FullCommand(whole, lines)
 
 
 def _several(value: str) -> bool:
@@ -112,7 +112,7 @@ def _quoted_rubric(argument: str) -> str:
 def _own_data(words: Mapping[str, str]) -> bool:
     """True where an experiment has data of its own, into which a path goes."""
     file = FOLDER / "exp" / f"{words.get('exp')}.yaml"
-    if not file.is_file():
+    if "data" in words or not file.is_file():
         return False
     chosen = re.search(r"^ *- override /data: (\w+)", file.read_text("utf-8"), re.MULTILINE)
     return chosen is not None and "path:" in (FOLDER / "data" / f"{chosen[1]}.yaml").read_text()
@@ -133,15 +133,25 @@ def _taken(
     path = words["data.path"]
     labelled = "labels" not in words  # else people's labels lie in a file of their own
     given = {**roles} if labelled else {"human": "none", **roles}
-    columns = columns_of(path, rows, given, either="human" if labelled else "judge")
+    columns = table_columns(path, rows, given, either="human" if labelled else "judge")
     if labelled and columns.human is None:
         raise UserError(
             f"{path}: no column looks like people's labels; name it with human=COLUMN, or label "
             "some texts first, as judgebench label FILE out=label.html."
         )
-    asked = not answered and words.get("judge") not in _UNASKED and "exp" not in words
+    alone = roles.get("output") == "none"
+    if alone and columns.source is None and columns.id is not None:
+        names = [row.value(columns.id) for row in rows]
+        if not all(isinstance(name, str) for name in names):
+            raise UserError(
+                f"{path}: no column has texts, and the names in '{columns.id}' are numbers; "
+                f"judgebench from {path} writes data of labels alone, and the command."
+            )
+    asked = not answered and words.get("judge") not in _UNASKED
+    if "exp" in words and "judge" not in words:
+        asked = False  # whatever the experiment asks has its own rubrics
     # 1. texts
-    overrides, how = text_fields(path, columns, asked)
+    overrides, how = text_fields(path, columns, asked, alone)
     # 2. people's labels
     ends = None
     if columns.human is not None:
@@ -177,23 +187,31 @@ def _taken(
         how.append(f"the judge's answers '{columns.judge}' (judge=COLUMN)")
         answers = [row.value(columns.judge) for row in rows]
         ends = judge_range(path, answers, ends, "ranges" in words)
+    if not labelled:
+        return overrides, how
+    if ends is None and "data.classes" in words:
+        return [*overrides, f"ranges=[{words['data.classes']}]"], [*how, "the judge says classes"]
     range_overrides, said = range_override(ends)
     return [*overrides, *range_overrides], [*how, said]
 
 
-def text_fields(path: str, columns: Columns, asked: bool) -> tuple[list[str], list[str]]:
+def text_fields(
+    path: str, columns: Columns, asked: bool, alone: bool
+) -> tuple[list[str], list[str]]:
     """Overrides for the columns of texts and of their names, and how they were taken.
 
     Args:
         asked: True where a model reads the texts.
+        alone: True where labels alone count, as there are no texts.
     """
     output = columns.output
-    if output is None and not asked:
-        output = columns.source or columns.id  # labels alone count
+    if alone and not asked:
+        output = columns.source or columns.id
     if output is None:
         raise UserError(
             f"{path}: no column looks like the judged texts; name it with output=COLUMN, and what "
-            "they answer to with source=COLUMN."
+            "they answer to with source=COLUMN (a path into objects is output=COLUMN.text), or give "
+            "output=none where labels of people and judge alone count."
         )
     source = columns.source or output
     entries = {"source": source, "output": output}
@@ -232,7 +250,7 @@ def _human(
         said = f"people's labels {called} of {', '.join(dimensions)} (human=COLUMN)"
         return overrides, said, dimensions[0] if len(dimensions) == 1 else None
     asked = unquoted(words.get("dimensions", "").strip("[]"))
-    dimension = asked if re.fullmatch(r"\w+", asked) else dimension_of(names[0])
+    dimension = asked if re.fullmatch(r"\w+", asked) else dimension_of(names)
     listed = ", ".join(map(quoted, names))
     entry = f"[{listed}]" if len(names) > 1 else listed
     said = f"people's labels {called} of {dimension} (human=COLUMN, dimensions=[NAME])"

@@ -25,7 +25,7 @@ _SHARES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 @dataclass(frozen=True)
-class Results:
+class ToolResults:
     """Rows of a result file.
 
     Attributes:
@@ -41,7 +41,7 @@ class Results:
     batch: bool = False
 
 
-def read_results(path: Path) -> Results:
+def read_results(path: Path) -> ToolResults:
     """The results in a file; `UserError` of one that is no result file, or broken."""
     existing(path, "FILE")
     with path.open("rb") as file:
@@ -51,7 +51,7 @@ def read_results(path: Path) -> Results:
     if zipfile.is_zipfile(path) or path.suffix == ".eval":
         return _inspect(path)
     if path.suffix in (".csv", ".tsv", ".parquet"):
-        return Results("a table", list(file_rows(path)))
+        return ToolResults("a table", [_with_nulls(row) for row in file_rows(path)])
     if b"\0" in start or path.suffix not in FILE_ENDINGS:
         endings = ", ".join((".eval", *FILE_ENDINGS))
         raise UserError(
@@ -65,13 +65,26 @@ def read_results(path: Path) -> Results:
     if isinstance(content, list):
         return _of_lines(path.name, list(file_rows(path)))
     for known, read in _KNOWN:
-        if isinstance(content, Mapping) and all(_at(content, key) is not None for key in known):
+        if not all(_at(content, key) is not None for key in known):
+            continue
+        try:
             return read(path, content)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{path.name}: has '{known[0]}' as a known tool writes it, and what stands in it is "
+                f"of another form ({reason(error)}); give the whole file, as the tool wrote it."
+            ) from error
     there = ", ".join(f"'{key}'" for key in content) if isinstance(content, Mapping) else "a value"
     raise UserError(
         f"{path.name}: holds {there}, which no tool that is known here writes (Inspect, promptfoo, "
         "DeepEval, MLflow); give its rows as a list, one JSON object a line, or a table."
     )
+
+
+def _with_nulls(row: FileRow) -> FileRow:
+    """A row in which a number that is none (NaN) is missing."""
+    values = {name: None if value != value else value for name, value in row.values.items()}
+    return FileRow(values, row.place, row.position)
 
 
 def _at(content: Any, key: str) -> Any:
@@ -94,8 +107,8 @@ def _text(value: Any) -> str | None:
 # --- one JSON object ----------------------------------------------------------------------------
 
 
-def _inspect(path: Path, content: Any = None) -> Results:
-    """Results of an Inspect log, by Inspect's own reader."""
+def _inspect(path: Path, content: Any = None) -> ToolResults:
+    """ToolResults of an Inspect log, by Inspect's own reader."""
     try:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
@@ -136,11 +149,11 @@ def _inspect(path: Path, content: Any = None) -> Results:
         for read in values:
             if column in read and letters <= set(_SHARES):
                 read[column] = table[str(read[column])]
-    return Results("a log of Inspect", _rows(path.name, "sample", values), list(scorers))
+    return ToolResults("a log of Inspect", _rows(path.name, "sample", values), list(scorers))
 
 
 def said_in(messages: Any) -> str:
-    """What stands in messages of a chat, in their order."""
+    """The words of a chat's messages, in their order."""
     texts = []
     for message in messages:
         content = getattr(message, "text", None)
@@ -153,7 +166,7 @@ def said_in(messages: Any) -> str:
     return "\n\n".join(texts)
 
 
-def _promptfoo(path: Path, content: Any) -> Results:
+def _promptfoo(path: Path, content: Any) -> ToolResults:
     values: list[dict[str, Any]] = []
     scores: dict[str, None] = {}
     for result in _at(content, "results.results"):
@@ -175,14 +188,14 @@ def _promptfoo(path: Path, content: Any) -> Results:
                 **metrics,
             }
         )
-    names = [row["example_id"] for row in values]
-    if len(set(names)) < len(names):  # repeated
-        for i, row in enumerate(values):
-            row["example_id"] = f"{row['example_id']}#{i}"
-    return Results("results of promptfoo", _rows(path.name, "result", values), list(scores))
+    names = {each["example_id"] for each in values}
+    if len(names) < len(values):  # asked repeatedly
+        for i, each in enumerate(values):
+            each["example_id"] = f"{each['example_id']}#{i}"
+    return ToolResults("results of promptfoo", _rows(path.name, "result", values), list(scores))
 
 
-def _deepeval(path: Path, content: Any) -> Results:
+def _deepeval(path: Path, content: Any) -> ToolResults:
     values = []
     scores: dict[str, None] = {}
     for case in content["testCases"]:
@@ -198,11 +211,13 @@ def _deepeval(path: Path, content: Any) -> Results:
                 **metrics,
             }
         )
-    return Results("a test run of DeepEval", _rows(path.name, "test case", values), list(scores))
+    return ToolResults(
+        "a test run of DeepEval", _rows(path.name, "test case", values), list(scores)
+    )
 
 
-def _mlflow(path: Path, content: Any) -> Results:
-    """Results of a table that MLflow writes as columns and rows of values."""
+def _mlflow(path: Path, content: Any) -> ToolResults:
+    """ToolResults of a table that MLflow writes as columns and rows of values."""
     columns = content["columns"]
     values = []
     for number, cells in enumerate(content["data"], start=1):
@@ -212,7 +227,9 @@ def _mlflow(path: Path, content: Any) -> Results:
                 "columns; give the whole file."
             )
         values.append(dict(zip(columns, cells, strict=True)))
-    return Results("a table of MLflow", _rows(path.name, "row", values), _mlflow_scores(columns))
+    return ToolResults(
+        "a table of MLflow", _rows(path.name, "row", values), _mlflow_scores(columns)
+    )
 
 
 def _mlflow_scores(columns: Sequence[str]) -> list[str]:
@@ -221,8 +238,8 @@ def _mlflow_scores(columns: Sequence[str]) -> list[str]:
     return [name for name in scores if not name.startswith("expected")]
 
 
-def _mlflow_traces(name: str, rows: Sequence[FileRow]) -> Results:
-    """Results of a table of traces, as `evaluate` of MLflow's `genai` gives it."""
+def _mlflow_traces(name: str, rows: Sequence[FileRow]) -> ToolResults:
+    """ToolResults of a table of traces, as `evaluate` of MLflow's `genai` gives it."""
     values = []
     for row in rows:
         request = row.value("request")
@@ -231,10 +248,10 @@ def _mlflow_traces(name: str, rows: Sequence[FileRow]) -> Results:
         texts = {"request": _text(request), "response": _text(row.value("response"))}
         values.append({**row.values, **texts, "id": row.value("trace_id")})
     scores = _mlflow_scores(list(rows[0].values))
-    return Results("a table of MLflow", _rows(name, "row", values), scores)
+    return ToolResults("a table of MLflow", _rows(name, "row", values), scores)
 
 
-_KNOWN: Sequence[tuple[Sequence[str], Callable[[Path, Any], Results]]] = (
+_KNOWN: Sequence[tuple[Sequence[str], Callable[[Path, Any], ToolResults]]] = (
     (("eval.task", "eval.model"), _inspect),
     (("results.results",), _promptfoo),
     (("testCases",), _deepeval),
@@ -246,18 +263,18 @@ _KNOWN: Sequence[tuple[Sequence[str], Callable[[Path, Any], Results]]] = (
 # --- rows ---------------------------------------------------------------------------------------
 
 
-def _of_lines(name: str, rows: list[FileRow]) -> Results:
-    """Results of rows, by the fields of the first."""
+def _of_lines(name: str, rows: list[FileRow]) -> ToolResults:
+    """ToolResults of rows, by the fields of the first."""
     if not rows:
         raise UserError(f"{name}: there is no row in it; give results.")
     first = rows[0]
     if first.has("custom_id") and (first.has("response") or first.has("body")):
-        return Results("a batch of OpenAI's form", [*_batch(rows)], batch=True)
+        return ToolResults("a batch of OpenAI's form", [*_batch(rows)], batch=True)
     if first.has("doc") and first.has("filtered_resps"):
         return _lm_eval(name, rows)
     if first.has("trace_id") and first.has("request"):
         return _mlflow_traces(name, rows)
-    return Results("rows of JSON", rows, _mlflow_scores(list(first.values)))
+    return ToolResults("rows of JSON", rows, _mlflow_scores(list(first.values)))
 
 
 def _batch(rows: Sequence[FileRow]) -> Iterator[FileRow]:
@@ -275,7 +292,7 @@ def _batch(rows: Sequence[FileRow]) -> Iterator[FileRow]:
         yield FileRow(values, row.place, row.position)
 
 
-def _lm_eval(name: str, rows: Sequence[FileRow]) -> Results:
+def _lm_eval(name: str, rows: Sequence[FileRow]) -> ToolResults:
     """Samples of lm-eval: the first request as source, the filtered answer as output; metrics are
     the fields that it names."""
     values = []
@@ -301,7 +318,7 @@ def _lm_eval(name: str, rows: Sequence[FileRow]) -> Results:
             f"{name}: has answers of the filters {', '.join(map(str, sorted(filters)))}, several "
             "of each text; keep the rows of one."
         )
-    return Results("samples of lm-eval", _rows(name, "line", values), list(scores))
+    return ToolResults("samples of lm-eval", _rows(name, "line", values), list(scores))
 
 
 def _first_text(value: Any) -> str | None:

@@ -291,8 +291,8 @@ def in_order(
 
 
 def check_answers(rows: Sequence[FileRow], fields: AnswerFields) -> None:
-    """`UserError` where a file's first row has no answer, with the fields that are likely meant."""
-    if not rows or rows[0].has(fields.text):
+    """`UserError` where no row of a file has an answer, with the fields that are likely meant."""
+    if not rows or any(row.has(fields.text) for row in rows):
         return
     give = []
     for entry, usual in _USUAL.items():
@@ -408,9 +408,10 @@ def _example_of(
             row.identifier(column)  # says which of them is missing
     if not name:
         there = ", ".join(f"'{name}'" for name in row.values) or "none"
+        both = f", or both '{columns[1]}' and '{columns[2]}'" if None not in columns else ""
         raise UserError(
-            f"{row.place}: nothing says which example it is about; give field '{columns[0]}', or "
-            f"both '{columns[1]}' and '{columns[2]}' (judge.fields); the fields here are {there}."
+            f"{row.place}: nothing says which example it is about; give field '{columns[0]}'{both} "
+            f"(judge.fields); the fields here are {there}."
         )
     if len(name) == 1:
         return name[0], name[0] if name[0] in examples else None
