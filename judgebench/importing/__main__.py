@@ -31,11 +31,11 @@ from judgebench.importing.columns import (
     ROLES,
     Columns,
     LabelRange,
-    table_columns,
     dimension_of,
     is_label,
     label_range,
     quoted,
+    table_columns,
     unquoted,
 )
 from judgebench.importing.own import judge_range
@@ -97,7 +97,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     # 2. texts and answers
     named = given.get("dimension")
     dimension = named or dimension_of(columns.raters)
-    alone = roles.get("output") == "none" or (results.batch and columns.output is None)
+    alone = roles.get("output") == "none" or (results.batch and columns.judge is not None)
     output = columns.output or (alone and (columns.source or columns.id)) or None
     if output is None:
         raise UserError(

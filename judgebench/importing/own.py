@@ -17,11 +17,11 @@ from judgebench.importing.columns import (
     ROLES,
     Columns,
     LabelRange,
-    table_columns,
     dimension_of,
     label_range,
     numbers_of,
     quoted,
+    table_columns,
     unquoted,
 )
 from judgebench.runtime.errors import UserError
