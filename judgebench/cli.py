@@ -57,10 +57,9 @@ def handle_errors(
     ):
         with as_sentence():
             if config_name == "config":
-                written = written_out(given, module)
-                given[:] = written.arguments  # which the end of the command gives again
-                if written.lines and "print=none" not in given:
-                    print_safely(*written.lines)
+                given[:], lines = written_out(given, module)  # the end of the command says it again
+                if lines and "print=none" not in given:
+                    print_safely(*lines)
             sys.argv[1:] = [*given, *added]
             check_command(sys.argv[1:], config_name, look)
         try:
@@ -185,7 +184,7 @@ def run_overrides(overrides: Sequence[str]) -> Results:
             )
     try:
         with as_sentence():
-            given = written_out(given).arguments
+            given, _ = written_out(given)
             check_command(given, "config", check_config)
             with composing(given, "config") as composed:
                 config = composed(given)

@@ -35,12 +35,12 @@ def lines(name):
 
 TOOLS = {
     "inspect_one.eval": ("a log of Inspect", 4, ["correct", "incorrect"], "[[incorrect,correct]]"),
-    "inspect_two.json judge=judge_score": ("a log of Inspect", 2, ["5", "2"], "[[1,5]]"),
+    "inspect_two.json judge=judge_judge_score": ("a log of Inspect", 2, ["5", "2"], "[[1,5]]"),
     "promptfoo.json": ("results of promptfoo", 8, ["0.2", "0.9"], "[[0,1]]"),
     "deepeval.json": ("a test run of DeepEval", 4, ["0.9", "0.2"], "[[0,1]]"),
-    "lm_eval_samples.jsonl": ("samples of lm-eval", 4, ["0", "0"], "[[0,1]]"),
-    "mlflow_table.json": ("a table of MLflow", 4, ["5", "2"], "[[1,5]]"),
-    "mlflow_genai.json": ("a table of MLflow", 4, ["yes", "no"], "[[no,yes]]"),
+    "lm_eval_samples.jsonl": ("samples of lm-eval", 4, ["0.0", "0.0"], "[[0,1]]"),
+    "mlflow_table.json": ("a table", 4, ["5", "2"], "[[1,5]]"),
+    "mlflow_genai.json": ("a table", 4, ["yes", "no"], "[[no,yes]]"),
 }
 
 
@@ -51,9 +51,9 @@ def test_files_of_the_tools_themselves_are_read(take, words):
     kind, count, answers, ranges = TOOLS[words]
     _, out, _ = take(str(RESULTS / words.split()[0]), *words.split()[1:], "out=taken")
     first, *taken = out.splitlines()
-    assert f"{kind}, {count} texts of" in first
-    assert [line.split()[0] for line in taken[:5]] == ["source", "output", "people", "judge", "names"]
-    assert all("COLUMN" in line for line in taken[:5])
+    assert f"{kind}. Texts: {count}; answers of the judge: {count};" in first
+    assert [line.split()[0] for line in taken[:5]] == ["texts:", "what", "system", "people's", "judge:"]
+    assert all("=COLUMN" in line for line in taken[:5])
     texts, given = lines("taken/data.jsonl"), lines("taken/answers.jsonl")
     assert texts[0]["source"] == "What is the capital of France?"
     assert texts[0]["output"] in ("Paris.", "Lyon.", "lol")
@@ -120,11 +120,13 @@ def test_answers_of_a_batch_are_texts_or_scores(take):
     assert lines("taken/data.jsonl")[3]["source"] == "Question 3?"
     assert lines("taken/data.jsonl")[3]["output"].endswith("the 3th of all.")
     assert not Path("taken/answers.jsonl").exists()
-    code, _, err = take("scores.jsonl", "asked.jsonl", "out=other", mistaken=True)
-    assert (code, "give output=answer or judge=answer" in err) == (2, True)
-    take("scores.jsonl", "asked.jsonl", "judge=answer", "out=other")
+    take("scores.jsonl", "asked.jsonl", "out=other")
     assert lines("other/answers.jsonl")[5] == {"example_id": "r5", "text": "1"}
-    assert "system_id" not in lines("other/data.jsonl")[0]
+    assert lines("other/data.jsonl")[3] == {"example_id": "r3", "output": "Question 3?", "source": "Question 3?"}
+    code, _, err = take("asked.jsonl", mistaken=True)
+    assert (code, "requests of a batch without answers" in err) == (2, True)
+    take("scores.jsonl", "output=none", "out=alone")
+    assert lines("alone/data.jsonl")[0]["output"] == "r0"
 
 
 TEXT = {"input": "A question?", "output": "An answer."}
@@ -144,15 +146,15 @@ ODD = {
     "list.json": ([], "there is no row in it"),
     "numbers.json": ([1, 2], "each entry must be one JSON object"),
     "other.json": ({"a": 1}, "which no tool that is known here writes"),
-    "form.json": ({"testCases": [1, 2]}, "is of another form"),
-    "cells.json": ({"columns": ["a", "b"], "data": [[1]]}, "has 1 cells and the table 2 columns"),
+    "form.json": ({"testCases": [1, 2]}, "form.json entry 1: is no object"),
+    "cells.json": ({"columns": ["a", "b"], "data": [[1]]}, "row 1: has not a cell for each"),
     "one.json": ([TEXT | {"score": 1}], "give human=score or judge=score"),
     "judges.json": ([TEXT | {"llm_score": 1, "judge": 2}], "'llm_score', 'judge' may all be the judge's"),
     "nested.json": ([{"input": "A", "output": {"text": "B"}, "judge": 1}], "as output=answer.text"),
     "bare.json": ([{"x": 1}], "no column looks like the judged texts"),
     "blank.json": ([{"input": "a", "output": " ", "judge": 1}], "no row has a text in 'output'"),
-    "named.json id=key": ([TEXT | {"key": "a", "judge": 1}] * 2, "a text is called 'a', as in named.json entry 1"),
-    "scores.json": ([TEXT | {"judge": 20 * i} for i in range(9)], "go from 0 to 160, which is no usual scale"),
+    "named.json id=key": ([TEXT | {"key": "a", "judge": 1}] * 2, "a text is called 'a', as one before"),
+    "scores.json": ([TEXT | {"judge": 20 * i} for i in range(9)], "as '0', '20', '40', are on no usual scale"),
     "word.json colour=x": ([TEXT], "colour=x: there is no such word"),
 }
 
@@ -172,7 +174,7 @@ def test_odd_files_are_refused_in_a_sentence_and_leave_nothing(take, words):
 def test_scores_of_several_scorers_are_asked_for(take):
     pytest.importorskip("inspect_ai")
     _, _, err = take(str(RESULTS / "inspect_two.json"), mistaken=True)
-    assert "has scores 'model_graded_qa', 'judge_score'; say which is the judge's, as judge=model_graded_qa" in err
+    assert "may all be the judge's; give judge=judge_model_graded_qa." in err
 
 
 def test_the_results_are_not_written_over(take, rows):

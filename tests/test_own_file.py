@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 import judgebench as package
-from judgebench.importing.columns import table_columns, label_range
+from judgebench.importing.columns import label_range, table_columns
 from judgebench.importing.own import written_out
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
@@ -53,7 +53,7 @@ def test_people_and_judge_in_one_file_end_in_a_verdict(judgebench, graded, file)
     _, out, _ = judgebench(f"data.path={file}", "human=rating", "judge=llm score", *QUICK)
     assert "judge=replay" in settings(out)
     assert "ranges=[[1,5]]" in settings(out)
-    assert "people's labels 'rating' of quality (human=COLUMN, dimensions=[NAME])" in out
+    assert "people's labels: 'rating' of quality, on [1,5] (human=COLUMN)" in out
     assert "order texts      " in out
     assert re.search(r"Examples without a row, left out: 1 \(line-[89]\)", out)
     scores = RunFolder.open("run").read("scores")
@@ -74,7 +74,7 @@ def test_words_of_the_judge_meet_words_of_people(judgebench, graded):
 def test_scores_between_are_on_the_narrowest_usual_scale_of_the_judge(judgebench, graded):
     _, out, _ = judgebench("data.path=shares.jsonl", "human=rating", "judge='llm score'", *QUICK)
     assert "ranges=[[0,1]]" in settings(out)
-    assert "the judge's range [0,1], the narrowest usual one that holds them" in out
+    assert "range [0,1], the narrowest usual one that holds its scores (" in out
     assert not [override for override in settings(out) if override.startswith("data.scale")]
 
 
@@ -92,7 +92,7 @@ def test_a_file_alone_is_a_command(judgebench, graded, tiny_pair, command, expec
     asked = ("judge=local", f"judge.path={tiny_pair[0]}", "dry_run=true")
     _, out, _ = judgebench(*f"data.path={command}".split(), *asked, *QUICK)
     assert set(expected) <= set(settings(out))
-    assert ("judge's range is 1-5 (ranges=" in out) == command.startswith("shares")
+    assert ("range [1,5], as labels have no plain scale (" in out) == command.startswith("shares")
 
 
 def test_a_rubric_is_a_few_words(judgebench, graded, tiny_pair):
@@ -125,7 +125,7 @@ def test_in_python_it_is_the_same(judgebench, graded):
         ("data.path=raters.jsonl judge=judge", "each row is what one rater gave (column 'annotator')"),
         ("data.path=none.jsonl", "no column looks like people's labels; name it with human=COLUMN"),
         ("data.path=none.jsonl human=x output=none", "no column looks like the judged texts"),
-        ("data.path=far.jsonl judge=judge", "the judge's scores go from 0 to 780, which is no usual scale"),
+        ("data.path=far.jsonl judge=judge", "the judge's answers, as '0', '20', '40', are on no usual scale"),
     ],
 )
 def test_what_cannot_be_told_is_asked_for_by_name(judgebench, graded, command, sentence):
@@ -144,8 +144,7 @@ def test_an_explicit_command_stays_as_it_is(graded):
         ["+exp=tables/cd", "data.path=graded.csv"],
         ["-m", "+exp=demo", "metrics.seed=1,2"],
     ):
-        assert written_out(command).arguments == command
-        assert not written_out(command).lines
+        assert written_out(command) == (command, [])
 
 
 def test_ranges_of_labels():

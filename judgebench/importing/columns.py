@@ -13,53 +13,28 @@ from judgebench.data.jsonl import SCALES
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError
 
-ROLES: Mapping[str, Sequence[str]] = {
-    "source": (
-        "source",
-        "article",
-        "document",
-        "input",
-        "inputs",
-        "question",
-        "prompt",
-        "query",
-        "request",
-        "user_input",
-        "instruction",
-        "dialogue",
-        "context",
-        "passage",
-    ),
-    "output": (
-        "output",
-        "outputs",
-        "summary",
-        "response",
-        "answer",
-        "reply",
-        "completion",
-        "actual_output",
-        "generated_text",
-        "prediction",
-        "translation",
-        "candidate",
-        "text",
-    ),
-    "system": ("system_id", "system", "model", "model_name", "model_id"),
-    "group": ("group_id", "group", "doc_id", "document_id", "article_id", "conversation_id"),
-    "id": ("example_id", "id", "item_id", "sample_id", "request_id", "custom_id", "uid", "uuid"),
-    "rater": ("rater", "rater_id", "annotator", "annotator_id", "worker_id", "labeler"),
-    "human": (),
-    "judge": (),
+_TEXTS = {
+    "source": "source article document input inputs question prompt query request user_input "
+    "instruction dialogue context passage",
+    "output": "output outputs summary response answer reply completion actual_output "
+    "generated_text prediction translation candidate text",
 }
-"""Word of the command line -> names that columns have for it, the likeliest first."""
-
+_NAMES = {
+    "system": "system_id system model model_name model_id",
+    "group": "group_id group doc_id document_id article_id conversation_id",
+    "id": "example_id id item_id sample_id request_id custom_id trace_id uid uuid",
+    "rater": "rater rater_id annotator annotator_id worker_id labeler",
+}
 _HUMAN = re.compile(r"(human|people|person|expert|manual|gold|annotat\w*|labell?er)s?(_\w+)?")
 _JUDGE = re.compile(r"(judge|llm|ai|auto|evaluator|grader)(_\w+)?|judge?ment|verdict")
 _EITHER = re.compile(
     r"scores?|ratings?|grades?|stars|labels?|quality|pass(ed)?|correct|decision|result"
 )
-"""Names of labels: of people's, of a judge's, and of one of both."""
+"""Names that columns have: of texts, and of what names them, the likeliest first; of people's
+labels, of a judge's, and of one of both."""
+
+ROLES = (*_TEXTS, *_NAMES, "human", "judge")
+"""Words of the command line for what columns hold."""
 
 _GENERAL = re.compile(
     r"(_?(human|people|expert|gold|manual)|_?(score|rating|grade|label|star)s?|_?(\d+|[a-z]$))+"
@@ -67,8 +42,8 @@ _GENERAL = re.compile(
 """Names of labels that say nothing of what was rated."""
 
 _LONGEST = 40
-_MOST = 101
-"""Characters of a label in words, and different labels of a column."""
+_MOST = 26
+"""Characters of a label in words, and different words of a column."""
 
 
 @dataclass(frozen=True)
@@ -76,110 +51,109 @@ class Columns:
     """Columns of a table by what they hold; None where it has none.
 
     Attributes:
-        human: one column; or a list, one a rater, as a command line writes it.
+        output: the texts; where there are none, what stands for them.
+        human: one column, or one a rater; empty where nobody gave a label.
     """
 
+    output: str
+    human: Sequence[str]
     source: str | None = None
-    output: str | None = None
     system: str | None = None
     group: str | None = None
     id: str | None = None
     rater: str | None = None
-    human: str | None = None
     judge: str | None = None
-
-    @property
-    def raters(self) -> list[str]:
-        """The columns of people's labels."""
-        if self.human is None:
-            return []
-        if self.human.startswith("[") and self.human.endswith("]"):
-            return [unquoted(name) for name in self.human[1:-1].split(",")]
-        return [self.human]
 
 
 def unquoted(word: str) -> str:
     """A word of a command line without blanks and quotation marks around it."""
-    word = word.strip()
-    if len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
-        return word[1:-1]
-    return word
+    return re.sub(r"^\s*(['\"]?)(.*)\1\s*$", r"\2", word, flags=re.DOTALL)
+
+
+def quoted(value: str) -> str:
+    """A value as Hydra reads it: in quotation marks, unless it is a plain name or path."""
+    if re.fullmatch(r"(?!(null|true|false)$)[\w./~+-]+", value, re.ASCII | re.IGNORECASE):
+        return value
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def table_columns(
     file: str, rows: Sequence[FileRow], given: Mapping[str, str], either: str = ""
 ) -> Columns:
-    """The columns of a file's rows; `UserError` where a column that is given is not there, and
-    where it cannot be told which of several holds a label.
+    """The columns of a file's rows; `UserError` where a column that is given is not there, or it
+    cannot be told which holds the texts or a label.
 
     Args:
-        given: word of the command line -> column, a path into it, or `none`.
+        given: word of the command line -> column, a path into it, a list of them, or `none`.
         either: `human` or `judge`, whose a column `score` is; empty where that cannot be told.
     """
-    # 1. the columns in which something stands
     values: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.values.items():
-            if value is not None and value != "":
+            if value not in (None, "") and value == value:
                 values.setdefault(name, []).append(value)
-    if not rows or not values:
+    if not values:
         raise UserError(f"{file}: there is no row in it; give a file with a row for each text.")
-    # 2. those that are given
-    columns: dict[str, str | None] = {}
+    # 1. columns that are given
+    chosen: dict[str, Sequence[str]] = {}
     for role, word in given.items():
-        columns[role] = None if word in ("none", "null", "") else unquoted(word)
-        named = [columns[role]]
-        if role == "human":
-            named = [*Columns(human=columns[role]).raters]
-        for column in named:
-            if column is not None and not any(row.has(column) for row in rows):
+        names = word[1:-1].split(",") if word.startswith("[") else [word]
+        chosen[role] = [unquoted(name) for name in names if name not in ("none", "null")]
+        for name in chosen[role]:
+            if not any(row.has(name) for row in rows):
                 raise UserError(
-                    f"{role}={word}: {file} has no column '{column}' in which something stands; it "
+                    f"{role}={word}: {file} has no column '{name}' in which something stands; it "
                     f"has {_listed(values)}."
                 )
-    # 3. texts and names, by the likeliest name
+    # 2. texts, and names, of which each text may need its own
     plain = {_plain(name): name for name in reversed(list(values))}
-    for role, usual in ROLES.items():
-        if role in columns:
-            continue
-        taken = set(columns.values())
-        for likely in usual:
-            found = plain.get(likely)
-            if found is not None and found not in taken and _holds(role, values[found], rows):
-                columns[role] = found
-                break
-    # 4. labels, which a wrong guess would turn into a wrong verdict
-    taken = {*columns.values(), *Columns(human=columns.get("human")).raters}
+    for role, usual in {**_TEXTS, **_NAMES}.items():
+        taken = [name for names in chosen.values() for name in names]
+        for likely in usual.split():
+            name = plain.get(likely, "")
+            if role in chosen or name in taken or not name:
+                continue
+            kinds = str if role in _TEXTS else str | int
+            fits = all(isinstance(value, kinds) for value in values[name])
+            if role not in _TEXTS:
+                fits = fits and len(values[name]) == len(rows)
+            if fits and (role != "id" or len(set(values[name])) == len(rows)):
+                chosen[role] = [name]
+    # 3. labels, which a wrong guess would turn into a wrong verdict
+    taken = [name for names in chosen.values() for name in names]
     labels = [name for name in values if name not in taken and is_label(values[name])]
-    for role, pattern in (("human", _HUMAN), ("judge", _JUDGE)):
-        if role not in columns:
-            names = [name for name in labels if pattern.fullmatch(_plain(name))]
-            columns[role] = _only(file, role, names)
-            labels = [name for name in labels if name not in names]
-    # 5. a label of one of both
     unclear = [name for name in labels if _EITHER.fullmatch(_plain(name))]
-    missing = [role for role in ("human", "judge") if role not in given and columns[role] is None]
-    if unclear and either in missing:
-        columns[either] = _only(file, either, unclear)
-    elif unclear and missing and not either:
+    for role, pattern in (("human", _HUMAN), ("judge", _JUDGE)):
+        fitting = [name for name in labels if pattern.fullmatch(_plain(name))]
+        if role == either and not fitting:
+            fitting = unclear
+        if role in chosen:
+            continue
+        if len(fitting) > 1:
+            several = f", or human=[{','.join(fitting)}] where each is what one person gave"
+            raise UserError(
+                f"{file}: {_listed(fitting)} may all be the {role}'s; give {role}={fitting[0]}"
+                f"{several if role == 'human' else ''}."
+            )
+        if not fitting and unclear and not either:
+            raise UserError(
+                f"{file}: it cannot be told whether people or a judge gave '{unclear[0]}'; give "
+                f"human={unclear[0]} or judge={unclear[0]}, and human=none or judge=none where the "
+                "file has nothing else of theirs."
+            )
+        chosen[role] = fitting
+    # 4. what stands for texts where there are none
+    if given.get("output") == "none":
+        chosen["output"] = chosen.get("source") or chosen.get("id") or []
+    if not chosen.get("output"):
         raise UserError(
-            f"{file}: it cannot be told whether people or a judge gave '{unclear[0]}'; give "
-            f"human={unclear[0]} or judge={unclear[0]}, and human=none or judge=none where the "
-            "file has nothing else of theirs."
+            f"{file}: no column looks like the judged texts; name it with output=COLUMN, which may "
+            "be a path into objects, as output=answer.text, or give output=none where labels of "
+            "people and judge alone count."
         )
-    return Columns(**columns)
-
-
-def _only(file: str, role: str, names: Sequence[str]) -> str | None:
-    """The one column that holds labels of a role; `UserError` of several."""
-    if len(names) < 2:
-        return names[0] if names else None
-    several = ""
-    if role == "human":
-        several = f", or human=[{','.join(names)}] where each is what one person gave"
-    raise UserError(
-        f"{file}: {_listed(names)} may all be the {role}'s; give {role}={names[0]}{several}."
-    )
+    single = {role: names[0] for role, names in chosen.items() if names and role != "human"}
+    return Columns(human=chosen["human"], **single)
 
 
 def _listed(names: Any) -> str:
@@ -192,52 +166,60 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
 
 
-def _holds(role: str, values: Sequence[Any], rows: Sequence[FileRow]) -> bool:
-    """True where values can be what a role needs: texts, names, or a name of its own in each
-    row."""
-    if role in ("source", "output"):
-        return all(isinstance(value, str) for value in values)
-    if not all(isinstance(value, str | int) for value in values) or len(values) < len(rows):
-        return False
-    return role != "id" or len(set(map(str, values))) == len(rows)
+def taken_lines(
+    columns: Columns, dimension: str, human: LabelRange | None, judged: str
+) -> list[str]:
+    """Lines on how a table was taken, each with what changes it.
+
+    Args:
+        human: the range of people's labels, if they have a plain one.
+        judged: the judge's range, and how it was found.
+    """
+    people = "none"
+    if columns.human:
+        people = f"{_listed(columns.human)} of {dimension}"
+    if human is not None:
+        people += f", on {human}"
+    names = [f"{role} {getattr(columns, role) or 'none'}" for role in _NAMES]
+    return [
+        f"texts: {columns.output} (output=COLUMN)",
+        f"what they answer to: {columns.source or 'none, so that the texts alone count'} "
+        "(source=COLUMN)",
+        f"{', '.join(names)} (system=COLUMN, group=, id=, rater=)",
+        f"people's labels: {people} (human=COLUMN)",
+        f"judge: {columns.judge or 'no column'}, range {judged} (judge=COLUMN, "
+        "'ranges=[[LOW,HIGH]]')",
+    ]
 
 
 # --- labels -------------------------------------------------------------------------------------
 
 
+def _singly(values: Sequence[Any]) -> list[str]:
+    """Labels one by one, where some are a list of raters' or an object."""
+    singly = []
+    for value in values:
+        inner = list(value.values()) if isinstance(value, Mapping) else value
+        if isinstance(inner, list):
+            singly += _singly(inner)
+        elif inner not in (None, ""):
+            singly.append(str(inner).strip())
+    return singly
+
+
+def _numbers(labels: Sequence[str]) -> set[float]:
+    """Different labels as numbers; empty where one is none."""
+    try:
+        return set(map(float, labels))
+    except ValueError:
+        return set()
+
+
 def is_label(values: Sequence[Any]) -> bool:
     """True where values are numbers, or a few short words."""
-    labels = _singly(values)
-    if numbers_of(values):
-        return True
-    words = {str(label).casefold() for label in labels}
-    return len(words) <= min(_MOST, 26) and max(map(len, words), default=_MOST) <= _LONGEST
-
-
-def _singly(values: Sequence[Any]) -> list[Any]:
-    """Labels one by one, where some are a list of raters' or an object."""
-    singly: list[Any] = []
-    for value in values:
-        inner = value
-        if isinstance(value, Mapping):
-            inner = list(value.values())
-        singly += _singly(inner) if isinstance(inner, list) else [inner]
-    return [label for label in singly if label is not None and label != ""]
-
-
-def numbers_of(values: Sequence[Any]) -> list[float]:
-    """Labels as numbers; none where one is not a number."""
-    numbers = [_number(label) for label in _singly(values)]
-    return [] if None in numbers else [number for number in numbers if number is not None]
-
-
-def _number(label: Any) -> float | None:
-    if isinstance(label, bool):
-        return None
-    try:
-        return float(label)
-    except (TypeError, ValueError):
-        return None
+    labels = set(_singly(values))
+    few = len(labels) <= _MOST and max(map(len, labels), default=0) <= _LONGEST
+    return bool(_numbers([*labels]) or (few and labels))
 
 
 @dataclass(frozen=True)
@@ -254,16 +236,12 @@ class LabelRange:
     whole: bool
 
     @property
-    def worded(self) -> bool:
-        return isinstance(self.entries[0], str)
-
-    @property
-    def how(self) -> str:
-        """A clause on how a range that is not plain was found; empty of one that is."""
-        return "" if self.whole else ", the narrowest usual one that holds them"
+    def graded(self) -> bool:
+        """True of numbers that are no two classes, 0 and 1."""
+        return not isinstance(self.entries[0], str) and self.entries != (0, 1)
 
     def __str__(self) -> str:
-        return "[" + ",".join(map(quoted, map(str, self.entries))) + "]"
+        return f"[{','.join(quoted(str(entry)) for entry in self.entries)}]"
 
 
 def label_range(values: Sequence[Any]) -> LabelRange | None:
@@ -275,17 +253,34 @@ def label_range(values: Sequence[Any]) -> LabelRange | None:
         ('[Fail,Pass]', True)
     """
     labels = _singly(values)
-    different = set(numbers_of(values))
-    if different:
-        low, high = min(different), max(different)
-        holding = [ends for ends in SCALES if ends[0] <= low and high <= ends[1]]
-        if not holding:
-            return None
-        least, most = holding[0]
-        return LabelRange(holding[0], different == set(range(least, most + 1)))
-    words = [str(label).strip() for label in labels]
-    pair = better_last(words)
-    return None if pair is None else LabelRange(pair, len(set(words)) > 1)
+    numbers = _numbers(labels)
+    if not numbers:
+        pair = better_last(labels)
+        return None if pair is None else LabelRange(pair, len(set(labels)) > 1)
+    for low, high in SCALES:
+        if low <= min(numbers) and max(numbers) <= high:
+            return LabelRange((low, high), numbers == set(range(low, high + 1)))
+    return None
+
+
+def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> tuple[str, str]:
+    """The range of a judge's answers as an override has it, and a clause on how it was found:
+    people's, where it holds them, or the answers are free texts; else their own. `UserError` of
+    scores, or words, on no usual scale."""
+    own = label_range(answers)
+    if own is None and answers and is_label(answers):
+        labels = list(dict.fromkeys(_singly(answers)))
+        raise UserError(
+            f"{file}: the judge's answers, as {_listed(labels[:3])}, are on no usual scale; name "
+            "theirs with 'ranges=[[LOW,HIGH]]', or words, worst first."
+        )
+    if own is None:
+        return (str(human), "") if human else ("[1,5]", ", as labels have no plain scale")
+    if human is not None and human.graded and not isinstance(own.entries[0], str):
+        least, most = human.entries
+        if least <= own.entries[0] and own.entries[1] <= most:
+            own = human
+    return str(own), "" if own.whole else ", the narrowest usual one that holds its scores"
 
 
 def dimension_of(names: Sequence[str]) -> str:
@@ -294,16 +289,3 @@ def dimension_of(names: Sequence[str]) -> str:
     if not name or _GENERAL.fullmatch(name) or _EITHER.fullmatch(name):
         return "quality"
     return re.sub(r"^(human|people|expert|gold)_|_(score|rating|label|grade)s?$", "", name)
-
-
-def quoted(value: str) -> str:
-    """A value as Hydra reads it from a command line: in quotation marks where it has other signs
-    than names and paths have."""
-    if re.fullmatch(r"[A-Za-z0-9_./~+-]+", value) and value.lower() not in (
-        "null",
-        "true",
-        "false",
-    ):
-        return value
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
