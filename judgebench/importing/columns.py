@@ -179,7 +179,7 @@ def taken_lines(
     if columns.human:
         people = f"{_listed(columns.human)} of {dimension}"
     if human is not None:
-        people += f", on {human}"
+        people += f", on {human} (data.scale=[LOW,HIGH])"
     names = [f"{role} {getattr(columns, role) or 'none'}" for role in _NAMES]
     return [
         f"texts: {columns.output} (output=COLUMN)",

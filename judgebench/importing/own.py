@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from judgebench.config.choices import FOLDER, choices
+from judgebench.config.choices import choices
 from judgebench.data.rows import FILE_ENDINGS, FileRow, data_files, file_rows, local_path
 from judgebench.importing.columns import (
     ROLES,
@@ -43,7 +43,8 @@ def written_out(
             words[key] = value
     # 1. whether it is about one's own file, and anything in it is short
     roles = {role: words.pop(role) for role in ROLES if role in words and role != "judge"}
-    if "data.path" not in words or words.get("data", "jsonl") != "jsonl" or _has_data(words):
+    # an experiment has data of its own
+    if "data.path" not in words or words.get("data", words.get("exp", "jsonl")) != "jsonl":
         for role, column in roles.items():
             raise UserError(
                 f"{role}={column}: a column of your own file; name the file with data.path=FILE, "
@@ -77,15 +78,6 @@ def written_out(
     if how:
         lines.append(f"Taken from {words['data.path']}: {'; '.join(how)}.")
     return whole, lines
-
-
-def _has_data(words: Mapping[str, str]) -> bool:
-    """True where an experiment has data of its own, into which a path goes."""
-    file = FOLDER / "exp" / f"{words.get('exp')}.yaml"
-    if "data" in words or not file.is_file():
-        return False
-    chosen = re.search(r"^ *- override /data: (\w+)", file.read_text("utf-8"), re.MULTILINE)
-    return chosen is not None and chosen[1] != "mini"
 
 
 def _rows(path: str) -> list[FileRow]:

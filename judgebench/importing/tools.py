@@ -119,12 +119,13 @@ def _of_object(path: Path, content: Row) -> tuple[str, list[FileRow]]:
     if whole.has("columns") and whole.has("data"):
         rows = []
         for number, cells in enumerate(content["data"], start=1):
-            if not isinstance(cells, list) or len(cells) != len(content["columns"]):
+            try:
+                rows.append(dict(zip(content["columns"], cells, strict=True)))
+            except (TypeError, ValueError) as error:
                 raise UserError(
                     f"{path.name} row {number}: has not a cell for each of the table's columns; "
                     "give the whole file."
-                )
-            rows.append(dict(zip(content["columns"], cells, strict=True)))
+                ) from error
         return _of_rows(path, _rows(path, rows))
     for tool in TOOLS:
         results = whole.value(tool.within) if tool.within else None
