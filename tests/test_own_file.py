@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 import judgebench as package
-from judgebench.importing.columns import label_range, table_columns
+from judgebench.importing.columns import dimension_of, label_range, table_columns
 from judgebench.importing.own import written_out
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
@@ -145,6 +145,12 @@ def test_an_explicit_command_stays_as_it_is(graded):
         ["-m", "+exp=demo", "metrics.seed=1,2"],
     ):
         assert written_out(command) == (command, [])
+
+
+def test_a_dimension_is_the_name_of_its_column_where_that_says_one():
+    names = ["label", "Human's label", "human_score", "humanRating", "human_1", "rating_a", "quality"]
+    assert {dimension_of([name]) for name in names} == {dimension_of(["ann", "ben"])} == {"quality"}
+    assert dimension_of(["human_coherence"]) == dimension_of(["Coherence score"]) == "coherence"
 
 
 def test_ranges_of_labels():

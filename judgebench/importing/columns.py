@@ -162,7 +162,7 @@ def _listed(names: Any) -> str:
 
 def _plain(name: str) -> str:
     """A column's name in small letters, with one line for other signs."""
-    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", name)
+    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", re.sub(r"['’]s\b", "", name))
     return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
 
 
