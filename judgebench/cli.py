@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +50,10 @@ def handle_errors(
         look: checks a configuration of a run, as far as that takes a second; the jobs of a multirun
             are checked before it begins.
     """
+    # of several files Hydra would start a run each
+    sys.argv[1:] = [
+        re.sub(r"^labels=([^'\"[].*,.*)", r"labels=[\1]", word) for word in sys.argv[1:]
+    ]
     given = sys.argv[1:]
     # without it Hydra prints its own words, and ends the program with 1
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")

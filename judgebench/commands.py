@@ -16,6 +16,10 @@ COMMANDS = {
         "judgebench",
         "a run for each value: judgebench sweep +exp=NAME KEY=1,2; +sweeps=NAME searches",
     ),
+    "label": (
+        "judgebench.labelling",
+        "makes a page on which people label your texts: judgebench label FILE out=label.html",
+    ),
     "calibrate": (
         "judgebench.calibrate",
         "chooses range and decoding by your own labels; writes a judge card",

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import JudgeCard
 from judgebench.cli import handle_errors, run_checked
-from judgebench.config.check import check_config, data_of
+from judgebench.config.check import check_config, check_labels, data_of
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
 from judgebench.runtime.ending import as_sentence
@@ -126,6 +126,7 @@ def _main(config: DictConfig) -> None:
     with as_sentence():
         # 1. the settings and the card
         check_one_run(HydraConfig.get())
+        check_labels(config)
         settings = GateSettings(*(config.get(field.name) for field in fields(GateSettings)))
         if OmegaConf.is_missing(config, "card"):
             raise UserError(
@@ -170,6 +171,7 @@ def _measured(
         card_figures,
         changes_of,
         figures_of,
+        more_low_rated,
         noticed,
         outcomes_of,
         paired_changes,
@@ -240,6 +242,10 @@ def _measured(
         texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
         harder = "" if settings.on else ", and a drift is harder to see"
         notes.append(f"{texts} made the card: its verdicts flatter it here{harder}.")
+    human = rows["human"].to_numpy(dtype=float)
+    articles = rows["group_id"].to_numpy(dtype=str)
+    if low := more_low_rated(card, human, articles, **config.metrics):
+        notes.append(low)
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder, ahead)
 

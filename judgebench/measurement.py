@@ -95,6 +95,7 @@ def measure_run(
         tuning=scores.tuned.records or None,
         served=None if evidence is None else pd.DataFrame(evidence),
         trace=trace,
+        labels=experiment.data.joined,
         phrases={phrase.against: phrase.to_json() for phrase in experiment.parts.phrases},
         **measures.of_judges(),
         **measures.of_pairs(),

@@ -47,6 +47,7 @@ NAMES = {
     "ridge_ranges": "ridge on all ranges", "ridge_both": "ridge on all ranges, judge and assistant",
     "range_mean": "mean of the ranges", "contrastive": "contrastive argmax", "greedy": "argmax",
     "contrastive_expectation": "contrastive expectation",
+    "contrastive_fixed": "contrastive expectation, kappa 0.5",
     "calibrated": "expectation, a line to the humans' scores", "ordinal": "ordinal scaling",
 }  # fmt: skip
 """Decoding -> its name on the page, where that is another."""

@@ -27,6 +27,7 @@ from judgebench.cards.requirements import (
     card_figures,
     changes_of,
     figures_of,
+    more_low_rated,
     noticed,
     outcomes_of,
     paired_changes,
@@ -437,6 +438,26 @@ def test_a_fall_is_noticed_in_pairs_and_none_is_invented(noise, fall, low, high)
         assert [change.texts for change in changes] == [100] * 3
         found.append(any(change.p < 0.05 for change in changes))
     assert low <= np.mean(found) <= high
+
+
+def test_more_texts_of_a_low_rating_than_made_the_card_are_said():
+    card = copy.copy(EARLIER)
+    object.__setattr__(card, "scale", (1, 5))
+    share = {"low_share": 0.1, "low_share_low": 0.05, "low_share_high": 0.15}
+    held = {"low_coverage": 0.5, "low_coverage_low": 0.4, "low_coverage_high": 0.6, "coverage": 0.9}
+    object.__setattr__(card, "figures", {"test": share | held})
+    human, groups, drawn = (
+        np.tile([1.0, 4.0], 60),
+        np.repeat(np.arange(30), 4).astype(str),
+        {"resamples": 200, "seed": 0},
+    )
+    assert more_low_rated(card, human, groups, **drawn) == (
+        "Humans rate 50 % of these texts below the middle of the scale, and 10 % of the card's: its intervals of "
+        "single texts hold 50 % of such, 90 % of all."
+    )
+    assert more_low_rated(card, np.full(120, 4.0), groups, **drawn) == ""
+    object.__setattr__(card, "figures", {"test": share | held | {"low_coverage_high": 0.95}})
+    assert more_low_rated(card, human, groups, **drawn) == ""
 
 
 @pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.02, 0.08), (1.2, 0.8, 1.0)])

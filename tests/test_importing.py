@@ -63,7 +63,7 @@ def test_files_of_the_tools_themselves_are_read(take, words):
     label, measure = Path("taken/command.sh").read_text().splitlines()
     assert out.endswith(f"{label}\n{measure}\n")
     assert shlex.split(label) == ["judgebench", "label", "taken/data.jsonl", "out=label.html"]
-    assert {"labels=labels.jsonl", "judge.path=taken/answers.jsonl", f"ranges={ranges}"} < set(shlex.split(measure))
+    assert {"labels=labels_NAME.jsonl", "judge.path=taken/answers.jsonl", f"ranges={ranges}"} < set(shlex.split(measure))
 
 
 def test_systems_and_groups_of_a_tool_are_kept(take):

@@ -284,6 +284,36 @@ def noticed(card: JudgeCard, groups: int, groups_are: str, paired: bool = False)
     )
 
 
+def more_low_rated(card: JudgeCard, human: Array, groups: Array, resamples: int, seed: int) -> str:
+    """A sentence where more of these texts are rated below the middle of the scale than of those
+    that made the card, and its intervals of single texts hold fewer of such; else empty.
+
+    Args:
+        human, groups: [N] the humans' scores, and the articles.
+    """
+    figures = card_figures(card)
+    there = Estimate.of(figures, "low_share")
+    held = Estimate.of(figures, "low_coverage")
+    whole = Estimate.of(figures, "coverage")
+    if card.scale is None or there is None or held is None or whole is None:
+        return ""
+    # 1. the shares of low-rated texts, here and there, whose intervals do not meet
+    clusters = Clusters.of(groups, resamples, seed)
+    below = 1.0 * (human < sum(card.scale) / 2)
+    here = clusters.record({"share": clusters.mean(below)})
+    lowest = here["share_low"]
+    if lowest is None or there.high is None or lowest <= there.high:
+        return ""
+    # 2. of which the intervals hold fewer
+    if held.high is None or held.high >= whole.value:
+        return ""
+    return (
+        f"Humans rate {100 * (here['share'] or 0):.0f} % of these texts below the middle of the "
+        f"scale, and {100 * there.value:.0f} % of the card's: its intervals of single texts hold "
+        f"{100 * held.value:.0f} % of such, {100 * whole.value:.0f} % of all."
+    )
+
+
 def card_figures(card: JudgeCard) -> Row:
     """The figures that a card promised, those of its choice first, by the names of `CHANGES`."""
     test = card.figures.get("test", {})

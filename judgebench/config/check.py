@@ -209,7 +209,18 @@ def _check_outputs(config: DictConfig) -> None:
     )
 
 
+def check_labels(config: DictConfig) -> None:
+    """Refuses files of labels beside data that would not read them."""
+    data = config.get("data")
+    if config.get("labels") is not None and isinstance(data, DictConfig) and "labels" not in data:
+        raise UserError(
+            f"labels: {config.labels} would be joined to your own texts, and these data have "
+            "ratings of their own; give data=jsonl data.path=FILE, or leave labels out."
+        )
+
+
 MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
+    check_labels,
     _check_machine,
     _check_devices,
     _check_outputs,

@@ -19,6 +19,7 @@ from judgebench.runtime.files import Input, check_outputs
 _GROUPS = (
     "card",
     "readings",
+    "labels",
     "judge",
     "assistant",
     "prompt",

@@ -20,7 +20,7 @@ from judgebench.data.classes import PassMarks, marked
 from judgebench.data.rows import existing, local_path
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Count, Ge, Lt, Natural, OneOf, check_fields, plain
-from judgebench.types import Array, Classes, Example, Scale
+from judgebench.types import Array, Classes, Example, Records, Scale
 
 
 @dataclass(frozen=True)
@@ -398,6 +398,7 @@ class JudgeDataModule(ABC):
         paired: True where its examples are pairs of texts, which people compared.
         expects: what `path` must be, where there is no data without one.
         examples, scale, ratings, raters, rated: from `setup` on, see `Dataset`.
+        joined: labels of other files that need a look, as records of labels.json.
         classes: from `setup` on, dimension -> what its labels say, of those whose labels are classes
             or that have a mark from which a text passes.
         dimensions: with human scores; every example has all of them, NaN where it is unrated.
@@ -413,6 +414,7 @@ class JudgeDataModule(ABC):
     note: str | None = None
     paired: bool = False
     expects: str | None = None
+    joined: Records = ()
 
     examples: list[Example]
     dimensions: tuple[str, ...]

@@ -27,6 +27,7 @@ from judgebench.data.fields import (
     dataset_of,
     left_out_note,
 )
+from judgebench.data.labels import join_labels, label_files
 from judgebench.data.rows import FileRow, data_files, file_rows
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import plain
@@ -46,6 +47,7 @@ class JsonLines(JudgeDataModule):
             [low, high] (a dimension not named is not checked), or None (nothing is).
         name: in tables; None takes the file's name without its ending.
         classes, nominal: see `LabelSettings`.
+        labels: files of labels that are joined to the texts, see `join_labels`.
 
     Example:
         JsonLines("mine.jsonl", fields={"source": "article", "output": "summary", "human":
@@ -64,9 +66,11 @@ class JsonLines(JudgeDataModule):
         layouts: Records | None = None,
         classes: Any = None,
         nominal: bool = False,
+        labels: Any = None,
         **common: Any,
     ) -> None:
         super().__init__(path, **common)
+        self._label_files = label_files(labels)
         self.name = str(name or Path(path or "jsonl").stem)
         self.layouts = Layouts.parse(ScoredFields, fields, layouts)
         self._labels = LabelSettings(plain(classes), nominal)
@@ -80,25 +84,41 @@ class JsonLines(JudgeDataModule):
                 "data.scale", scale, ", or a mapping dimension -> such a pair, or null"
             )
 
-    def load(self) -> Dataset:
+    def texts(self, rated: bool = True) -> tuple[list[Rated], list[UserError]]:
+        """The file's texts by their names, and why rows were left out; where they need not be
+        `rated`, no field need hold a score."""
         path = self.given_path()
         needed = self.layouts.declared
+        fields = self.layouts.known[0].fields
         if not needed:
-            check_present(path, self.layouts.known[0].fields, _first_rows(path))
+            asked = fields if rated else replace(fields, human={})
+            check_present(path, asked, _first_rows(path))
         texts, left = self.layouts.read(
             path, partial(ScoredFields.rated, needed=needed), self.published
         )
-        fields = self.layouts.known[0].fields
-        scale = self._given_scale
-        if not needed:
-            check_rated(path, texts, fields.human, "data.fields.human")
         if needed or fields.rater is not None or fields.systems is not None:
             texts, incomplete = _merged(texts, fields.example_id is not None, needed)
             left += incomplete
+        return texts, left
+
+    def load(self) -> Dataset:
+        path = self.given_path()
+        needed = self.layouts.declared
+        texts, left = self.texts(rated=not self._label_files)
+        joined = join_labels(texts, self._label_files)
+        self.joined = joined.records
+        if not needed and not joined.note:
+            human = self.layouts.known[0].fields.human
+            check_rated(path, texts, human, "data.fields.human")
+        scale = self._given_scale
+        if scale is None and joined.scale:
+            scale = {name: _scale_ends("labels", ends) for name, ends in joined.scale.items()}
+        if joined.choices and self._labels.classes is None:
+            self._labels = replace(self._labels, classes=joined.choices)
         classes = classes_of((text.scores for text in texts), self._labels, scale is not None)
         for text in texts:
             text.scores = numbered(text.scores, classes, text.place)
-        notes = filter(None, [left_out_note(left) or self.note, classes_note(classes)])
+        notes = filter(None, [left_out_note(left) or self.note, classes_note(classes), joined.note])
         self.note = " ".join(notes) or None
         if isinstance(scale, dict) and needed and texts:  # of layouts, some lack a dimension
             scale = {name: ends for name, ends in scale.items() if name in texts[0].scores}

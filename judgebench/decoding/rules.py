@@ -382,6 +382,7 @@ class Contrastive(Decoding):
             keeps all. Over the candidates in `scores`, over the vocabulary in `next_token`.
         rule: `argmax`, or `expectation`: the mean under the softmax of the adjusted scores over the
             candidates.
+        fixed: tuning leaves lambda and temperature as they are.
 
     Raises:
         UserError: a value outside of what is said above.
@@ -396,6 +397,7 @@ class Contrastive(Decoding):
     temperature: float = 1.0
     alpha: float = 0.0
     rule: str = "argmax"
+    fixed: bool = False
 
     kind = "contrastive"
     needs_assistant = True

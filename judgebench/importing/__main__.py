@@ -114,7 +114,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         folder / file for file in ("data.jsonl", "answers.jsonl", "command.sh")
     ]
     run = ["python", "-m", "judgebench", f"data.path={quoted(str(data))}"]
-    run.append("data=jsonl" if columns.human else "labels=labels.jsonl")
+    run.append("data=jsonl" if columns.human else "labels=labels_NAME.jsonl")
     if human is not None and human.graded:
         run.append(f"data.scale={human}")
     if answers:

@@ -70,6 +70,7 @@ class Results:
         served: `SERVED_SCHEMA`, of judges behind a URL; else None.
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
             `judgebench.stats.humans.human_records`. Both are empty where only means are known.
+        labels: of joined label files, those that need a look, see `judgebench.data.labels`.
         beside_humans, forecasts, errors, variance, systems, few_labels: how judges compare with
             humans, see `STUDIES` in `judgebench.measurement`.
         decisions: pass, fail and other classes, see `judgebench.stats.decisions.decision_records`.
@@ -107,6 +108,7 @@ class Results:
     served: pd.DataFrame | None = None
     ratings: pd.DataFrame = field(default_factory=partial(frame_of, (), RATINGS_SCHEMA))
     humans: Records = ()
+    labels: Records = ()
     beside_humans: Records = ()
     forecasts: Records = ()
     errors: Records = ()

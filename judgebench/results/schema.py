@@ -159,6 +159,7 @@ ARTIFACTS = (
     Artifact("examples", "examples.parquet", schema=EXAMPLES_SCHEMA),
     Artifact("ratings", "ratings.parquet", schema=RATINGS_SCHEMA),
     Artifact("humans", "humans.json"),
+    Artifact("labels", "labels.json"),
     *(Artifact(name, f"worth/{name}.json") for name in _WORTH),
     Artifact("texts", "texts.parquet", schema=TEXTS_SCHEMA),
     Artifact("comparisons", "comparisons.json", Presence.ALWAYS),

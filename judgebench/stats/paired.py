@@ -305,8 +305,9 @@ def compare(
           and `_high`; difference: first - second;
         - low, high: its 95 % percentile interval; se: its standard error;
         - p: of the paired permutation test, see `flipped_differences` and `permutation_p_value`;
-          p_holm: the same, Holm-corrected over the table: all pairs, ranges and means of one split,
-          dimension, attack, defense, level and statistic; comparisons: how many these are;
+          p_holm: the same, Holm-corrected over what is read together (`corrected_together`), within
+          one split, dimension, attack, defense, level and statistic; comparisons: how many these
+          are;
         - groups_needed: of the observed difference, and groups_needed_for_0.05: of one of 0.05; see
           there;
         - says: `better` or `worse` where the percentile interval leaves out 0 and p_holm is at most
@@ -397,12 +398,17 @@ def _spread(difference: Array) -> dict[str, float | None]:
 
 
 def corrected_together(records: Records) -> Rows:
-    """Records of `compare` that are read together, with `p_holm`, `comparisons` and `says` by
-    Holm's correction over all of one level and statistic instead of over each table."""
+    """Records of `compare` with `p_holm`, `comparisons` and `says` by Holm's correction over those
+    that are read together, of one level and statistic: each pair's mean over its ranges, or its
+    only range; and apart from these the single ranges of pairs that have a mean."""
     corrected: Rows = [dict(record) for record in records]
-    families: dict[tuple[str, str], Rows] = {}
+    # 1. pairs that have a mean over ranges, which stands for them
+    with_means = {_sides(record) for record in corrected if record["range_min"] is None}
+    # 2. one correction for what is shown first, another for its parts
+    families: dict[tuple[str, str, bool], Rows] = {}
     for record in corrected:
-        families.setdefault((record["level"], record["statistic"]), []).append(record)
+        part = record["range_min"] is not None and _sides(record) in with_means
+        families.setdefault((record["level"], record["statistic"], part), []).append(record)
     for family in families.values():
         comparisons = correct(family)
         for record in family:
@@ -418,6 +424,13 @@ def corrected_together(records: Records) -> Rows:
             if record["p_holm"] <= SIGNIFICANCE and not record["low"] <= 0 <= record["high"]:
                 record["says"] = BETTER if record["low"] > 0 else WORSE
     return corrected
+
+
+def _sides(record: Row) -> tuple[Any, ...]:
+    """The condition and the two series of a record of `compare`, whatever its range."""
+    condition = ("dimension", "attack", "defense", "second_defense")
+    series = ("first_judge", "first_decoding", "second_judge", "second_decoding")
+    return tuple(record.get(name) for name in condition + series)
 
 
 def attack_differences(

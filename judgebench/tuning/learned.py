@@ -20,6 +20,10 @@ EDGE = "edge"
 """The flag of a metric record whose lambda and t lie at an end of what was looked at."""
 
 
+DEALINGS = 11
+"""Dealings of the articles into folds, of which the median is shown; odd."""
+
+
 def check_groups(groups: int, dimension: str, key: str) -> None:
     """Raises `UserError` where there are too few rated articles to choose by other articles."""
     if groups < 2:
@@ -99,16 +103,17 @@ class Learner:
         self._learned[key] = decoding
         return decoding
 
+    @staticmethod
+    def _centered_ranks(values: Array, rows: Array) -> Array:
+        """Mid-ranks of the texts `rows`, less their mean."""
+        lowest, highest = tied_ranks(values[rows], axis=0)
+        return (lowest + highest - (rows.sum() + 1)) / 2
+
     def _best_of_grid(self, rows: Array) -> Decoding:
         """The decoding of the grid whose scores of the texts `rows` [N] agree best, by Spearman."""
         decodings, scores = self._tried
-
-        def centered_ranks(values: Array) -> Array:
-            lowest, highest = tied_ranks(values[rows], axis=0)
-            return (lowest + highest - (rows.sum() + 1)) / 2
-
-        ranks = centered_ranks(scores)  # [texts, settings]
-        human = centered_ranks(self.human)  # [texts]
+        ranks = self._centered_ranks(scores, rows)  # [texts, settings]
+        human = self._centered_ranks(self.human, rows)  # [texts]
         squares = (ranks * ranks).sum(axis=0)
         humans_squares = np.full(len(squares), human @ human)
         values = ratio(human @ ranks, squares, humans_squares)
@@ -146,12 +151,27 @@ class Learner:
         return self.learn(rows).scores_across(self.shown)
 
     def folded(self, folds: int, seed: int) -> Folded:
-        """The cross-fitted decoding of a run, and the one that all texts teach."""
-        fold = deal(self.groups, folds, seed)
+        """The cross-fitted decoding of a run, and the one that all texts teach.
+
+        How articles are dealt moves its agreement with people by .01 to .03. So of `DEALINGS` the
+        one is taken whose Spearman is their median.
+        """
         everything = np.ones(len(self.human), dtype=bool)
-        parts = [self.learn(fold != number) for number in range(folds)]
-        fold_of = dict(zip(self.groups.tolist(), fold.tolist(), strict=True))
-        return Folded(fold_of, parts, self.learn(everything))
+        whole = self.learn(everything)
+        human = self._centered_ranks(self.human, everything)
+        dealt = []
+        agreements = []
+        for dealing in range(DEALINGS):
+            fold = deal(self.groups, folds, seed + dealing)
+            parts = [self.learn(fold != number) for number in range(folds)]
+            fold_of = dict(zip(self.groups.tolist(), fold.tolist(), strict=True))
+            folded = Folded(fold_of, parts, whole)
+            dealt.append(folded)
+            scores = folded.scores_of(self.groups.tolist(), self.readings)
+            ranks = self._centered_ranks(scores, everything)
+            agreements.append(float(ratio(human @ ranks, ranks @ ranks, human @ human)))
+        middle = np.argsort(agreements, kind="stable")[DEALINGS // 2]
+        return dealt[middle]
 
 
 Learners = Mapping[tuple[str, ScoreRange, str], Mapping[str, tuple[Learner, list[str]]]]

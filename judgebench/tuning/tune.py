@@ -188,8 +188,7 @@ def cross_fit(
             of_range = tuned.setdefault((dimension, score_range), {})
             try:
                 learner.learn(learner.scarce(tuner.folds))
-                folds = min(tuner.folds, len(set(groups)))
-                folded = learner.folded(folds, tuner.seed)
+                folded = learner.folded(min(tuner.folds, len(set(groups))), tuner.seed)
             except UserError as error:
                 if len(decodings) == 1:
                     raise
@@ -209,7 +208,9 @@ def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contras
     """The decodings that are tuned, those that learn with `CrossFit`; `UserError` where none can
     be."""
     contrasting: Record = {
-        name: rule for name, rule in decodings.items() if isinstance(rule, Contrastive)
+        name: rule
+        for name, rule in decodings.items()
+        if isinstance(rule, Contrastive) and not rule.fixed
     }
     learning = {name: rule for name, rule in decodings.items() if rule.learns}
     cross_fits = isinstance(tuner, CrossFit)

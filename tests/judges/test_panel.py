@@ -77,7 +77,7 @@ def test_a_panel_of_one_is_that_judge_to_the_last_bit(judgebench):
             assert json.dumps(alone.read(name)) == json.dumps(together.read(name)), name
 
 
-@pytest.mark.parametrize("combine", ["mean", "median"])
+@pytest.mark.parametrize("combine", ["mean", "median", "standardized"])
 def test_a_panel_of_one_gives_the_scores_of_its_answers(file, combine):
     texts, numbers = prompts(NARROW), [1, 3, 2.5, 2, "no idea", 3]
     rated = [replace(p, example=replace(p.example, human={"coherence": float(i)})) for i, p in enumerate(texts)]
@@ -105,6 +105,15 @@ def test_answers_are_votes_and_what_failed_is_left_out(file):
     assert answers.note == "Scored: 6 of the 6 rows of a panel (mean of a 4, b 5, c 5)."
     medians = scores_of(panel(members, texts, "median"), texts)
     np.testing.assert_allclose(medians, [3, 2, 1, 2.5, np.nan, 3], atol=1e-6)
+    # "d" says the same of all; "a" and "e" differ by a constant; by the mean and deviation of both
+    alike = {"d": [2] * 6, "a": [3, 2, 2, "?", "?", 2], "e": [2, 1, 1, 2, "?", 1]}
+    members = [said(file, name, texts, numbers) for name, numbers in alike.items()]
+    together = scores_of(panel(members, texts, "standardized"), texts)
+    assert np.isnan(together[4])
+    assert together[0] > together[1] == together[2] == together[5]
+    a, e = np.array([3, 2, 2, 2]), np.array([2, 1, 1, 2, 1])
+    by_hand = (a.mean() + e.mean()) / 2 + (a.std() + e.std()) / 2 * (2 - e.mean()) / e.std()
+    assert together[3] == pytest.approx(by_hand, abs=1e-6)
 
 
 def test_pools_of_probabilities(written):  # noqa: F811
@@ -125,10 +134,10 @@ def test_pools_of_probabilities(written):  # noqa: F811
 @pytest.mark.parametrize(
     ("dimension", "best", "agreement"),
     [
-        ("coherence", 0.516, {"mean": 0.541, "median": 0.528}),
-        ("consistency", 0.526, {"mean": 0.499, "median": 0.503}),
-        ("fluency", 0.468, {"mean": 0.404, "median": 0.413}),
-        ("relevance", 0.482, {"mean": 0.518, "median": 0.507}),
+        ("coherence", 0.516, {"mean": 0.541, "median": 0.528, "standardized": 0.538}),
+        ("consistency", 0.526, {"mean": 0.499, "median": 0.503, "standardized": 0.490}),
+        ("fluency", 0.468, {"mean": 0.404, "median": 0.413, "standardized": 0.413}),
+        ("relevance", 0.482, {"mean": 0.518, "median": 0.507, "standardized": 0.513}),
     ],
 )
 def test_six_recorded_judges_together(file, dimension, best, agreement):
@@ -192,7 +201,7 @@ def test_members_that_have_not_read_the_same_are_named(file, written):  # noqa: 
         ("judge.members=[{path: x.jsonl, fields: {txt: text}}]", "judge.members[0].fields.txt is unknown"),
         ("judge.members=[{file: x}]", "judge.members[0].file is unknown"),
         (f"judge.members=[{{path: {CODER}, judge: pair}}]", "judge.members[0].judge: 'pair' should be 'main' or"),
-        ("judge.combine=sum", "judge.combine: 'sum' should be 'mean', 'geometric' or 'median'"),
+        ("judge.combine=sum", "judge.combine: 'sum' should be 'mean', 'geometric', 'median' or 'standardized'"),
         ("judge.combine=nnls", "judge.combine=nnls: is dropped; take judge.combine=mean"),
         ("judge.members=[judge_card.yaml]", "judge.members[0].card: is dropped; members are recorded readings"),
         ("judge.members=[{store: a.sqlite, model: m}]", "judge.members[0].store: is dropped; members are recorded"),

@@ -277,8 +277,11 @@ def test_all_are_compared_with_one_plain_decoding():
         *(("expectation", "cap", "none", low) for low in (0.0, 1.0, None)),
     ]
     assert {(r["second_judge"], r["second_decoding"]) for r in records} == {("main", "expectation")}
-    # corrected over the whole table, whichever the defense
-    assert [r["p_holm"] for r in records] == holm(np.array([r["p"] for r in records])).tolist()
+    # corrected over what is shown first, whichever the defense, and over single ranges by themselves
+    for part_of_mean in (True, False):
+        family = [r for r in records if (r["range_min"] is not None) == part_of_mean]
+        assert len(family) == 4 - (not part_of_mean) == family[0]["comparisons"]
+        assert [r["p_holm"] for r in family] == holm(np.array([r["p"] for r in family])).tolist()
     # a pair is what it is by itself, and both sides have their intervals
     alone = chosen(compare(columns, [(("main", "x"), ("main", "expectation"))], "mini", **how), statistic="spearman")
     for record, pair in zip(records[:3], alone, strict=True):

@@ -36,6 +36,10 @@ from judgebench.runtime.fields import (
 from judgebench.runtime.files import user_path
 from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt, Record, Row, Split
 
+_POOLS = ("mean", "geometric")
+_SAME = 1e-9
+"""Standard deviation of scores up to which they are one."""
+
 
 def score_shares(scores: Array, values: Array) -> Array:
     """Log-probabilities [N, K] over `values` [K], ascending, whose means are the scores [N]; all
@@ -89,6 +93,28 @@ def pool(logprobs: Array, weights: Array, geometric: bool = False) -> Array:
     lone = np.flatnonzero((shares > 0).sum(axis=0) <= 1)
     together[lone] = logprobs[shares[:, lone].argmax(axis=0), lone]
     return np.asarray(together)
+
+
+def standardized_mean(scores: Array, values: Array) -> Array:
+    """Scores [N] of M members together, from theirs [M, N], NaN where one has none: the mean of
+    their standard scores over the texts, with the members' mean and standard deviation on average,
+    held within the candidates `values`. A member that says the same of every text is left out where
+    another does not; NaN where none has a score.
+
+    Example:
+        >>> harsh_and_kind = np.array([[1.0, 2.0], [4.0, 5.0]])  # both order the texts alike
+        >>> standardized_mean(harsh_and_kind, np.array([1.0, 5.0])).tolist()
+        [2.5, 3.5]
+    """
+    known = np.ma.masked_invalid(scores)
+    center = known.mean(axis=1, keepdims=True)
+    spread = known.std(axis=1, keepdims=True)
+    tells = (spread > _SAME).filled(False)
+    if not tells.any():
+        return np.asarray(known.mean(axis=0).filled(np.nan))
+    units = np.ma.masked_where(~tells | known.mask, (known - center) / np.where(tells, spread, 1.0))
+    together = center[tells].mean() + spread[tells].mean() * units.mean(axis=0)
+    return np.asarray(np.ma.clip(together, values[0], values[-1]).filled(np.nan))
 
 
 @dataclass(frozen=True)
@@ -185,12 +211,14 @@ class PanelSpec(RecordedSpec):
 
     Args:
         members: each a path, or a mapping as `Member`.
-        combine: `mean` or `geometric`: a `pool`; or `median` of the members' expected scores.
+        combine: `mean` or `geometric`: a `pool`; or of the members' expected scores the `median`,
+            or the mean in standard units of each member (`standardized`), which depends on the
+            texts that are judged together.
         weights: [members] of any sum, of a pool, in place of equal ones.
     """
 
     members: Annotated[list[Any], NotBlank()]
-    combine: Annotated[str, OneOf(("mean", "geometric", "median"))] = "mean"
+    combine: Annotated[str, OneOf(("mean", "geometric", "median", "standardized"))] = "mean"
     weights: list[float] | None = None
     path: None = None  # type: ignore[assignment, misc]
     note = None  # type: ignore[assignment]
@@ -202,7 +230,7 @@ class PanelSpec(RecordedSpec):
         with mistakes.caught():
             check_fields(self, "judge", of=("members", "combine", "weights", "path"))
             weights = self.weights
-            pooled = self.combine != "median"
+            pooled = self.combine in _POOLS
             if weights is not None and not (
                 pooled and len(weights) == len(self.members) and min(weights) >= 0 < sum(weights)
             ):
@@ -293,9 +321,9 @@ class PanelSpec(RecordedSpec):
         cell."""
         cell = texts[0].condition
         values = np.array(texts[0].condition.range.values)
-        if cell.order and self.combine == "median":
+        if cell.order and self.combine not in _POOLS:
             raise UserError(
-                "judge.combine: median is for texts judged alone; take mean or geometric."
+                f"judge.combine: {self.combine} is for texts judged alone; take mean or geometric."
             )
         scores = np.array(
             [
@@ -306,6 +334,8 @@ class PanelSpec(RecordedSpec):
         if self.combine == "median":
             middle = np.ma.median(np.ma.masked_invalid(scores), axis=0).filled(np.nan)
             return score_shares(middle, values).tolist(), None
+        if self.combine == "standardized":
+            return score_shares(standardized_mean(scores, values), values).tolist(), None
         weights = np.ones(main.shape[:2])
         if self.weights is not None:
             weights *= np.array(self.weights)[:, None]

@@ -22,8 +22,9 @@ from judgebench.report.views.decisions import decision_parts
 from judgebench.report.views.league import league_rows
 from judgebench.report.views.run import ROLES, by_server
 from judgebench.results.results import NO_DEFENSE, Results
+from judgebench.stats.decisions import CHOSEN
 from judgebench.stats.repairs import AGREEMENT, POINTS, RANGE_SHARE
-from judgebench.stats.scores import CLEAN
+from judgebench.stats.scores import CLEAN, first_record
 from judgebench.stats.variance import RANGES
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES
 from judgebench.types import CLAMPED, RANGE, Rows, ScoreRange
@@ -96,10 +97,25 @@ def _grid(parts: Sequence[Lines], shown: Sequence[int]) -> Table:
     return grid
 
 
+def _more_labels(results: Results) -> str:
+    """A sentence on how wide the main interval would be with more labels, by the square root of
+    their number; empty where no labels were joined."""
+    if not (results.config.get("data") or {}).get("labels"):
+        return ""
+    chosen = first_record(results.decisions, {"mark": CHOSEN})
+    record = chosen or first_record(results.metrics, {"level": "dataset", "attack": "none"})
+    name = "tpr" if chosen else "spearman"
+    count = record.get("texts") or record.get("n")
+    if not count or record.get(f"{name}_low") is None:
+        return ""
+    width = record[f"{name}_high"] - record[f"{name}_low"]
+    return say("answer", part="more", count=count, name=name, width=width)
+
+
 def _notes(results: Results) -> list[str]:
     """Texts that were left out, answers that could not be read or lay off the range, and what a
     served judge cost."""
-    lines = [results.titles.get("left_out") or ""]
+    lines = [results.titles.get("left_out") or "", _more_labels(results)]
     failed = max((row.get("failed_share") or 0.0 for row in results.shown), default=0.0)
     if failed > _FAILED:
         lines.append(say("answer", part="failed", share=failed))

@@ -1,0 +1,1 @@
+"""Labels of your own: a page on which people give them, and which texts it shows."""

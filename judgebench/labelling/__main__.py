@@ -1,0 +1,103 @@
+"""The command line: `judgebench label FILE out=label.html`, a page on which people label texts."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import fields, replace
+
+import hydra
+from hydra.core.override_parser.types import Quote, QuotedString
+from omegaconf import DictConfig
+
+from judgebench.cli import handle_errors
+from judgebench.config.inputs import inputs_of
+from judgebench.config.keys import FOLDER
+from judgebench.config.parts import built
+from judgebench.data.dataset import JudgeDataModule, completed, validate
+from judgebench.data.fields import dataset_of
+from judgebench.data.jsonl import JsonLines
+from judgebench.labelling.draw import Drawn, draw_texts, expected_widths
+from judgebench.labelling.page import PageSettings, page_of
+from judgebench.labelling.second_look import disagreements_of
+from judgebench.runtime.ending import as_sentence
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import plain
+from judgebench.runtime.files import atomic, check_outputs, user_path, writing
+from judgebench.runtime.terminal import print_safely
+
+_TEXTS = ("out", "rubric", "rater", "data.path")
+"""Keys whose values are texts, which a user need not quote for Hydra."""
+
+
+def main() -> None:
+    """Writes a page as the command line says; a user's mistake is one sentence and exit code 2."""
+    sys.argv[1:] = _overrides(sys.argv[1:])
+    with handle_errors("judgebench.labelling", "label"):
+        _main()
+
+
+def _overrides(arguments: Sequence[str]) -> list[str]:
+    """Arguments as Hydra takes them: a path by itself is `data.path`, and texts are quoted.
+
+    Example:
+        >>> _overrides(["my texts.jsonl", "rubric=Right, or not?"])
+        ["data.path='my texts.jsonl'", "rubric='Right, or not?'"]
+    """
+    overrides = []
+    for argument in arguments:
+        if not re.match(r"-|[+~]*[\w.]+=", argument):
+            argument = f"data.path={argument}"
+        key, _, value = argument.partition("=")
+        if key in _TEXTS and value[:1] not in ("'", '"'):
+            plain_text = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
+            argument = f"{key}={QuotedString(plain_text, Quote.single).with_quotes()}"
+        overrides.append(argument)
+    return overrides
+
+
+@hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="label")
+def _main(config: DictConfig) -> None:
+    with as_sentence():
+        # 1. settings and texts
+        settings = PageSettings(*(plain(config.get(key.name)) for key in fields(PageSettings)))
+        out = user_path(settings.out)
+        check_outputs([(f"out={out}", out)], inputs_of(config))
+        if out.suffix != ".html":
+            raise UserError(f"out={out}: the page is HTML; give a name that ends in .html.")
+        more = None
+        if settings.disagreements is None:
+            drawn = _drawn(config, settings)
+        else:
+            settings, drawn, more = disagreements_of(user_path(config.data.path), settings)
+        # 2. the page
+        page = page_of(drawn, settings, more)
+        with writing(f"out={out}:", "; name another file"), atomic(out) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+        print_safely("Open the page in a browser, or send it.", out)
+
+
+def _drawn(config: DictConfig, settings: PageSettings) -> Drawn:
+    """The texts that are labelled; how much they will say is printed."""
+    data = built(config, "data", JudgeDataModule)
+    if not isinstance(data, JsonLines) or data.layouts.declared:
+        raise UserError(
+            "data: a page is made of your own texts; give data=jsonl and the path of a file."
+        )
+    texts, _ = data.texts(rated=False)
+    unrated = [replace(text, scores={settings.dimension: {}}) for text in texts]
+    loaded = completed(replace(dataset_of(unrated), rated=False))
+    validate(loaded, data.longest)
+    drawn = draw_texts(loaded.examples, settings.n, settings.seed)
+    print_safely(
+        f"{len(drawn.examples)} texts of {drawn.groups} {data.groups_are}, drawn from "
+        f"{len(texts)} texts of {drawn.known} {data.groups_are} with seed={settings.seed}; about "
+        "a tenth of them is shown twice.",
+        expected_widths(drawn.groups, settings.scale is None, data.groups_are),
+    )
+    return drawn
+
+
+if __name__ == "__main__":
+    main()

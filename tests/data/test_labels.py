@@ -1,0 +1,158 @@
+"""Files of labels, joined to the texts that they are about."""
+
+import hashlib
+import json
+
+import pytest
+
+from judgebench.data.jsonl import JsonLines
+from judgebench.data.labels import content_digest
+from judgebench.runtime.errors import UserError
+from judgebench.types import Example
+from tests.conftest import write_rows
+
+TEXTS = [
+    {"example_id": f"t{i}", "group_id": f"g{i // 2}", "source": f"Article {i // 2}.", "output": f"Text {i}."}
+    for i in range(6)
+]
+
+
+@pytest.fixture
+def joined(tmp_path, monkeypatch):
+    """Files of labels, by name -> the data set with them."""
+    monkeypatch.chdir(tmp_path)
+    write_rows("texts.jsonl", TEXTS)
+
+    def joined(texts=None, fields=None, **files):
+        if texts is not None:
+            write_rows("texts.jsonl", texts)
+        for name, rows in files.items():
+            if isinstance(rows, str):
+                (tmp_path / f"{name}.csv").write_text(rows)
+            else:
+                write_rows(f"{name}.jsonl", rows)
+        names = [f"{name}.csv" if isinstance(rows, str) else f"{name}.jsonl" for name, rows in files.items()]
+        data = JsonLines(
+            "texts.jsonl",
+            fields={"source": "source", "output": "output", "human": "human"} | (fields or {}),
+            labels=",".join(names),
+        )
+        data.setup()
+        return data
+
+    return joined
+
+
+def label(name, value, rater="ann", **more):
+    return {"example_id": name, "dimension": "quality", "label": value, "rater": rater, **more}
+
+
+def human(data):
+    return {example.example_id: example.human["quality"] for example in data.examples}
+
+
+def kinds(data):
+    return sorted((record["kind"], record["example_id"]) for record in data.joined)
+
+
+def test_raters_of_several_files_are_averaged_and_differences_listed(joined):
+    ann = [label("t0", "pass"), label("t1", "fail")]
+    data = joined(ann=ann, ben=[label("t0", "pass", "ben"), label("t1", "pass", "ben"), label("t2", "fail", "ben")])
+    scores = human(data)
+    assert (scores["t0"], scores["t1"], scores["t2"]) == (1, 0.5, 0)
+    assert scores["t3"] != scores["t3"]  # nobody rated it
+    assert data.raters == ("ann", "ben")
+    (conflict,) = data.joined
+    assert conflict["labels"] == {"ann": "fail", "ben": "pass"}
+    assert "joined to 3 texts: 1 on which raters differ" in data.note
+
+
+def test_files_from_elsewhere_take_the_name_of_the_file_for_a_rater(joined):
+    data = joined(cem="example_id,label\nt0,2\nt1,4\nt2,\n", dora="example_id,label\nt0,4\n")
+    assert (human(data)["t0"], human(data)["t1"]) == (3, 4)
+    assert data.raters == ("cem", "dora")
+
+
+def test_labels_stand_beside_those_of_the_data_file(joined):
+    texts = [{**TEXTS[0], "human": {"quality": {"dora": 1}}}, {**TEXTS[1], "human": None}, *TEXTS[2:]]
+    data = joined(texts=texts, ann=[label("t0", 0), label("t1", 1)])
+    assert (human(data)["t0"], human(data)["t1"]) == (0.5, 1)
+
+
+def test_the_first_label_of_a_rater_counts_and_the_second_is_agreement_with_oneself(joined):
+    rows = [
+        label("t0", 5, repeat=1, time="3"),
+        label("t0", 3, repeat=0, time="1"),
+        label("t1", 4, repeat=0, time="2"),
+        label("t1", 4, repeat=1, time="4"),
+    ]
+    data = joined(ann=rows, copy_of_ann=rows)
+    assert (human(data)["t0"], human(data)["t1"]) == (3, 4)
+    assert data.raters == ()
+    assert "The same label again: ann 1 of 2." in data.note
+
+
+def test_unclear_texts_are_unrated_and_not_0(joined):
+    data = joined(ann=[label("t0", None, unclear=True), label("t1", 1), label("t2", 0)])
+    assert human(data)["t0"] != human(data)["t0"]
+    assert kinds(data) == [("unclear", "t0")]
+
+
+def test_changed_unknown_and_second_looks_are_listed_and_not_joined(joined):
+    example = Example("t0", "g0", "", "Article 0.", " Text 0.\n", {})
+    rows = [
+        label("t0", 1, digest=content_digest(example)),
+        label("t1", 1, digest="0" * 64),
+        label("elsewhere", 1),
+        label("t2", 0, second_look=True),
+        label("t3", 0),
+    ]
+    data = joined(ann=rows)
+    assert [name for name, score in human(data).items() if score == score] == ["t0", "t3"]
+    assert kinds(data) == [("changed", "t1"), ("second_look", "t2"), ("unknown", "elsewhere")]
+
+
+def test_pages_say_which_class_is_worst_and_how_texts_were_drawn(joined):
+    rows = [label("t0", "b", choices=["a", "b"], probability=0.5), label("t1", "a", choices=["a", "b"], probability=1)]
+    data = joined(ann=rows)
+    assert data.classes["quality"].names == ("a", "b")
+    assert "drawn with probabilities of 0.5 to 1, and count alike" in data.note
+    rows = [label("t0", 2, scale=[1, 5], probability=0.5), label("t1", 3, scale=[1, 5], probability=0.5)]
+    data = joined(ann=rows)
+    assert data.scale["quality"] == (1, 5)
+    assert "probabilities" not in data.note
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([label("elsewhere", 1)], "ann.jsonl rate no text of the data, for of 1 labels: 1 of unknown ids, not joined"),
+        ([label("t0", 1, second_look=True)], "1 of a second look"),
+        ([label("t0", 1, digest="0" * 64)], "1 of texts that have changed since"),
+        ([label("t0", None, unclear=True)], "1 unclear"),
+        ([], "for of 0 labels; give labels of these texts, whose example_id is as 't0'"),
+        ([label("t0", None)], "for of 0 labels"),
+        ([{"example_id": "t0", "lable": 1}], "ann.jsonl line 1: field 'label' is missing"),
+        ([label("t0", 1, probability=0)], "ann.jsonl line 1: field 'probability' must be above 0 and at most 1"),
+        ([{"label": 1}], "ann.jsonl line 1: field 'example_id' is missing"),
+        ([label("gone", 1, reason="\ud800")], "ann.jsonl line 1: field 'reason' must be text of whole characters"),
+        ([label("t0", {"ann": 1})], "ann.jsonl line 1: field 'label' must be one number or class"),
+        ([label("t0", 1, scale=[5])], "labels must be the lowest and the highest human score"),
+    ],
+)
+def test_mistakes_are_named(joined, rows, sentence):
+    with pytest.raises(UserError) as caught:
+        joined(ann=rows)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [5, "", [""], [None], {"a": 1}])
+def test_labels_must_name_files(given):
+    with pytest.raises(UserError, match="labels must be "):
+        JsonLines("texts.jsonl", fields={"source": "s", "output": "o", "human": "h"}, labels=given)
+
+
+def test_a_digest_is_of_every_text_that_is_shown():
+    example = Example("t", "g", "s", "source", "output", {}, context="context", question="question")
+    texts = ["source", "context", "question", "output"]
+    assert content_digest(example) == hashlib.sha256(json.dumps(texts).encode()).hexdigest()
