@@ -63,7 +63,8 @@ def test_files_of_the_tools_themselves_are_read(take, words):
     label, measure = Path("taken/command.sh").read_text().splitlines()
     assert out.endswith(f"{label}\n{measure}\n")
     assert shlex.split(label) == ["judgebench", "label", "taken/data.jsonl", "out=label.html"]
-    assert {"labels=labels_NAME.jsonl", "judge.path=taken/answers.jsonl", f"ranges={ranges}"} < set(shlex.split(measure))
+    expected = {"labels=labels_NAME.jsonl", "judge.path=taken/answers.jsonl", f"ranges={ranges}"}
+    assert expected < set(shlex.split(measure))
 
 
 def test_systems_and_groups_of_a_tool_are_kept(take):
@@ -100,6 +101,16 @@ def test_the_ready_command_ends_in_a_verdict(take, judgebench, rows, command):
     _, answer, _ = judgebench(*shlex.split(ready)[3:], *QUICK)
     assert "order texts      " in answer
     assert list(RunFolder.open("run").read("scores")["score"]) == [row["verdict"] for row in rows]
+
+
+def test_with_labels_of_people_the_ready_command_ends_in_a_verdict(take, judgebench, rows):
+    take("wide.jsonl", "human=none", "out=taken")
+    given = [{"example_id": f"row-{i}", "label": row["ann"]} for i, row in enumerate(rows, start=1)]
+    write_rows("labels_NAME.jsonl", given)
+    label, measure = Path("taken/command.sh").read_text().splitlines()
+    assert label.startswith("judgebench label taken/data.jsonl")
+    _, out, _ = judgebench(*shlex.split(measure)[3:], *QUICK)
+    assert "order texts      " in out
 
 
 def test_answers_of_a_batch_are_texts_or_scores(take):
