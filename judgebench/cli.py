@@ -25,6 +25,7 @@ from judgebench.config.keys import (
     known_to_hydra,
 )
 from judgebench.config.parts import Parts
+from judgebench.importing.own import written_out
 from judgebench.judges.spec import REPLAYED
 from judgebench.runtime.ending import FAULT, as_sentence, ending, mistake_of
 from judgebench.runtime.errors import Interrupted, Refusal, UserError
@@ -54,13 +55,17 @@ def handle_errors(
         re.sub(r"^labels=([^'\"[].*,.*)", r"labels=[\1]", word) for word in sys.argv[1:]
     ]
     given = sys.argv[1:]
-    sys.argv += added
     # without it Hydra prints its own words, and ends the program with 1
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     with ending(
         module, given, lambda mistake: with_remedies(mistake, given, added, config_name, module)
     ):
         with as_sentence():
+            if config_name == "config":
+                given[:], lines = written_out(given, module)  # the end of the command says it again
+                if lines and "print=none" not in given:
+                    print_safely(*lines)
+            sys.argv[1:] = [*given, *added]
             check_command(sys.argv[1:], config_name, look)
         try:
             yield
@@ -184,6 +189,7 @@ def run_overrides(overrides: Sequence[str]) -> Results:
             )
     try:
         with as_sentence():
+            given, _ = written_out(given)
             check_command(given, "config", check_config)
             with composing(given, "config") as composed:
                 config = composed(given)

@@ -25,6 +25,10 @@ COMMANDS = {
         "chooses range and decoding by your own labels; writes a judge card",
     ),
     "score": ("judgebench.score", "scores texts with the judge of a card"),
+    "from": (
+        "judgebench.importing",
+        "takes results of another tool, or a table: judgebench from FILE out=FOLDER",
+    ),
     "gate": (
         "judgebench.gate",
         "says whether a card's judge still does on these labels: exit code 0, 1 or 2",

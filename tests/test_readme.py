@@ -14,6 +14,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.config.keys import FOLDER
+from judgebench.importing.own import written_out
 from judgebench.runtime.fields import Margins
 from judgebench.stats.verdict import rules_of
 from tests.conftest import write_rows
@@ -95,7 +96,7 @@ def place(tmp_path_factory, tiny_pair) -> Path:
 def filled(words: list[str], folder: Path, pair: tuple[Path, Path]) -> list[str]:
     """The command with what is here in place of what its reader has."""
     file = "paired.jsonl"
-    if words[0] != "judgebench" or "data=jsonl" in words:
+    if words[0] != "judgebench" or "data=jsonl" in words or not any(re.match(r"data=|\+exp=", word) for word in words):
         file = "mine.jsonl"
     if "data=jsonl_pairs" in words:
         file = "voted.jsonl"
@@ -137,7 +138,7 @@ def run(patch: pytest.MonkeyPatch, words: list[str]) -> None:
 
 def composed(words: list[str]):
     GlobalHydra.instance().clear()
-    overrides = [word for word in words[1:] if word != "-m"]
+    overrides, _ = written_out([word for word in words[1:] if word != "-m"])
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
         return compose("config", overrides, return_hydra_config=True)
 

@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from judgebench.attacks import PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
 from judgebench.components import TARGET, build_component
-from judgebench.config.defaults import read_dimensions, stand_in_rubrics
+from judgebench.config.defaults import own_rubric, read_dimensions, stand_in_rubrics
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.parts import Parts, built, refuse_unrated
@@ -269,6 +269,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
             data.check_path()
         read_dimensions(config, data)
     with caught():
+        own_rubric(config)
         stand_in_rubrics(config)
     for name, make in _MAKERS.items():
         if name == "cells" and config.get("dimensions") is None:  # which the data have not said

@@ -8,8 +8,8 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.components import TARGET
 from judgebench.config.keys import list_at, typed
 from judgebench.data.dataset import JudgeDataModule
-from judgebench.prompts.rubrics import UNASKED, load_rubrics
-from judgebench.runtime.errors import UserError
+from judgebench.prompts.rubrics import BRIEF, EXAMPLE_FIELD, UNASKED, load_rubrics
+from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.fields import plain
 
 _USUAL = "coherence"
@@ -30,6 +30,25 @@ def read_dimensions(config: DictConfig, data: JudgeDataModule) -> None:
             give=[f"dimensions=[{','.join(names)}]"],
         )
     config.dimensions = names if len(names) == 1 else [_USUAL]
+
+
+def own_rubric(config: DictConfig) -> None:
+    """Sets the rubric of every dimension to the words of the key `rubric`, if it has some; the text
+    and the question for its score follow where the words have no fields of their own."""
+    words = config.get("rubric")
+    if words is None or config.get("dimensions") is None:
+        return
+    if not isinstance(words, str) or not words.strip():
+        raise UserError(
+            f"rubric: {shown(words)} is no text; give what the judge is asked, as "
+            'rubric="Is the answer polite?".'
+        )
+    template = words if EXAMPLE_FIELD.search(words) else BRIEF.replace("WORDS", words.strip())
+    # texts that answer to nothing are their own source, and are shown once
+    if plain(OmegaConf.select(config, "prompt.rubrics")) == "text":
+        template = template.replace("{{Document}}\n\n", "")
+    dimensions = map(str, list_at(config, "dimensions"))
+    config.prompt.rubrics = dict.fromkeys(dimensions, template)
 
 
 def stand_in_rubrics(config: DictConfig) -> None:

@@ -67,6 +67,17 @@ _USUAL = (
 )
 """Pairs of words of which the second is the better one."""
 
+
+def better_last(words: Iterable[str]) -> list[str] | None:
+    """The two names, worse first, that some labels have, spelled as they are; None where it is not
+    known which of them is better."""
+    spelled = {word.casefold(): word for word in words}
+    for pair in _USUAL:
+        if spelled and set(spelled) <= set(pair):
+            return [spelled.get(name, name) for name in pair]
+    return None
+
+
 _BINARY = ("0", "1")
 _MOST = 26
 """Classes of a dimension; more words than this are no labels."""

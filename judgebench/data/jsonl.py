@@ -161,7 +161,7 @@ def _span(dataset: Dataset, dimension: str) -> Scale | None:
     )
 
 
-_SCALES = (
+SCALES = (
     (0, 1),
     (-1, 1),
     (1, 3),
@@ -194,7 +194,7 @@ def check_scale(dataset: Dataset, spans: Mapping[str, Scale | None]) -> None:
         outside = [i for i, mean in enumerate(means) if mean < lowest or mean > highest]
         if len(outside) <= _FEW:
             continue
-        holding = [ends for ends in _SCALES if ends[0] <= low and high <= ends[1]]
+        holding = [ends for ends in SCALES if ends[0] <= low and high <= ends[1]]
         narrowest = holding[0] if holding else (low, high)
         first = outside[0]
         raise UserError(

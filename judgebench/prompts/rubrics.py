@@ -49,6 +49,15 @@ UNASKED = """What the judge was asked about DIMENSION is unknown; its scores are
 {{Summary}}"""
 """A rubric in the place of that of a judge that nobody asks, as its answers are known."""
 
+BRIEF = """WORDS
+
+{{Document}}
+
+{{Summary}}
+
+Answer from {min_range} (the worst) to {max_range} (the best). Give the answer alone and no other text."""
+"""A rubric around a user's own WORDS."""
+
 _ANY = "overall"
 """The rubric of a collection that asks about a text as a whole."""
 

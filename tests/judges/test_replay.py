@@ -128,7 +128,7 @@ def test_conditions_are_told_apart_by_their_fields(replayed):
         ('{"example_id": "ax", "text": "4"}\n{"example_id": "ay"', "answers.jsonl line 2: not valid JSON"),
         ('{"example_id": "ax", "text": "4"}\n[1]', "answers.jsonl line 2: holds a list"),
         ([{"example_id": "ax", "answer": "4"}], "answers.jsonl line 1: field 'text' is missing or null; the fields"),
-        ([{"example_id": "ax", "text": True}], "answers.jsonl line 1: field 'text' must be text, got True"),
+        ([{"example_id": "ax", "text": [1]}], "answers.jsonl line 1: field 'text' must be text, got [1]"),
         ([{"example_id": 1.5, "text": "4"}], "answers.jsonl line 1: field 'example_id' must be a name"),
         ("", "judge.path: answers.jsonl holds no answer"),
         (

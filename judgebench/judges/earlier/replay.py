@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar
 
-from judgebench.data.rows import FileRow, json_lines, json_row
+from judgebench.data.rows import FileRow, existing, file_rows, json_lines, json_row
 from judgebench.judges.earlier.answers import Answers, Key, answer_key, first_names
 from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel, check_unused
 from judgebench.prompts.tokens import PlainTokenizer
@@ -122,7 +122,7 @@ class ReplaySpec(NoModel):
     """Settings of a judge whose answers are known; `UserError` for a value that is none.
 
     Args:
-        path: a file with one JSON object a line, one row an answer.
+        path: a file with one row an answer: one JSON object a line, or a table as data may be.
         fields: see `AnswerFields`.
         title: its name in tables; None takes the file's name without its ending.
         mode: `generate`, for the answers are free text.
@@ -164,11 +164,18 @@ class ReplaySpec(NoModel):
         return frozenset({REPLAYED, GENERATION})
 
     def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
-        whole = list(json_lines(self.source.path, "judge.path"))
+        path = existing(self.source.path, "judge.path")
+        tables = (".csv", ".tsv", ".parquet", ".json")
+        whole = list(file_rows(path) if path.suffix in tables else json_lines(path))
         numbered = in_order(whole, self._names, prompts)
         if numbered is None:
             check_answers(whole, self._names)
-        answers = self._matched(numbered or whole, prompts, split, dataset)
+        rows = numbered or whole
+        # in a table a cell that is empty, as a null in a row, is no answer
+        field = self._names.text
+        if any(row.has(field) for row in rows):
+            rows = [row for row in rows if row.has(field) or field not in row.values]
+        answers = self._matched(rows, prompts, split, dataset)
         return replace(answers, in_order=numbered is not None)
 
     def indexed(self) -> IndexedReplay:
@@ -195,7 +202,9 @@ class ReplaySpec(NoModel):
                 )
 
         def text(row: FileRow) -> str:
-            value = row.values.get(names.text)
+            value = row.value(names.text)
+            if isinstance(value, bool):
+                return str(value).lower()
             number = isinstance(value, int | float) and not isinstance(value, bool)
             return repr(value) if number else row.text(names.text)
 
@@ -272,7 +281,7 @@ def in_order(
         return None
     if not all(map(_LINE.fullmatch, names)) or any(map(fields.name, rows)):
         return None
-    if not all(row.has(fields.text) for row in rows):
+    if not all(row.has(fields.text) or fields.text in row.values for row in rows):
         return None
     names.sort(key=lambda name: int(name.removeprefix("line-")))
     numbered = []
@@ -282,8 +291,8 @@ def in_order(
 
 
 def check_answers(rows: Sequence[FileRow], fields: AnswerFields) -> None:
-    """`UserError` where a file's first row has no answer, with the fields that are likely meant."""
-    if not rows or rows[0].has(fields.text):
+    """`UserError` where no row of a file has an answer, with the fields that are likely meant."""
+    if not rows or any(row.has(fields.text) for row in rows):
         return
     give = []
     for entry, usual in _USUAL.items():
@@ -399,9 +408,10 @@ def _example_of(
             row.identifier(column)  # says which of them is missing
     if not name:
         there = ", ".join(f"'{name}'" for name in row.values) or "none"
+        both = f", or both '{columns[1]}' and '{columns[2]}'" if None not in columns else ""
         raise UserError(
-            f"{row.place}: nothing says which example it is about; give field '{columns[0]}', or "
-            f"both '{columns[1]}' and '{columns[2]}' (judge.fields); the fields here are {there}."
+            f"{row.place}: nothing says which example it is about; give field '{columns[0]}'{both} "
+            f"(judge.fields); the fields here are {there}."
         )
     if len(name) == 1:
         return name[0], name[0] if name[0] in examples else None

@@ -1,0 +1,204 @@
+"""The command line: `judgebench from FILE [out=FOLDER]`, results of another tool as data of
+judgebench, and the command that measures their judge.
+
+It reads logs of Inspect (.eval, .json), results of promptfoo (.json), test runs of DeepEval
+(.json), samples of lm-eval (.jsonl), tables of MLflow (.json), batches of OpenAI's form (.jsonl,
+requests, answers, or a file of each), and any .csv, .tsv, .jsonl, .json or .parquet with a row for
+each text. It says in five lines how it took the file, and each line ends with what changes it:
+
+  source=COLUMN   what a text answers to
+  output=COLUMN   the judged text
+  human=COLUMN    people's labels; [A,B] are columns of several people, none is none
+  judge=COLUMN    the judge's score, word or answer
+  system=COLUMN   what wrote the text; so too group=, id= (names of articles and texts), and
+                  rater=, where each row is what one person gave
+  dimension=NAME  what people's labels are about
+  ranges=[[1,5]]  the range of the judge's scores
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+from judgebench.data.rows import FileRow
+from judgebench.importing.columns import (
+    ROLES,
+    Columns,
+    dimension_of,
+    judge_range,
+    label_range,
+    quoted,
+    table_columns,
+    taken_lines,
+)
+from judgebench.importing.tools import BATCH, batch_rows, read_results
+from judgebench.runtime.errors import UserError
+from judgebench.runtime.files import Input, atomic, check_outputs, user_path
+from judgebench.runtime.terminal import print_safely
+from judgebench.types import Row
+
+_EXAMPLE = "judgebench from results.csv out=FOLDER"
+_WORDS = (*ROLES, "dimension", "ranges", "out")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Writes the files and prints the command; 0, or 2 after a user's mistake."""
+    from judgebench.runtime.ending import exit_code
+
+    return exit_code("judgebench.importing", arguments, partial(_work, arguments))
+
+
+def _work(arguments: Sequence[str] | None) -> int:
+    from judgebench.cli import words_of
+
+    words = words_of(arguments, "judgebench.importing", "FILE out=FOLDER", __doc__, _refuse)
+    given = {}
+    files = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and key in _WORDS:
+            given[key] = value
+        elif equals and not user_path(word).exists():
+            _refuse(f"{word}: there is no such word; there are {', '.join(_WORDS)}")
+        else:
+            files.append(user_path(word))
+    if not files:
+        _refuse("the file with the results is not named")
+    folder = user_path(given.pop("out", f"outputs/from/{files[0].stem}"))
+    print_safely(*write_results(files, folder, given))
+    return 0
+
+
+def _refuse(message: str) -> NoReturn:
+    raise UserError(f"{message}; give them as {_EXAMPLE}.")
+
+
+def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str]) -> list[str]:
+    """Writes the data, the judge's answers and the command of result files into a folder; lines for
+    people.
+
+    Args:
+        given: word of the command line -> column, or value.
+    """
+    # 1. rows and their columns
+    name = " with ".join(file.name for file in files)
+    kind, rows = read_results(files[0])
+    for file in files[1:]:
+        other, more = read_results(file)
+        if (kind, other) != (BATCH, BATCH):
+            raise UserError(f"{name}: are no two files of one batch; give one file.")
+        rows += more
+    if kind == BATCH:
+        rows = batch_rows(rows)
+    roles = {role: column for role, column in given.items() if role in ROLES}
+    columns = table_columns(name, rows, roles)
+    dimension = given.get("dimension") or dimension_of(columns.human)
+    # 2. texts and answers, and the range of these
+    texts, answers = _texts(name, rows, columns, dimension)
+    human = label_range([row.get("human") for row in texts])
+    if human is not None and not human.whole:
+        human = None
+    ranges = given.get("ranges")
+    judged = ranges or "none, for it gave no answer"
+    if answers and ranges is None:
+        ends, how = judge_range(name, [answer["text"] for answer in answers], human)
+        ranges, judged = f"[{ends}]", f"{ends}{how}"
+    # 3. the commands that measure the judge; where nobody has labelled a text, one for that first
+    data, answered, command = [
+        folder / file for file in ("data.jsonl", "answers.jsonl", "command.sh")
+    ]
+    run = ["python", "-m", "judgebench", f"data.path={quoted(str(data))}"]
+    run.append("data=jsonl" if columns.human else "labels=labels_NAME.jsonl")
+    if human is not None and human.graded:
+        run.append(f"data.scale={human}")
+    if answers:
+        run += ["judge=replay", f"judge.path={quoted(str(answered))}", f"ranges={ranges}"]
+    commands = [shlex.join(run)]
+    if not columns.human:
+        commands.insert(0, shlex.join(["judgebench", "label", str(data), "out=label.html"]))
+    # 4. the files, each whole or not there
+    contents = {data: _lines(texts), command: "".join(f"{each}\n" for each in commands)}
+    if answers:
+        contents[answered] = _lines(answers)
+    inputs = [Input(str(file), file) for file in files]
+    check_outputs([(f"out={folder}", path) for path in contents], inputs)
+    for path, content in contents.items():
+        with atomic(path) as temporary:
+            temporary.write_text(content, encoding="utf-8")
+    left = len(rows) - len(texts) if columns.rater is None else 0
+    return [
+        f"{name}: {kind}. Texts: {len(texts):,}; answers of the judge: {len(answers):,}; rows "
+        f"without a text, left out: {left:,}.",
+        *(f"  {line}" for line in taken_lines(columns, dimension, human, judged)),
+        f"Written: {', '.join(map(str, contents))}",
+        *commands,
+    ]
+
+
+def _lines(rows: Sequence[Row]) -> str:
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
+def _texts(
+    name: str, rows: Sequence[FileRow], columns: Columns, dimension: str
+) -> tuple[list[Row], list[Row]]:
+    """Texts and answers in judgebench's own fields; rows of several raters are about one text."""
+    texts: dict[Any, dict[str, Any]] = {}
+    answers: dict[str, str] = {}
+    for row in rows:
+        if not row.has(columns.output) or not row.text(columns.output).strip():
+            continue
+        # 1. the text
+        text = {"output": row.text(columns.output)}
+        source = columns.source if columns.source and row.has(columns.source) else columns.output
+        text["source"] = row.text(source)
+        for role in ("group", "system"):
+            column = getattr(columns, role)
+            if column is not None and row.has(column):
+                text[f"{role}_id"] = row.identifier(column)
+        called = f"row-{row.position}" if columns.id is None else row.identifier(columns.id)
+        key = called if columns.id or columns.rater is None else tuple(text.values())
+        if key in texts and columns.rater is None:
+            raise UserError(
+                f"{row.place}: a text is called {called!r}, as one before; name a column with a "
+                "name of its own for each text, id=COLUMN, or id=none to number them."
+            )
+        known = texts.setdefault(key, {"example_id": called, **text})
+        # 2. people's labels
+        labels = {column: row.value(column) for column in columns.human if row.has(column)}
+        if columns.rater is not None:
+            labels = {row.identifier(columns.rater): label for label in labels.values()}
+            labels = {**known.get("human", {}).get(dimension, {}), **labels}
+        elif len(columns.human) == 1:
+            labels = next(iter(labels.values()), {})
+        objects = len(columns.human) == 1 and columns.rater is None and isinstance(labels, dict)
+        if labels != {}:
+            known["human"] = labels if objects else {dimension: labels}
+        # 3. the judge's answer
+        if columns.judge is not None and row.has(columns.judge):
+            value = row.value(columns.judge)
+            answer = str(value).lower() if isinstance(value, bool) else str(value)
+            if answers.setdefault(known["example_id"], answer) != answer:
+                raise UserError(
+                    f"{row.place}: the judge says {answer!r} of a text of which it says "
+                    f"{answers[known['example_id']]!r} before; leave one of the two."
+                )
+    if not texts:
+        raise UserError(
+            f"{name}: no row has a text in '{columns.output}'; name the column of the judged texts "
+            "with output=COLUMN."
+        )
+    answered: list[Row] = [
+        {"example_id": called, "text": answer} for called, answer in answers.items()
+    ]
+    return list(texts.values()), answered
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,291 @@
+"""Columns of a table: which holds what, by its name and by what stands in it; and the scale that
+labels are on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from judgebench.data.classes import better_last
+from judgebench.data.jsonl import SCALES
+from judgebench.data.rows import FileRow
+from judgebench.runtime.errors import UserError
+
+_TEXTS = {
+    "source": "source article document input inputs question prompt query request user_input "
+    "instruction dialogue context passage",
+    "output": "output outputs summary response answer reply completion actual_output "
+    "generated_text prediction translation candidate text",
+}
+_NAMES = {
+    "system": "system_id system model model_name model_id",
+    "group": "group_id group doc_id document_id article_id conversation_id",
+    "id": "example_id id item_id sample_id request_id custom_id trace_id uid uuid",
+    "rater": "rater rater_id annotator annotator_id worker_id labeler",
+}
+_HUMAN = re.compile(r"(human|people|person|expert|manual|gold|annotat\w*|labell?er)s?(_\w+)?")
+_JUDGE = re.compile(r"(judge|llm|ai|auto|evaluator|grader)(_\w+)?|judge?ment|verdict")
+_EITHER = re.compile(
+    r"scores?|ratings?|grades?|stars|labels?|quality|pass(ed)?|correct|decision|result"
+)
+"""Names that columns have: of texts, and of what names them, the likeliest first; of people's
+labels, of a judge's, and of one of both."""
+
+ROLES = (*_TEXTS, *_NAMES, "human", "judge")
+"""Words of the command line for what columns hold."""
+
+_GENERAL = re.compile(
+    r"(_?(human|people|expert|gold|manual)|_?(score|rating|grade|label|star)s?|_?(\d+|[a-z]$))+"
+)
+"""Names of labels that say nothing of what was rated."""
+
+_LONGEST = 40
+_MOST = 26
+"""Characters of a label in words, and different words of a column."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a table by what they hold; None where it has none.
+
+    Attributes:
+        output: the texts; where there are none, what stands for them.
+        human: one column, or one a rater; empty where nobody gave a label.
+    """
+
+    output: str
+    human: Sequence[str]
+    source: str | None = None
+    system: str | None = None
+    group: str | None = None
+    id: str | None = None
+    rater: str | None = None
+    judge: str | None = None
+
+
+def unquoted(word: str) -> str:
+    """A word of a command line without blanks and quotation marks around it."""
+    return re.sub(r"^\s*(['\"]?)(.*)\1\s*$", r"\2", word, flags=re.DOTALL)
+
+
+def quoted(value: str) -> str:
+    """A value as Hydra reads it: in quotation marks, unless it is a plain name or path."""
+    if re.fullmatch(r"(?!(null|true|false)$)[\w./~+-]+", value, re.ASCII | re.IGNORECASE):
+        return value
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def table_columns(
+    file: str, rows: Sequence[FileRow], given: Mapping[str, str], either: str = ""
+) -> Columns:
+    """The columns of a file's rows; `UserError` where a column that is given is not there, or it
+    cannot be told which holds the texts or a label.
+
+    Args:
+        given: word of the command line -> column, a path into it, a list of them, or `none`.
+        either: `human` or `judge`, whose a column `score` is; empty where that cannot be told.
+    """
+    values: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.values.items():
+            if value not in (None, "") and value == value:
+                values.setdefault(name, []).append(value)
+    if not values:
+        raise UserError(f"{file}: there is no row in it; give a file with a row for each text.")
+    # 1. columns that are given
+    chosen: dict[str, Sequence[str]] = {}
+    for role, word in given.items():
+        names = word[1:-1].split(",") if word.startswith("[") else [word]
+        chosen[role] = [unquoted(name) for name in names if name not in ("none", "null")]
+        for name in chosen[role]:
+            if not any(row.has(name) for row in rows):
+                raise UserError(
+                    f"{role}={word}: {file} has no column '{name}' in which something stands; it "
+                    f"has {_listed(values)}."
+                )
+    # 2. texts, and names, of which each text may need its own
+    plain = {_plain(name): name for name in reversed(list(values))}
+    for role, usual in {**_TEXTS, **_NAMES}.items():
+        taken = [name for names in chosen.values() for name in names]
+        for likely in usual.split():
+            name = plain.get(likely, "")
+            if role in chosen or name in taken or not name:
+                continue
+            kinds = str if role in _TEXTS else str | int
+            fits = all(isinstance(value, kinds) for value in values[name])
+            if role not in _TEXTS:
+                fits = fits and len(values[name]) == len(rows)
+            if fits and (role != "id" or len(set(values[name])) == len(rows)):
+                chosen[role] = [name]
+    # 3. labels, which a wrong guess would turn into a wrong verdict
+    taken = [name for names in chosen.values() for name in names]
+    labels = [name for name in values if name not in taken and is_label(values[name])]
+    unclear = [name for name in labels if _EITHER.fullmatch(_plain(name))]
+    for role, pattern in (("human", _HUMAN), ("judge", _JUDGE)):
+        fitting = [name for name in labels if pattern.fullmatch(_plain(name))]
+        if role == either and not fitting:
+            fitting = unclear
+        if role in chosen:
+            continue
+        if len(fitting) > 1:
+            several = f", or human=[{','.join(fitting)}] where each is what one person gave"
+            raise UserError(
+                f"{file}: {_listed(fitting)} may all be the {role}'s; give {role}={fitting[0]}"
+                f"{several if role == 'human' else ''}."
+            )
+        if not fitting and unclear and not either:
+            raise UserError(
+                f"{file}: it cannot be told whether people or a judge gave '{unclear[0]}'; give "
+                f"human={unclear[0]} or judge={unclear[0]}, and human=none or judge=none where the "
+                "file has nothing else of theirs."
+            )
+        chosen[role] = fitting
+    # 4. what stands for texts where there are none
+    if given.get("output") == "none":
+        chosen["output"] = chosen.get("source") or chosen.get("id") or []
+    if not chosen.get("output"):
+        raise UserError(
+            f"{file}: no column looks like the judged texts; name it with output=COLUMN, which may "
+            "be a path into objects, as output=answer.text, or give output=none where labels of "
+            "people and judge alone count."
+        )
+    single = {role: names[0] for role, names in chosen.items() if names and role != "human"}
+    return Columns(human=chosen["human"], **single)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _plain(name: str) -> str:
+    """A column's name in small letters, with one line for other signs."""
+    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", re.sub(r"['’]s\b", "", name))
+    return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
+
+
+def taken_lines(
+    columns: Columns, dimension: str, human: LabelRange | None, judged: str
+) -> list[str]:
+    """Lines on how a table was taken, each with what changes it.
+
+    Args:
+        human: the range of people's labels, if they have a plain one.
+        judged: the judge's range, and how it was found.
+    """
+    people = "none"
+    if columns.human:
+        people = f"{_listed(columns.human)} of {dimension}"
+    if human is not None:
+        people += f", on {human} (data.scale=[LOW,HIGH])"
+    names = [f"{role} {getattr(columns, role) or 'none'}" for role in _NAMES]
+    return [
+        f"texts: {columns.output} (output=COLUMN)",
+        f"what they answer to: {columns.source or 'none, so that the texts alone count'} "
+        "(source=COLUMN)",
+        f"{', '.join(names)} (system=COLUMN, group=, id=, rater=)",
+        f"people's labels: {people} (human=COLUMN)",
+        f"judge: {columns.judge or 'no column'}, range {judged} (judge=COLUMN, "
+        "'ranges=[[LOW,HIGH]]')",
+    ]
+
+
+# --- labels -------------------------------------------------------------------------------------
+
+
+def _singly(values: Sequence[Any]) -> list[str]:
+    """Labels one by one, where some are a list of raters' or an object."""
+    singly = []
+    for value in values:
+        inner = list(value.values()) if isinstance(value, Mapping) else value
+        if isinstance(inner, list):
+            singly += _singly(inner)
+        elif inner not in (None, ""):
+            singly.append(str(inner).strip())
+    return singly
+
+
+def _numbers(labels: Sequence[str]) -> set[float]:
+    """Different labels as numbers; empty where one is none."""
+    try:
+        return set(map(float, labels))
+    except ValueError:
+        return set()
+
+
+def is_label(values: Sequence[Any]) -> bool:
+    """True where values are numbers, or a few short words."""
+    labels = set(_singly(values))
+    few = len(labels) <= _MOST and max(map(len, labels), default=0) <= _LONGEST
+    return bool(_numbers([*labels]) or (few and labels))
+
+
+@dataclass(frozen=True)
+class LabelRange:
+    """A range of labels.
+
+    Attributes:
+        entries: the lowest and the highest number, or words, worst first.
+        whole: each of its whole numbers, or words, was given and nothing between, so that it is
+            plain.
+    """
+
+    entries: Sequence[Any]
+    whole: bool
+
+    @property
+    def graded(self) -> bool:
+        """True of numbers that are no two classes, 0 and 1."""
+        return not isinstance(self.entries[0], str) and self.entries != (0, 1)
+
+    def __str__(self) -> str:
+        return f"[{','.join(quoted(str(entry)) for entry in self.entries)}]"
+
+
+def label_range(values: Sequence[Any]) -> LabelRange | None:
+    """The range of some labels: two words of which it is known which is better, or the narrowest
+    usual scale that holds them; None where they are neither.
+
+    Example:
+        >>> str(label_range(["Pass", "Fail", "Pass"])), label_range([2, 3, 4, 1, 5]).whole
+        ('[Fail,Pass]', True)
+    """
+    labels = _singly(values)
+    numbers = _numbers(labels)
+    if not numbers:
+        pair = better_last(labels)
+        return None if pair is None else LabelRange(pair, len(set(labels)) > 1)
+    for low, high in SCALES:
+        if low <= min(numbers) and max(numbers) <= high:
+            return LabelRange((low, high), numbers == set(range(low, high + 1)))
+    return None
+
+
+def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> tuple[str, str]:
+    """The range of a judge's answers as an override has it, and a clause on how it was found:
+    people's, where it holds them, or the answers are free texts; else their own. `UserError` of
+    scores, or words, on no usual scale."""
+    own = label_range(answers)
+    if own is None and answers and is_label(answers):
+        labels = list(dict.fromkeys(_singly(answers)))
+        raise UserError(
+            f"{file}: the judge's answers, as {_listed(labels[:3])}, are on no usual scale; name "
+            "theirs with 'ranges=[[LOW,HIGH]]', or words, worst first."
+        )
+    if own is None:
+        return (str(human), "") if human else ("[1,5]", ", as labels have no plain scale")
+    if human is not None and human.graded and not isinstance(own.entries[0], str):
+        least, most = human.entries
+        if least <= own.entries[0] and own.entries[1] <= most:
+            own = human
+    return str(own), "" if own.whole else ", the narrowest usual one that holds its scores"
+
+
+def dimension_of(names: Sequence[str]) -> str:
+    """The dimension that columns of labels are about: the one's own name, if that says one."""
+    name = _plain(names[0]) if len(names) == 1 else ""
+    if not name or _GENERAL.fullmatch(name) or _EITHER.fullmatch(name):
+        return "quality"
+    return re.sub(r"^(human|people|expert|gold)_|_(score|rating|label|grade)s?$", "", name)
