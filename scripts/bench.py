@@ -88,7 +88,8 @@ def articles_of(data: str | None, count: int, summaries: int | None = None) -> l
     for number in range(count):
         again = f"({number // len(names)}) " if number >= len(names) else ""
         group = groups[names[number % len(names)]][:summaries]
-        articles.append([replace(example, source=again + example.source) for example in group])
+        name = again + names[number % len(names)]
+        articles.append([replace(example, source=again + example.source, group_id=name) for example in group])
     return articles
 
 

@@ -16,7 +16,14 @@ from judgebench.prompts.rubrics import (
     fill,
     load_rubrics,
 )
-from judgebench.prompts.tokens import ChatFormat, ControlTokens, encode_texts, tokenized
+from judgebench.prompts.tokens import (
+    ChatFormat,
+    ControlTokens,
+    cuts_between_words,
+    encode_groups,
+    encode_texts,
+    tokenized,
+)
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Count, OneOf, Words, settings_of
 from judgebench.types import Cell, Condition, Example, Prompt, Row, Rubric
@@ -33,7 +40,7 @@ Judged = Callable[[Example, Condition], str]
 """Gives an example's judged text under a condition: the text as it is, unless it is attacked."""
 
 Built = TypeVar("Built")
-Encoding = Generator[list[str], list[list[int]], Built]
+Encoding = Generator[list[str], Sequence[Any], Built]
 """Asks for the tokens of texts, as often as it takes, until something is built."""
 
 _AT_ONCE = 64
@@ -174,6 +181,7 @@ class PromptBuilder:
         self._choices: dict[Cell, Mapping[str, float]] = {}
         self._control = ControlTokens(tokenizer)
         self._frames: dict[str, int] = {}
+        self._cuts = cuts_between_words(tokenizer)
 
     @classmethod
     def from_config(
@@ -216,14 +224,10 @@ class PromptBuilder:
             asked = {name: next(of_group) for name, of_group in under_way.items()}
             # the texts of many groups in one call, which a fast tokenizer deals to all cores
             while asked:
-                rows = iter(
-                    encode_texts(
-                        self.tokenizer, [text for texts in asked.values() for text in texts]
-                    )
-                )
-                answers = {name: list(islice(rows, len(texts))) for name, texts in asked.items()}
+                encoded_groups = self._encoded([*asked.values()])
+                answers = zip(asked, encoded_groups, strict=True)
                 asked = {}
-                for name, encoded in answers.items():
+                for name, encoded in answers:
                     try:
                         asked[name] = under_way[name].send(encoded)
                     except StopIteration as end:
@@ -253,6 +257,13 @@ class PromptBuilder:
         other._control = control or ControlTokens(self.tokenizer)
         other._frames = {}
         return other
+
+    def _encoded(self, groups: Sequence[Sequence[str]]) -> Sequence[Sequence[Any]]:
+        """The tokens of each text of some groups."""
+        if self._cuts:
+            return encode_groups(self.tokenizer, groups)
+        rows = iter(encode_texts(self.tokenizer, [text for group in groups for text in group]))
+        return [list(islice(rows, len(group))) for group in groups]
 
     def _of_group(
         self, group: Sequence[Example], conditions: Sequence[Condition], judged: Judged

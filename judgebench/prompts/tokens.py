@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
@@ -113,8 +115,132 @@ def tokenized(
 
 def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of each text; see `tokenized`."""
-    rows: list[list[int]] = tokenized(tokenizer, texts)["input_ids"] if texts else []
+    if not texts:
+        return []
+    rows: list[list[int]] = tokenized(tokenizer, texts, return_attention_mask=False)["input_ids"]
     return rows
+
+
+# --- what texts share is tokenized once ---------------------------------------------------------
+
+_WORDS_MEET = re.compile("[a-zA-Z](?= [a-zA-Z])")
+"""A letter before a space and another letter, all of ASCII."""
+
+_NEAR = 500
+_LONGEST_END = 2000
+"""Characters in which such a place is looked for, and which the ends of texts are compared by."""
+
+_ENDINGS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+_LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+_STARTED = r"[^\r\n\p{L}\p{N}]?"
+_ALTERNATIVES = {
+    "ENDINGS",
+    *"'s 't 're 've 'm 'll 'd".split(),
+    *(start + word for start in (" ?", _STARTED) for word in (r"\p{L}+", r"[\p{L}\p{M}]+")),
+    *(
+        f"{_STARTED}{word}{ending}"
+        for word in (f"{_UPPER}*{_LOWER}+", f"{_UPPER}+{_LOWER}*")
+        for ending in ("", "ENDINGS?")
+    ),
+    *(r"\p{N}", r"\p{N}{1,3}", r" ?\p{N}+"),
+    *(
+        rf" ?[^\s\p{{L}}{marks}\p{{N}}]+{ends}"
+        for marks in ("", r"\p{M}")
+        for ends in ("", r"[\r\n]*", r"[\r\n/]*")
+    ),
+    *(r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"),
+}
+"""Alternatives of the expressions by which GPT-2's, Llama 3's, Qwen's and GPT-4o's tokenizers cut a
+text into pieces. None has a letter before a space, and none looks back: before the space between
+two letters a piece ends and one begins, whatever stands around them."""
+
+
+def cuts_between_words(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """True where the tokens of a text are for sure those of its two parts, wherever it is cut
+    before a space between two letters of ASCII (`_WORDS_MEET`): of transformers' own tokenizers
+    over bytes, whose pieces end there."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or not type(tokenizer).__module__.startswith("transformers."):
+        return False
+    # 1. nothing is put before a text, and words are not joined; NFC leaves ASCII apart
+    normalizer, steps = (
+        {} if part is None else json.loads(part.__getstate__())
+        for part in (backend.normalizer, backend.pre_tokenizer)
+    )
+    if normalizer.get("type", "NFC") != "NFC" or getattr(backend.model, "dropout", None):
+        return False
+    # 2. it cuts by expressions that are known, at digits, and by nothing else
+    cuts = False
+    for step in steps.get("pretokenizers", [steps]):
+        kind = step.get("type")
+        if kind == "ByteLevel" and not step["add_prefix_space"]:
+            cuts |= step["use_regex"]
+        elif kind == "Split" and step["behavior"] == "Isolated" and not step["invert"]:
+            expression = step["pattern"].get("Regex", "").replace(_ENDINGS, "ENDINGS")
+            if not _ALTERNATIVES.issuperset(expression.split("|")):
+                return False
+            cuts = True
+        elif kind != "Digits":
+            return False
+    # 3. no added token reaches over such a place, takes the space with it, or looks at a neighbor
+    return cuts and not any(
+        token.single_word
+        or re.search("[a-zA-Z] ", token.content)
+        or (token.rstrip and token.content[-1:].isalpha())
+        or (token.lstrip and token.content[:1].isalpha())
+        for token in tokenizer.added_tokens_decoder.values()
+    )
+
+
+def encode_groups(
+    tokenizer: PreTrainedTokenizerBase, groups: Sequence[Sequence[str]]
+) -> list[list[Array]]:
+    """The tokens [tokens] int32 of each text of some groups, of a tokenizer that
+    `cuts_between_words`: what all texts begin and end with, and what those of a group begin with,
+    is tokenized once."""
+    texts = [text for group in groups for text in group]
+    if len(texts) < 2:
+        return [[np.array(ids, np.int32) for ids in encode_texts(tokenizer, group)] for group in groups]
+    # 1. what all begin and end with
+    root = _last_cut(texts)
+    end = _shared([text[:-_LONGEST_END:-1] for text in texts])
+    # 2. each in up to four parts
+    cut: list[list[str]] = []
+    for group in groups:
+        places = {0, root, _last_cut(group) if len(group) > 1 else 0}
+        for text in group:
+            behind = _WORDS_MEET.search(text, max(len(text) - end, *places))
+            at = sorted({*places, behind.end()} if behind else places)
+            cut.append(_parts(text, at[1:]))
+    # 3. the tokens of each part, and of each text
+    different = list(dict.fromkeys(part for parts in cut for part in parts))
+    rows = encode_texts(tokenizer, different)
+    known = {part: np.array(ids, np.int32) for part, ids in zip(different, rows, strict=True)}
+    encoded = iter([np.concatenate([known[part] for part in parts]) for parts in cut])
+    return [list(islice(encoded, len(group))) for group in groups]
+
+
+def _last_cut(texts: Sequence[str]) -> int:
+    """The last place between words that all texts begin with alike; 0 where there is none."""
+    end = _shared(texts)
+    places = [match.end() for match in _WORDS_MEET.finditer(texts[0], max(0, end - _NEAR), end)]
+    return places[-1] if places else 0
+
+
+def _shared(texts: Sequence[str]) -> int:
+    """Characters that all texts begin with: those of the first and the last in order."""
+    first = min(texts)
+    last = max(texts)
+    low = 0
+    high = len(first)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[low:middle] == last[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class ControlTokens:
@@ -217,7 +343,7 @@ class ControlTokens:
         said: Sequence[Span],
         allowed: int,
         where: str,
-        whole: Sequence[int] | None = None,
+        whole: Sequence[int] | Array | None = None,
     ) -> tuple[Array, int]:
         """The tokens [tokens] int32 of a prompt in which nothing that the example says is a control
         token, and how many were broken for it; `UserError` where the tokenizer makes one out of
@@ -311,7 +437,7 @@ class SpelledNames(ControlTokens):
         said: Sequence[Span],
         allowed: int,
         where: str,
-        whole: Sequence[int] | None = None,
+        whole: Sequence[int] | Array | None = None,
     ) -> tuple[Array, int]:
         """The tokens of `text` as they are counted; no cut changes what is sent."""
         return np.array(self._plainly(text) if whole is None else whole, np.int32), 0
