@@ -12,12 +12,13 @@ import importlib.metadata
 import importlib.util
 import io
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from os import PathLike, fspath, stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from struct import unpack_from
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -30,7 +31,6 @@ from judgebench.runtime.parsing import read_json
 from judgebench.types import Array, Record
 
 if TYPE_CHECKING:
-    from gguf import GGUFReader
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PACKAGE = "package:"
@@ -209,7 +209,7 @@ class ModelSource:
         # transformers draws bars of its own while it loads; what goes wrong comes as an exception
         transformers_logging.disable_progress_bar()
         try:
-            with redirect_stderr(io.StringIO()), parsed_once():
+            with redirect_stderr(io.StringIO()), parsed_once() if self._gguf else nullcontext():
                 return load(str(folder), **options)
         except UserError:
             raise
@@ -431,18 +431,25 @@ def _check_regular(path: Path, where: str) -> None:
         )
 
 
-_parsed: dict[str, tuple[tuple[int, int], GGUFReader]] = {}
+_parsed: dict[str, tuple[tuple[int, int], Any]] = {}
 """Path of a GGUF file -> its size and time of change, and what was parsed."""
+
+_TOGETHER = 2**17
+"""Bytes of quantized weights that are unpacked together, about."""
 
 
 @contextmanager
 def parsed_once() -> Iterator[None]:
     """Within it, transformers gets a GGUF file as it was parsed before, unless the file has changed
-    since: it asks the package `gguf` for a reader three times a model, and for the names of all
-    tensors once a module."""
+    since: by itself it parses one up to seven times a model, in two ways, turns each name of the
+    vocabulary into text as often, and asks for the names of all tensors once a module."""
     import gguf
+    from transformers import modeling_gguf_pytorch_utils as ways
 
-    def read(path: str | PathLike[str]) -> GGUFReader:
+    parse = ways._gguf_parse_value
+    dequantize = gguf.dequantize
+
+    def read(path: str | PathLike[str]) -> Any:
         status = stat(path)
         name = fspath(path)
         state = (status.st_size, status.st_mtime_ns)
@@ -450,18 +457,54 @@ def parsed_once() -> Iterator[None]:
             _parsed[name] = (state, _reader_class()(path))
         return _parsed[name][1]
 
-    with (
-        patch.object(gguf, "GGUFReader", read),
-        patch.object(gguf, "get_tensor_name_map", _tensor_names()),
-    ):
+    def value_of(value: Any, types: Any) -> Any:
+        return parse(value, types) if isinstance(value, np.ndarray) else value
+
+    def metadata_of(mapped: object, path: str, wanted: Collection[str] = ()) -> tuple[Record, int, int]:
+        reader = read(path)
+        metadata: Record = {}
+        for name, part in reader.fields.items():
+            if name.startswith("GGUF."):
+                continue
+            values = [value_of(part.parts[i], part.types) for i in part.data]
+            if part.types[0] != gguf.GGUFValueType.ARRAY:
+                metadata[name] = values[0]
+            elif part.types[-1] == gguf.GGUFValueType.STRING and name not in wanted:
+                metadata[name] = len(values)
+            else:
+                metadata[name] = values
+        return metadata, int(reader.fields["GGUF.tensor_count"].parts[0][0]), reader.tensors_at
+
+    def unpacked(data: Array[Any, Any], kind: Any) -> Array[Any, Any]:
+        # the library unpacks 16 rows at a time; those of a small model are short
+        rows = data.size // data.shape[-1]
+        most = min(rows, _TOGETHER // (16 * data.shape[-1]))
+        together = next((count for count in range(most, 1, -1) if rows % count == 0), 1)
+        weights = dequantize(data.reshape(rows // together, -1), kind)
+        return weights.reshape(*data.shape[:-1], -1)
+
+    with ExitStack() as patches:
+        patches.enter_context(patch.object(gguf, "GGUFReader", read))
+        patches.enter_context(patch.object(gguf, "get_tensor_name_map", _tensor_names()))
+        patches.enter_context(patch.object(gguf, "dequantize", unpacked))
+        patches.enter_context(patch.object(ways, "_gguf_parse_value", value_of))
+        with suppress(ImportError):  # a transformers without a reader of its own
+            from transformers.integrations.gguf import reader
+
+            patches.enter_context(patch.object(reader, "_read_metadata", metadata_of))
         yield
 
 
 @cache
-def _reader_class() -> type[GGUFReader]:
+def _reader_class() -> Any:
+    from gguf.constants import GGUFValueType
     from gguf.gguf_reader import GGUFReader  # the package's own name of it is patched
 
     class Reader(GGUFReader):
+        """One that turns texts and arrays into Python's own at once."""
+
+        tensors_at: int
+
         # every slice of numpy's memory map is a memory map again, which costs several times the
         # slice
         @property  # type: ignore[override] # the library declares the map's own class
@@ -471,6 +514,34 @@ def _reader_class() -> type[GGUFReader]:
         @data.setter
         def data(self, mapped: Array[Any, Any]) -> None:
             self._bytes = mapped.view(np.ndarray)
+
+        def _build_fields(self, offs: int, count: int) -> int:
+            self.tensors_at = int(super()._build_fields(offs, count))
+            return self.tensors_at
+
+        def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list, Any, list]:
+            kind = GGUFValueType(raw_type)
+            view = memoryview(self._bytes)
+            at = int(orig_offs)
+            count = 1
+            types = [kind]
+            if kind == GGUFValueType.ARRAY and self.byte_order == "I":
+                item, count = unpack_from("<IQ", view, at)
+                types.append(GGUFValueType(item))
+                at += 12
+            numbers = self.gguf_scalar_to_np.get(types[-1])
+            if self.byte_order != "I" or types[-1] == GGUFValueType.ARRAY or kind == types[-1] and numbers:
+                return super()._get_field_parts(orig_offs, raw_type)
+            if numbers:
+                values = self._get(at, numbers, count).tolist()
+                at += count * np.dtype(numbers).itemsize
+            else:
+                values = []
+                for _ in range(count):
+                    (length,) = unpack_from("<Q", view, at)
+                    values.append(str(view[at + 8 : at + 8 + length], "utf-8"))
+                    at += 8 + length
+            return at - int(orig_offs), values, range(count), types
 
     return Reader
 

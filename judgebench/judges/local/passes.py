@@ -4,27 +4,35 @@ is computed."""
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
+import transformers
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from judgebench.judges.engine import prefix
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
 from judgebench.judges.engine.generate import Chooser, Continuations, generate, stops_of
 from judgebench.judges.engine.kernels import hardware, head_size
+from judgebench.judges.engine.layers import is_split
 from judgebench.judges.engine.plain import Engine, PlainEngine, Wanted, check_head
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.local.batches import Batch, Pass, roots
 from judgebench.judges.local.loading import ModelSource
 from judgebench.prompts.thoughts import END_OF_THINK
 from judgebench.readings.reading import ModelReading, reading_key
+from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 from judgebench.types import Array, Condition, Prompt, Record, ScoreRange
 
@@ -33,12 +41,13 @@ from judgebench.types import Array, Condition, Prompt, Record, ScoreRange
 class ModelView:
     """A model whose next-token distributions are read, at its end or at an earlier `exit` (layers
     before it). `fingerprint` is the SHA-256 of its content; results of `engine`s, `prefix` and
-    `plain`, differ in the last bits."""
+    `plain`, differ in the last bits. `check`: see `JudgeSpec`."""
 
     source: ModelSource
     fingerprint: str
     engine: str = "prefix"
     exit: int | None = None
+    check: str = "once"
 
     def identity(self) -> Record:
         """All that its distributions depend on, but the prompt."""
@@ -83,13 +92,28 @@ class LocalPass(Pass):
     def roots(self) -> dict[tuple[Condition, str], Array]:
         return roots(self.prompts)
 
-    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        """Takes its models, once, and proves that they can be read."""
+    def prepare(
+        self, models: Mapping[ModelSource, PreTrainedModel], store: ReadingStore | None = None
+    ) -> None:
+        """Takes its models, once, and proves that they can be read, where the `store` does not hold
+        that this has been proven."""
         views = {
             source: [view for view in self.views if view.source == source]
             for source in self.sources
         }
+        # 1. what is proven; processes that share models agree on it before any of them reads
+        facts: dict[ModelSource, str] = {}
+        for source in self.sources:
+            if store is not None and all(view.check == "once" for view in views[source]):
+                facts[source] = proof_of(models[source], views[source])
+                if store.proven(facts[source]):
+                    _tried.setdefault(models[source], set()).add(_way(models[source], views[source]))
+                    del facts[source]
+        # 2. the engines, and what is proven now
         self.engines = [engine_for(models[source], views[source]) for source in views]
+        for proof in facts.values():
+            assert store is not None
+            store.add_proof(proof)
 
     def release(self) -> None:
         self.engines = []
@@ -272,12 +296,46 @@ _tried: WeakKeyDictionary[PreTrainedModel, set[tuple[Any, ...]]] = WeakKeyDictio
 text."""
 
 
+def _way(model: PreTrainedModel, views: Sequence[ModelView]) -> tuple[Any, ...]:
+    return (views[0].engine == "plain", *(view.exit for view in views), model.device)
+
+
+def proof_of(model: PreTrainedModel, views: Sequence[ModelView]) -> str:
+    """All that the proof depends on that `views`, the exits of one model, can be read, as JSON: the
+    model, the way of reading it, the engine's own code, the hardware and the libraries."""
+    device = model.device
+    hardware_name: object = dict(torch.cpu.get_capabilities())
+    if device.type == "cuda":
+        hardware_name = torch.cuda.get_device_name(device)
+    return json.dumps(
+        {
+            "views": [view.identity() for view in views],
+            "dtypes": sorted({str(parameter.dtype) for parameter in model.parameters()}),
+            "split": is_split(model),
+            "engine": _code(),
+            "device": [device.type, hardware_name],
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        },
+        sort_keys=True,
+    )
+
+
+@cache
+def _code() -> str:
+    """SHA-256 of the files that read models."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for file in sorted(Path(prefix.__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
 def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0) -> Engine:
     """The engine that reads `views`, the exits of one model, tried on the model at hand;
     `UserError` where it cannot be read so. `room`: see `PrefixEngine`."""
     exits = [view.exit for view in views]
     alone = views[0].engine == "plain"
-    way = (alone, *exits, model.device)
+    way = _way(model, views)
     tried = _tried.setdefault(model, set())
     engine: PrefixEngine | PlainEngine | EncoderDecoderEngine
     if model.config.is_encoder_decoder:
