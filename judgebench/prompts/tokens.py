@@ -136,7 +136,7 @@ _LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _STARTED = r"[^\r\n\p{L}\p{N}]?"
 _ALTERNATIVES = {
     "ENDINGS",
-    *"'s 't 're 've 'm 'll 'd".split(),
+    *["'s", "'t", "'re", "'ve", "'m", "'ll", "'d"],
     *(start + word for start in (" ?", _STARTED) for word in (r"\p{L}+", r"[\p{L}\p{M}]+")),
     *(
         f"{_STARTED}{word}{ending}"
@@ -201,7 +201,9 @@ def encode_groups(
     is tokenized once."""
     texts = [text for group in groups for text in group]
     if len(texts) < 2:
-        return [[np.array(ids, np.int32) for ids in encode_texts(tokenizer, group)] for group in groups]
+        return [
+            [np.array(ids, np.int32) for ids in encode_texts(tokenizer, group)] for group in groups
+        ]
     # 1. what all begin and end with
     root = _last_cut(texts)
     end = _shared([text[:-_LONGEST_END:-1] for text in texts])

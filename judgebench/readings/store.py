@@ -220,7 +220,9 @@ class ReadingStore:
         """True where a proof that depends on these facts alone is held to have succeeded; a damaged
         entry holds nothing."""
         with self._reading():
-            held = self._db.execute("SELECT checksum FROM proofs WHERE facts=?", (facts,)).fetchone()
+            held = self._db.execute(
+                "SELECT checksum FROM proofs WHERE facts=?", (facts,)
+            ).fetchone()
         return held == (checksum(facts.encode(), None, None, 0.0, None),)
 
     def add_proof(self, facts: str) -> None:

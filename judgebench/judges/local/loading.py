@@ -460,7 +460,9 @@ def parsed_once() -> Iterator[None]:
     def value_of(value: Any, types: Any) -> Any:
         return parse(value, types) if isinstance(value, np.ndarray) else value
 
-    def metadata_of(mapped: object, path: str, wanted: Collection[str] = ()) -> tuple[Record, int, int]:
+    def metadata_of(
+        mapped: object, path: str, wanted: Collection[str] = ()
+    ) -> tuple[Record, int, int]:
         reader = read(path)
         metadata: Record = {}
         for name, part in reader.fields.items():
@@ -530,7 +532,12 @@ def _reader_class() -> Any:
                 types.append(GGUFValueType(item))
                 at += 12
             numbers = self.gguf_scalar_to_np.get(types[-1])
-            if self.byte_order != "I" or types[-1] == GGUFValueType.ARRAY or kind == types[-1] and numbers:
+            if (
+                self.byte_order != "I"
+                or types[-1] == GGUFValueType.ARRAY
+                or (kind == types[-1]
+                and numbers)
+            ):
                 return super()._get_field_parts(orig_offs, raw_type)
             if numbers:
                 values = self._get(at, numbers, count).tolist()

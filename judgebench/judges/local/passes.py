@@ -107,7 +107,9 @@ class LocalPass(Pass):
             if store is not None and all(view.check == "once" for view in views[source]):
                 facts[source] = proof_of(models[source], views[source])
                 if store.proven(facts[source]):
-                    _tried.setdefault(models[source], set()).add(_way(models[source], views[source]))
+                    _tried.setdefault(models[source], set()).add(
+                        _way(models[source], views[source])
+                    )
                     del facts[source]
         # 2. the engines, and what is proven now
         self.engines = [engine_for(models[source], views[source]) for source in views]
