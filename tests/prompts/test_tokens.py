@@ -185,6 +185,14 @@ def with_dropout(smollm2):
         with_steps(split_by(r"(?<=a) ?\p{L}+|" + QWEN2)),
         with_steps(split_by(r"\p{L}+ \p{L}+|" + QWEN2)),
         with_steps(pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)),
+        with_steps(
+            pre_tokenizers.Sequence(
+                [
+                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+                    pre_tokenizers.Split(Regex(QWEN2), "isolated"),
+                ]
+            )
+        ),
         with_steps(split_by(QWEN2), normalizer=normalizers.Prepend("_")),
         with_steps(split_by(QWEN2), name="a cat"),
         with_steps(split_by(QWEN2), name="end", rstrip=True),

@@ -150,7 +150,7 @@ def lay_out(model: PreTrainedModel) -> None:
     in float32 (`Head`).
     """
     here = model.device.type == "cpu" and torch.backends.mkldnn.is_available()
-    if not here or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight") or is_split(model):
+    if not here or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight") or _is_split(model):
         return
     if model.dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return
@@ -178,7 +178,7 @@ def _is_linear(module: nn.Module) -> bool:
     return module.weight.dtype in _CLOSE and not hooked
 
 
-def is_split(model: nn.Module) -> bool:
+def _is_split(model: nn.Module) -> bool:
     return any(isinstance(parameter, DTensor) for parameter in model.parameters())
 
 
@@ -225,7 +225,7 @@ def fuse(model: PreTrainedModel) -> None:
     if (
         not in_half_on_gpu(next(model.parameters()))
         or not compiles(model.device)
-        or is_split(model)
+        or _is_split(model)
     ):
         return
     for module in model.get_decoder().modules():

@@ -444,6 +444,7 @@ def parsed_once() -> Iterator[None]:
     since: by itself it parses one up to seven times a model, in two ways, turns each name of the
     vocabulary into text as often, and asks for the names of all tensors once a module."""
     import gguf
+    from gguf import GGUFValueType
     from transformers import modeling_gguf_pytorch_utils as ways
 
     parse = ways._gguf_parse_value
@@ -463,26 +464,25 @@ def parsed_once() -> Iterator[None]:
     def metadata_of(
         mapped: object, path: str, wanted: Collection[str] = ()
     ) -> tuple[Record, int, int]:
-        reader = read(path)
+        parsed = read(path)
         metadata: Record = {}
-        for name, part in reader.fields.items():
-            if name.startswith("GGUF."):
-                continue
-            values = [value_of(part.parts[i], part.types) for i in part.data]
-            if part.types[0] != gguf.GGUFValueType.ARRAY:
-                metadata[name] = values[0]
-            elif part.types[-1] == gguf.GGUFValueType.STRING and name not in wanted:
-                metadata[name] = len(values)
-            else:
-                metadata[name] = values
-        return metadata, int(reader.fields["GGUF.tensor_count"].parts[0][0]), reader.tensors_at
+        for name, part in parsed.fields.items():
+            metadata[name] = [value_of(part.parts[i], part.types) for i in part.data]
+            if len(part.types) == 1:
+                (metadata[name],) = metadata[name]
+            elif part.types[1] == GGUFValueType.STRING and name not in wanted:
+                metadata[name] = len(metadata[name])
+        for name in ("version", "tensor_count", "kv_count"):
+            metadata.pop(f"GGUF.{name}")
+        return metadata, len(parsed.tensors), parsed.tensors[0].field.offset
 
     def unpacked(data: Array[Any, Any], kind: Any) -> Array[Any, Any]:
         # the library unpacks 16 rows at a time; those of a small model are short
+        # (views of numpy's memory map are slow, too)
         rows = data.size // data.shape[-1]
         most = min(rows, _TOGETHER // (16 * data.shape[-1]))
         together = next((count for count in range(most, 1, -1) if rows % count == 0), 1)
-        weights = dequantize(data.reshape(rows // together, -1), kind)
+        weights = dequantize(data.view(np.ndarray).reshape(rows // together, -1), kind)
         return weights.reshape(*data.shape[:-1], -1)
 
     with ExitStack() as patches:
@@ -503,52 +503,26 @@ def _reader_class() -> Any:
     from gguf.gguf_reader import GGUFReader  # the package's own name of it is patched
 
     class Reader(GGUFReader):
-        """One that turns texts and arrays into Python's own at once."""
-
-        tensors_at: int
-
-        # every slice of numpy's memory map is a memory map again, which costs several times the
-        # slice
-        @property  # type: ignore[override] # the library declares the map's own class
-        def data(self) -> Array[Any, Any]:
-            return self._bytes
-
-        @data.setter
-        def data(self, mapped: Array[Any, Any]) -> None:
-            self._bytes = mapped.view(np.ndarray)
-
-        def _build_fields(self, offs: int, count: int) -> int:
-            self.tensors_at = int(super()._build_fields(offs, count))
-            return self.tensors_at
+        """One that turns lists into Python's own values at once."""
 
         def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list, Any, list]:
-            kind = GGUFValueType(raw_type)
-            view = memoryview(self._bytes)
-            at = int(orig_offs)
-            count = 1
-            types = [kind]
-            if kind == GGUFValueType.ARRAY and self.byte_order == "I":
-                item, count = unpack_from("<IQ", view, at)
-                types.append(GGUFValueType(item))
-                at += 12
-            numbers = self.gguf_scalar_to_np.get(types[-1])
-            if (
-                self.byte_order != "I"
-                or types[-1] == GGUFValueType.ARRAY
-                or (kind == types[-1]
-                and numbers)
-            ):
+            # of another byte order, and lists of lists
+            kind, count = unpack_from("<IQ", self.data, int(orig_offs))
+            others = self.byte_order != "I" or kind == GGUFValueType.ARRAY
+            if raw_type != GGUFValueType.ARRAY or others:
                 return super()._get_field_parts(orig_offs, raw_type)
-            if numbers:
-                values = self._get(at, numbers, count).tolist()
-                at += count * np.dtype(numbers).itemsize
-            else:
-                values = []
-                for _ in range(count):
-                    (length,) = unpack_from("<Q", view, at)
-                    values.append(str(view[at + 8 : at + 8 + length], "utf-8"))
-                    at += 8 + length
-            return at - int(orig_offs), values, range(count), types
+            types = [GGUFValueType.ARRAY, GGUFValueType(kind)]
+            at = int(orig_offs) + 12
+            if kind != GGUFValueType.STRING:
+                numbers = self._get(at, self.gguf_scalar_to_np[types[1]], count)
+                return 12 + numbers.nbytes, numbers.tolist(), range(count), types
+            texts = []
+            view = memoryview(self.data)  # type: ignore[arg-type]
+            for _ in range(count):
+                start = at + 8
+                at = start + unpack_from("<Q", view, at)[0]
+                texts.append(str(view[start:at], "utf-8"))
+            return at - int(orig_offs), texts, range(count), types
 
     return Reader
 

@@ -25,7 +25,6 @@ from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
 from judgebench.judges.engine.generate import Chooser, Continuations, generate, stops_of
 from judgebench.judges.engine.kernels import hardware, head_size
-from judgebench.judges.engine.layers import is_split
 from judgebench.judges.engine.plain import Engine, PlainEngine, Wanted, check_head
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.local.batches import Batch, Pass, roots
@@ -101,21 +100,19 @@ class LocalPass(Pass):
             source: [view for view in self.views if view.source == source]
             for source in self.sources
         }
-        # 1. what is proven; processes that share models agree on it before any of them reads
+        # 1. processes that share models agree on what is proven before any of them reads
         facts: dict[ModelSource, str] = {}
-        for source in self.sources:
-            if store is not None and all(view.check == "once" for view in views[source]):
-                facts[source] = proof_of(models[source], views[source])
-                if store.proven(facts[source]):
-                    _tried.setdefault(models[source], set()).add(
-                        _way(models[source], views[source])
-                    )
-                    del facts[source]
-        # 2. the engines, and what is proven now
-        self.engines = [engine_for(models[source], views[source]) for source in views]
-        for proof in facts.values():
-            assert store is not None
-            store.add_proof(proof)
+        if store is not None:
+            for source in self.sources:
+                if all(view.check == "once" for view in views[source]):
+                    facts[source] = proof_of(models[source], views[source])
+        proven = {source for source in facts if store.proven(facts[source])}
+        # 2. the engines, which are tried
+        self.engines = [
+            engine_for(models[source], views[source], proven=source in proven) for source in views
+        ]
+        for source in facts.keys() - proven:
+            store.add_proof(facts[source])
 
     def release(self) -> None:
         self.engines = []
@@ -298,47 +295,40 @@ _tried: WeakKeyDictionary[PreTrainedModel, set[tuple[Any, ...]]] = WeakKeyDictio
 text."""
 
 
-def _way(model: PreTrainedModel, views: Sequence[ModelView]) -> tuple[Any, ...]:
-    return (views[0].engine == "plain", *(view.exit for view in views), model.device)
-
-
 def proof_of(model: PreTrainedModel, views: Sequence[ModelView]) -> str:
-    """All that the proof depends on that `views`, the exits of one model, can be read, as JSON: the
-    model, the way of reading it, the engine's own code, the hardware and the libraries."""
-    device = model.device
-    hardware_name: object = dict(torch.cpu.get_capabilities())
-    if device.type == "cuda":
-        hardware_name = torch.cuda.get_device_name(device)
-    return json.dumps(
-        {
-            "views": [view.identity() for view in views],
-            "dtypes": sorted({str(parameter.dtype) for parameter in model.parameters()}),
-            "split": is_split(model),
-            "engine": _code(),
-            "device": [device.type, hardware_name],
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
-        sort_keys=True,
-    )
+    """All that the proof depends on that `views`, the exits of one model, can be read, as JSON."""
+    on_gpu = model.device.type == "cuda"
+    facts = {
+        "views": [view.identity() for view in views],
+        "weights": sorted({f"{type(x).__name__} {x.dtype}" for x in model.parameters()}),
+        "code": _code(),
+        "device": model.device.type,
+        "hardware": torch.cuda.get_device_name(model.device)
+        if on_gpu
+        else dict(torch.cpu.get_capabilities()),
+        "versions": [torch.__version__, transformers.__version__],
+    }
+    return json.dumps(facts, sort_keys=True)
 
 
 @cache
 def _code() -> str:
     """SHA-256 of the files that read models."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for file in sorted(Path(prefix.__file__).parent.glob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+    files = [Path(__file__), *sorted(Path(prefix.__file__).parent.glob("*.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0) -> Engine:
-    """The engine that reads `views`, the exits of one model, tried on the model at hand;
-    `UserError` where it cannot be read so. `room`: see `PrefixEngine`."""
+def engine_for(
+    model: PreTrainedModel, views: Sequence[ModelView], room: int = 0, proven: bool = False
+) -> Engine:
+    """The engine that reads `views`, the exits of one model, tried on the model at hand unless it
+    is `proven`; `UserError` where it cannot be read so. `room`: see `PrefixEngine`."""
     exits = [view.exit for view in views]
     alone = views[0].engine == "plain"
-    way = _way(model, views)
+    way = (alone, *exits, model.device)
     tried = _tried.setdefault(model, set())
+    if proven:
+        tried.add(way)
     engine: PrefixEngine | PlainEngine | EncoderDecoderEngine
     if model.config.is_encoder_decoder:
         assert exits == [None], "an encoder-decoder model is read at its end alone"
