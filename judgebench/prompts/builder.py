@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from judgebench.prompts.rubrics import (
@@ -26,7 +25,7 @@ from judgebench.prompts.tokens import (
 )
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Count, OneOf, Words, settings_of
-from judgebench.types import Cell, Condition, Example, Prompt, Row, Rubric
+from judgebench.types import Array, Cell, Condition, Example, Prompt, Row, Rubric
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -40,7 +39,7 @@ Judged = Callable[[Example, Condition], str]
 """Gives an example's judged text under a condition: the text as it is, unless it is attacked."""
 
 Built = TypeVar("Built")
-Encoding = Generator[list[str], Sequence[Any], Built]
+Encoding = Generator[list[str], Sequence[Array], Built]
 """Asks for the tokens of texts, as often as it takes, until something is built."""
 
 _AT_ONCE = 64
@@ -224,8 +223,8 @@ class PromptBuilder:
             asked = {name: next(of_group) for name, of_group in under_way.items()}
             # the texts of many groups in one call, which a fast tokenizer deals to all cores
             while asked:
-                encoded_groups = self._encoded([*asked.values()])
-                answers = zip(asked, encoded_groups, strict=True)
+                rows = encode_groups(self.tokenizer, [*asked.values()], self._cuts)
+                answers = zip(asked, rows, strict=True)
                 asked = {}
                 for name, encoded in answers:
                     try:
@@ -257,13 +256,6 @@ class PromptBuilder:
         other._control = control or ControlTokens(self.tokenizer)
         other._frames = {}
         return other
-
-    def _encoded(self, groups: Sequence[Sequence[str]]) -> Sequence[Sequence[Any]]:
-        """The tokens of each text of some groups."""
-        if self._cuts:
-            return encode_groups(self.tokenizer, groups)
-        rows = iter(encode_texts(self.tokenizer, [text for group in groups for text in group]))
-        return [list(islice(rows, len(group))) for group in groups]
 
     def _of_group(
         self, group: Sequence[Example], conditions: Sequence[Condition], judged: Judged

@@ -16,7 +16,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
@@ -189,33 +188,30 @@ def cuts_between_words(tokenizer: PreTrainedTokenizerBase) -> bool:
 
 
 def encode_groups(
-    tokenizer: PreTrainedTokenizerBase, groups: Sequence[Sequence[str]]
+    tokenizer: PreTrainedTokenizerBase, groups: Sequence[Sequence[str]], cuts: bool
 ) -> list[list[Array]]:
-    """The tokens [tokens] int32 of each text of some groups, of a tokenizer that
-    `cuts_between_words`: what all texts begin and end with, and what those of a group begin with,
+    """The tokens [tokens] int32 of each text of some groups. Where a tokenizer `cuts` between words
+    (`cuts_between_words`), what all texts begin and end with, and what those of a group begin with,
     is tokenized once."""
     texts = [text for group in groups for text in group]
-    if len(texts) < 2:
-        return [
-            [np.array(ids, np.int32) for ids in encode_texts(tokenizer, group)] for group in groups
-        ]
-    # 1. what all begin and end with
+    # 1. each text in up to four parts
     root = _last_cut(texts)
     end = _shared([text[:-_LONGEST_END:-1] for text in texts])
-    # 2. each in up to four parts
-    cut: list[list[str]] = []
+    parts_of: dict[str, list[str]] = {}
     for group in groups:
-        places = {0, root, _last_cut(group) if len(group) > 1 else 0}
-        for text in group:
+        places = {0, root, _last_cut(group)}
+        for text in group if cuts else ():
             behind = _WORDS_MEET.search(text, max(len(text) - end, *places))
             at = sorted({*places, behind.end()} if behind else places)
-            cut.append(_parts(text, at[1:]))
-    # 3. the tokens of each part, and of each text
-    different = list(dict.fromkeys(part for parts in cut for part in parts))
+            parts_of[text] = _parts(text, at[1:])
+    # 2. the tokens of each part, and of each text
+    different = list(dict.fromkeys(part for text in texts for part in parts_of.get(text, [text])))
     rows = encode_texts(tokenizer, different)
     known = {part: np.array(ids, np.int32) for part, ids in zip(different, rows, strict=True)}
-    encoded = iter([np.concatenate([known[part] for part in parts]) for parts in cut])
-    return [list(islice(encoded, len(group))) for group in groups]
+    return [
+        [np.concatenate([known[part] for part in parts_of.get(text, [text])]) for text in group]
+        for group in groups
+    ]
 
 
 def _last_cut(texts: Sequence[str]) -> int:

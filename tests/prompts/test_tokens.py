@@ -157,12 +157,12 @@ def test_an_articles_tokens_are_asked_for_once(smollm2_tokenizer, monkeypatch):
     monkeypatch.setattr(type(smollm2_tokenizer), "__call__", counting)
     article = "It was so, and the cat sat on the mat. " * 20
     groups = [[f"Rate it. {number} {article}{text} is all of it" for text in ("One", "Two")] for number in (1, 2)]
-    rows = encode_groups(smollm2_tokenizer, groups)
+    rows = encode_groups(smollm2_tokenizer, groups, True)
     assert sum(map(len, asked)) < 1.2 * len("".join(groups[0][0] + groups[1][0]))
     monkeypatch.undo()
     for text, row in zip(itertools.chain(*groups), itertools.chain(*rows), strict=True):
         assert row.tolist() == smollm2_tokenizer(text, add_special_tokens=False)["input_ids"]
-    assert encode_groups(smollm2_tokenizer, [["", ""]])[0][1].tolist() == []
+    assert encode_groups(smollm2_tokenizer, [["", ""]], True)[0][1].tolist() == []
 
 
 def with_steps(steps, **options):

@@ -474,7 +474,8 @@ def parsed_once() -> Iterator[None]:
                 metadata[name] = len(metadata[name])
         for name in ("version", "tensor_count", "kv_count"):
             metadata.pop(f"GGUF.{name}")
-        return metadata, len(parsed.tensors), parsed.tensors[0].field.offset
+        table = next((tensor.field.offset for tensor in parsed.tensors), 0)
+        return metadata, len(parsed.tensors), table
 
     def unpacked(data: Array[Any, Any], kind: Any) -> Array[Any, Any]:
         # the library unpacks 16 rows at a time; those of a small model are short
@@ -506,18 +507,16 @@ def _reader_class() -> Any:
         """One that turns lists into Python's own values at once."""
 
         def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list, Any, list]:
-            # of another byte order, and lists of lists
-            kind, count = unpack_from("<IQ", self.data, int(orig_offs))
-            others = self.byte_order != "I" or kind == GGUFValueType.ARRAY
-            if raw_type != GGUFValueType.ARRAY or others:
+            if raw_type != GGUFValueType.ARRAY or self.byte_order != "I":
                 return super()._get_field_parts(orig_offs, raw_type)
+            kind, count = unpack_from("<IQ", self.data, int(orig_offs))
             types = [GGUFValueType.ARRAY, GGUFValueType(kind)]
             at = int(orig_offs) + 12
             if kind != GGUFValueType.STRING:
                 numbers = self._get(at, self.gguf_scalar_to_np[types[1]], count)
                 return 12 + numbers.nbytes, numbers.tolist(), range(count), types
             texts = []
-            view = memoryview(self.data)  # type: ignore[arg-type]
+            view: Any = memoryview(self.data)  # type: ignore[arg-type]
             for _ in range(count):
                 start = at + 8
                 at = start + unpack_from("<Q", view, at)[0]
