@@ -95,12 +95,12 @@ class PlainTokenizer:
 
 
 def tokenized(
-    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: Any
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], call: Any = None, **options: Any
 ) -> BatchEncoding:
     """The encodings of some texts, without the special tokens that the tokenizer would add;
-    `UserError` where it breaks down. `options` are those of its call."""
+    `UserError` where it breaks down. `options` are those of its `call`."""
     try:
-        return tokenizer(list(texts), **{"add_special_tokens": False, **options})
+        return (call or tokenizer)(list(texts), **{"add_special_tokens": False, **options})
     except BaseException as error:
         # no Exception: so the library calls a fault of its own
         if type(error).__name__ != "PanicException":
@@ -206,7 +206,11 @@ def encode_groups(
             parts_of[text] = _parts(text, at[1:])
     # 2. the tokens of each part, and of each text
     different = list(dict.fromkeys(part for text in texts for part in parts_of.get(text, [text])))
-    rows = encode_texts(tokenizer, different)
+    rows = encode_texts(tokenizer, different[:1] if cuts else different)
+    # transformers has set the tokenizer's options by now, and would compute offsets, too
+    if cuts:
+        fast = tokenizer.backend_tokenizer.encode_batch_fast  # type: ignore[attr-defined]
+        rows = [encoding.ids for encoding in tokenized(tokenizer, different, fast)]
     known = {part: np.array(ids, np.int32) for part, ids in zip(different, rows, strict=True)}
     return [
         [np.concatenate([known[part] for part in parts_of.get(text, [text])]) for text in group]

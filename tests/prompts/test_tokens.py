@@ -13,6 +13,7 @@ from transformers.models.qwen2.tokenization_qwen2 import PRETOKENIZE_REGEX as QW
 
 from judgebench.config.choices import FOLDER
 from judgebench.data.benchmarks import Mini
+from judgebench.prompts import tokens
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.prompts.tokens import _WORDS_MEET, cuts_between_words, encode_groups
@@ -148,13 +149,13 @@ def test_prompts_have_the_tokens_of_their_whole_texts(tokenizers, name, data, mo
 
 def test_an_articles_tokens_are_asked_for_once(smollm2_tokenizer, monkeypatch):
     asked = []
-    tokenized = type(smollm2_tokenizer).__call__
+    tokenized = tokens.tokenized
 
-    def counting(self, texts, **options):
+    def counting(tokenizer, texts, *call, **options):
         asked.extend(texts)
-        return tokenized(self, texts, **options)
+        return tokenized(tokenizer, texts, *call, **options)
 
-    monkeypatch.setattr(type(smollm2_tokenizer), "__call__", counting)
+    monkeypatch.setattr(tokens, "tokenized", counting)
     article = "It was so, and the cat sat on the mat. " * 20
     groups = [[f"Rate it. {number} {article}{text} is all of it" for text in ("One", "Two")] for number in (1, 2)]
     rows = encode_groups(smollm2_tokenizer, groups, True)
