@@ -209,7 +209,7 @@ def encode_groups(
     rows = encode_texts(tokenizer, different[:1] if cuts else different)
     # transformers has set the tokenizer's options by now, and would compute offsets, too
     if cuts:
-        fast = tokenizer.backend_tokenizer.encode_batch_fast  # type: ignore[attr-defined]
+        fast = tokenizer.backend_tokenizer.encode_batch_fast
         rows = [encoding.ids for encoding in tokenized(tokenizer, different, fast)]
     known = {part: np.array(ids, np.int32) for part, ids in zip(different, rows, strict=True)}
     return [

@@ -509,14 +509,14 @@ def _reader_class() -> Any:
         def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list, Any, list]:
             if raw_type != GGUFValueType.ARRAY or self.byte_order != "I":
                 return super()._get_field_parts(orig_offs, raw_type)
-            kind, count = unpack_from("<IQ", self.data, int(orig_offs))
+            view: Any = memoryview(self.data)  # type: ignore[arg-type]
+            kind, count = unpack_from("<IQ", view, int(orig_offs))
             types = [GGUFValueType.ARRAY, GGUFValueType(kind)]
             at = int(orig_offs) + 12
             if kind != GGUFValueType.STRING:
                 numbers = self._get(at, self.gguf_scalar_to_np[types[1]], count)
                 return 12 + numbers.nbytes, numbers.tolist(), range(count), types
             texts = []
-            view: Any = memoryview(self.data)  # type: ignore[arg-type]
             for _ in range(count):
                 start = at + 8
                 at = start + unpack_from("<Q", view, at)[0]

@@ -101,18 +101,19 @@ class LocalPass(Pass):
             for source in self.sources
         }
         # 1. processes that share models agree on what is proven before any of them reads
-        facts: dict[ModelSource, str] = {}
-        if store is not None:
-            for source in self.sources:
-                if all(view.check == "once" for view in views[source]):
-                    facts[source] = proof_of(models[source], views[source])
-        proven = {source for source in facts if store.proven(facts[source])}
+        facts = {
+            source: proof_of(models[source], views[source])
+            for source in self.sources
+            if store is not None and all(view.check == "once" for view in views[source])
+        }
+        proven = {source for source in facts if store and store.proven(facts[source])}
         # 2. the engines, which are tried
         self.engines = [
             engine_for(models[source], views[source], proven=source in proven) for source in views
         ]
-        for source in facts.keys() - proven:
-            store.add_proof(facts[source])
+        if store is not None:
+            for source in facts.keys() - proven:
+                store.add_proof(facts[source])
 
     def release(self) -> None:
         self.engines = []
