@@ -6,6 +6,7 @@
     sweep       the paper's 24-point grid with its one reading beside one run
     report      seconds and size of a page of made-up examples, and how fast Chromium answers
     start       CPU seconds of commands that need no model, and of one that does, with no bytecode: imports and all
+    planning    prompts a CPU second: whole texts tokenized, and what they share once; their batches; same tokens
     stream      texts scored shard by shard, killed on the way: memory, texts a second, no row twice or missing
     ray         one process beside 1 and 2 actors of Ray: seconds, rows, actor and driver killed; planning, storing
     store       readings put, looked up and verified in SQLite and in Parquet shards: seconds, bytes, memory
@@ -88,7 +89,8 @@ def articles_of(data: str | None, count: int, summaries: int | None = None) -> l
     for number in range(count):
         again = f"({number // len(names)}) " if number >= len(names) else ""
         group = groups[names[number % len(names)]][:summaries]
-        articles.append([replace(example, source=again + example.source) for example in group])
+        name = again + names[number % len(names)]
+        articles.append([replace(example, source=again + example.source, group_id=name) for example in group])
     return articles
 
 
@@ -513,6 +515,38 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
     return {"start": rows}
 
 
+# --- planning ---------------------------------------------------------------------------------------------------------
+
+
+def planning(options: argparse.Namespace) -> dict[str, Any]:
+    """CPU seconds, alternating: prompts with each text tokenized whole, and in parts that are tokenized once."""
+    tokenizer = (ModelSource(options.model) if options.model else SMOLLM2).tokenizer()
+    builder = PromptBuilder(tokenizer, load_rubrics("summary", ["coherence"]), 100_000)
+    rows: list[dict[str, Any]] = []
+    for words in (options.words, None):
+        articles = articles_of(options.data, options.articles, options.summaries)
+        texts = [one for article in articles for one in article]
+        texts = [replace(text, source=" ".join(text.source.split(" ")[:words])) for text in texts]
+        rates: dict[bool, list[float]] = {False: [], True: []}
+        tokens: dict[bool, list[bytes]] = {}
+        for cuts in [False, True] * options.times:
+            builder._cuts = cuts
+            began = time.process_time()
+            prompts = builder.build(texts, [CONDITION])
+            rates[cuts].append(len(texts) / (time.process_time() - began))
+            tokens[cuts] = [prompt.token_ids.tobytes() for prompt in prompts]
+        began = time.process_time()
+        batches = plan(prompts, 4096)
+        planned = len(texts) / (time.process_time() - began)
+        row = {"words of an article, at most": words or "all", "prompts": len(texts)}
+        row |= {"tokens a prompt": statistics.mean(len(prompt.token_ids) for prompt in prompts)}
+        row |= {"whole, a CPU s": max(rates[False]), "in parts": max(rates[True])}
+        row |= {"times": max(rates[True]) / max(rates[False]), "batches of them": planned, "batches": len(batches)}
+        rows.append(row | {"same tokens": str(tokens[False] == tokens[True])})
+    show("planning", rows)
+    return {"planning": rows}
+
+
 # --- stream -----------------------------------------------------------------------------------------------------------
 
 
@@ -908,6 +942,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child.add_argument("--browser", action=argparse.BooleanOptionalAction, default=True)
     child = command(start, "start", texts=1000)
     child.add_argument("--warm", action="store_true", help="also with the bytecode that the command has written")
+    command(planning, "planning", list(shared), summaries=6, words=150, times=3)
     command(scale, "scale", ["--model"], steps=3)
     child = command(stream, "stream", texts=10_000, kill=0, shard=10_000, seed=0)
     child.add_argument("--judge", default="replay", choices=["replay", "tiny"])

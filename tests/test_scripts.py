@@ -21,6 +21,7 @@ SMALLEST = {
     "attack": ("--articles=1", "--words=6", "--length=1", "--phrases=1"),
     "report": ("--examples=64", "--no-browser"),
     "scale": ("--steps=1",),
+    "planning": ("--articles=2", "--summaries=2", "--times=1"),
 }
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MODES = ("score_tokens", "generate")
 ENGINES = ("prefix", "plain")
 """How models are read: shared prefixes once, or every prompt by itself."""
+CHECKS = ("once", "always")
+"""When it is proven that a model can be read so."""
 
 LOCAL = "local_model"
 SERVED = "served_model"
@@ -137,6 +139,8 @@ class JudgeSpec(JudgeSettings):
         engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts
             at once; `plain`, every prompt by itself.
         token_budget: groups are read together up to so many tokens to compute.
+        check: `once`, a proof that the model can be read holds for later runs with the same store;
+            `always`, it is made at every start.
     """
 
     path: str
@@ -149,6 +153,7 @@ class JudgeSpec(JudgeSettings):
     draft_tokens: Annotated[int, Ge(0), Le(0)] = 0
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
     token_budget: Count = 4096
+    check: Annotated[str, OneOf(CHECKS)] = "once"
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()
@@ -156,7 +161,7 @@ class JudgeSpec(JudgeSettings):
             check_fields(
                 self,
                 "judge",
-                of=("mode", "max_new_tokens", "draft_tokens", "engine", "token_budget"),
+                of=("mode", "max_new_tokens", "draft_tokens", "engine", "token_budget", "check"),
             )
         with mistakes.caught():
             self.source  # noqa: B018 - checks the rest

@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from judgebench.prompts.rubrics import (
@@ -16,10 +15,17 @@ from judgebench.prompts.rubrics import (
     fill,
     load_rubrics,
 )
-from judgebench.prompts.tokens import ChatFormat, ControlTokens, encode_texts, tokenized
+from judgebench.prompts.tokens import (
+    ChatFormat,
+    ControlTokens,
+    cuts_between_words,
+    encode_groups,
+    encode_texts,
+    tokenized,
+)
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Count, OneOf, Words, settings_of
-from judgebench.types import Cell, Condition, Example, Prompt, Row, Rubric
+from judgebench.types import Array, Cell, Condition, Example, Prompt, Row, Rubric
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -33,7 +39,7 @@ Judged = Callable[[Example, Condition], str]
 """Gives an example's judged text under a condition: the text as it is, unless it is attacked."""
 
 Built = TypeVar("Built")
-Encoding = Generator[list[str], list[list[int]], Built]
+Encoding = Generator[list[str], Sequence[Array], Built]
 """Asks for the tokens of texts, as often as it takes, until something is built."""
 
 _AT_ONCE = 64
@@ -174,6 +180,7 @@ class PromptBuilder:
         self._choices: dict[Cell, Mapping[str, float]] = {}
         self._control = ControlTokens(tokenizer)
         self._frames: dict[str, int] = {}
+        self._cuts = cuts_between_words(tokenizer)
 
     @classmethod
     def from_config(
@@ -216,14 +223,10 @@ class PromptBuilder:
             asked = {name: next(of_group) for name, of_group in under_way.items()}
             # the texts of many groups in one call, which a fast tokenizer deals to all cores
             while asked:
-                rows = iter(
-                    encode_texts(
-                        self.tokenizer, [text for texts in asked.values() for text in texts]
-                    )
-                )
-                answers = {name: list(islice(rows, len(texts))) for name, texts in asked.items()}
+                rows = encode_groups(self.tokenizer, [*asked.values()], self._cuts)
+                answers = zip(asked, rows, strict=True)
                 asked = {}
-                for name, encoded in answers.items():
+                for name, encoded in answers:
                     try:
                         asked[name] = under_way[name].send(encoded)
                     except StopIteration as end:

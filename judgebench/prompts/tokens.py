@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -94,12 +95,12 @@ class PlainTokenizer:
 
 
 def tokenized(
-    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], **options: Any
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], call: Any = None, **options: Any
 ) -> BatchEncoding:
     """The encodings of some texts, without the special tokens that the tokenizer would add;
-    `UserError` where it breaks down. `options` are those of its call."""
+    `UserError` where it breaks down. `options` are those of its `call`."""
     try:
-        return tokenizer(list(texts), **{"add_special_tokens": False, **options})
+        return (call or tokenizer)(list(texts), **{"add_special_tokens": False, **options})
     except BaseException as error:
         # no Exception: so the library calls a fault of its own
         if type(error).__name__ != "PanicException":
@@ -113,8 +114,130 @@ def tokenized(
 
 def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of each text; see `tokenized`."""
-    rows: list[list[int]] = tokenized(tokenizer, texts)["input_ids"] if texts else []
+    if not texts:
+        return []
+    rows: list[list[int]] = tokenized(tokenizer, texts, return_attention_mask=False)["input_ids"]
     return rows
+
+
+# --- what texts share is tokenized once ---------------------------------------------------------
+
+_WORDS_MEET = re.compile("[a-zA-Z](?= [a-zA-Z])")
+"""A letter before a space and another letter, all of ASCII."""
+
+_NEAR = 500
+_LONGEST_END = 2000
+"""Characters in which such a place is looked for, and which the ends of texts are compared by."""
+
+_ENDINGS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
+_CASED = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+)
+_REST = r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_EXPRESSIONS = (
+    f"{_ENDINGS}|{_WORD}{_REST}",
+    f"{_CASED}{_REST}".replace(r"[\r\n]*", r"[\r\n/]*"),
+    f"{_CASED}".replace("|", f"{_ENDINGS}?|")
+    + f"{_ENDINGS}?{_REST}".replace(r"[\r\n]*", r"[\r\n/]*"),
+)
+"""Expressions by which tokenizers cut a text into pieces: those of Llama 3, Qwen, Mistral and
+GPT-4o, here with digits one by one. None matches a letter before a space, and none looks back:
+before the space between two letters a piece ends and one begins, whatever stands around them. So it
+is with GPT-2's, which is a tokenizer's own over bytes."""
+
+
+def cuts_between_words(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """True where the tokens of a text are for sure those of its two parts, wherever it is cut
+    before a space between two letters of ASCII (`_WORDS_MEET`): of transformers' own tokenizers
+    over bytes, whose pieces end there."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or not type(tokenizer).__module__.startswith("transformers."):
+        return False
+    # 1. nothing is put before a text, and words are not joined; NFC leaves ASCII apart
+    normalizer, steps = (
+        {} if part is None else json.loads(part.__getstate__())
+        for part in (backend.normalizer, backend.pre_tokenizer)
+    )
+    if normalizer.get("type", "NFC") != "NFC" or getattr(backend.model, "dropout", None):
+        return False
+    # 2. it cuts by expressions that are known, at digits, and by nothing else
+    cuts = False
+    *first, last = steps.get("pretokenizers", [steps])
+    for step in (*first, last):
+        kind = step.get("type")
+        # (what comes behind one over bytes sees no spaces)
+        if kind == "ByteLevel" and step is last and not step["add_prefix_space"]:
+            cuts |= step["use_regex"]
+        elif kind == "Split" and step["behavior"] == "Isolated" and not step["invert"]:
+            expression = step["pattern"].get("Regex", "").replace(r"\p{N}{1,3}", r"\p{N}")
+            if expression not in _EXPRESSIONS:
+                return False
+            cuts = True
+        elif kind != "Digits":
+            return False
+    # 3. no added token reaches over such a place, takes the space with it, or looks at a neighbor
+    return cuts and not any(
+        token.single_word
+        or re.search("[a-zA-Z] ", token.content)
+        or (token.rstrip and token.content[-1:].isalpha())
+        or (token.lstrip and token.content[:1].isalpha())
+        for token in tokenizer.added_tokens_decoder.values()
+    )
+
+
+def encode_groups(
+    tokenizer: PreTrainedTokenizerBase, groups: Sequence[Sequence[str]], cuts: bool
+) -> list[list[Array]]:
+    """The tokens [tokens] int32 of each text of some groups. Where a tokenizer `cuts` between words
+    (`cuts_between_words`), what all texts begin and end with, and what those of a group begin with,
+    is tokenized once."""
+    texts = [text for group in groups for text in group]
+    # 1. each text in up to four parts
+    root = _last_cut(texts)
+    end = _shared([text[:-_LONGEST_END:-1] for text in texts])
+    parts_of: dict[str, list[str]] = {}
+    for group in groups:
+        places = {0, root, _last_cut(group)}
+        for text in group if cuts else ():
+            behind = _WORDS_MEET.search(text, max(len(text) - end, *places))
+            at = sorted({*places, behind.end()} if behind else places)
+            parts_of[text] = _parts(text, at[1:])
+    # 2. the tokens of each part, and of each text
+    different = list(dict.fromkeys(part for text in texts for part in parts_of.get(text, [text])))
+    rows = encode_texts(tokenizer, different[:1] if cuts else different)
+    # transformers has set the tokenizer's options by now, and would compute offsets, too
+    if cuts:
+        fast = tokenizer.backend_tokenizer.encode_batch_fast
+        rows = [encoding.ids for encoding in tokenized(tokenizer, different, fast)]
+    known = {part: np.array(ids, np.int32) for part, ids in zip(different, rows, strict=True)}
+    return [
+        [np.concatenate([known[part] for part in parts_of.get(text, [text])]) for text in group]
+        for group in groups
+    ]
+
+
+def _last_cut(texts: Sequence[str]) -> int:
+    """The last place between words that all texts begin with alike; 0 where there is none."""
+    end = _shared(texts)
+    places = [match.end() for match in _WORDS_MEET.finditer(texts[0], max(0, end - _NEAR), end)]
+    return places[-1] if places else 0
+
+
+def _shared(texts: Sequence[str]) -> int:
+    """Characters that all texts begin with: those of the first and the last in order."""
+    first = min(texts)
+    last = max(texts)
+    low = 0
+    high = len(first)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[low:middle] == last[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 class ControlTokens:
@@ -217,7 +340,7 @@ class ControlTokens:
         said: Sequence[Span],
         allowed: int,
         where: str,
-        whole: Sequence[int] | None = None,
+        whole: Sequence[int] | Array | None = None,
     ) -> tuple[Array, int]:
         """The tokens [tokens] int32 of a prompt in which nothing that the example says is a control
         token, and how many were broken for it; `UserError` where the tokenizer makes one out of
@@ -311,7 +434,7 @@ class SpelledNames(ControlTokens):
         said: Sequence[Span],
         allowed: int,
         where: str,
-        whole: Sequence[int] | None = None,
+        whole: Sequence[int] | Array | None = None,
     ) -> tuple[Array, int]:
         """The tokens of `text` as they are counted; no cut changes what is sent."""
         return np.array(self._plainly(text) if whole is None else whole, np.int32), 0

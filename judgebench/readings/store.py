@@ -56,6 +56,10 @@ CREATE TABLE IF NOT EXISTS digests (
     sha256 TEXT NOT NULL,
     checksum INTEGER
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS proofs (
+    facts TEXT PRIMARY KEY,
+    checksum INTEGER
+) WITHOUT ROWID;
 """
 _ROWS = """
 SELECT CAST(key AS BLOB), logprobs, CAST(text AS BLOB), seconds, ids, checksum
@@ -212,18 +216,38 @@ class ReadingStore:
             )
         return digest
 
+    def proven(self, facts: str) -> bool:
+        """True where a proof that depends on these facts alone is held to have succeeded; a damaged
+        entry holds nothing."""
+        with self._reading():
+            held = self._db.execute(
+                "SELECT checksum FROM proofs WHERE facts=?", (facts,)
+            ).fetchone()
+        return held == (checksum(facts.encode(), None, None, 0.0, None),)
+
+    def add_proof(self, facts: str) -> None:
+        """Holds that a proof has succeeded, see `proven`."""
+        # only a shortcut for later, as a file's digest is
+        with suppress(sqlite3.OperationalError):
+            self._db.execute(
+                "INSERT OR REPLACE INTO proofs VALUES (?, ?)",
+                (facts, checksum(facts.encode(), None, None, 0.0, None)),
+            )
+
     def rows(self) -> Iterator[Row]:
         """All rows in the order of their keys, damaged ones too."""
         with self._reading():
             yield from self._db.execute(f"{_ROWS} ORDER BY key")
 
     def remember(self, other: ReadingStore) -> None:
-        """Takes over the digests of files that another store remembers."""
+        """Takes over the digests of files, and the proofs, that another store remembers."""
         with self._reading():
             rows = other._db.execute(
                 "SELECT path, size, modified, sha256, checksum FROM digests"
             ).fetchall()
             self._db.executemany("INSERT OR IGNORE INTO digests VALUES (?, ?, ?, ?, ?)", rows)
+            rows = other._db.execute("SELECT facts, checksum FROM proofs").fetchall()
+            self._db.executemany("INSERT OR IGNORE INTO proofs VALUES (?, ?)", rows)
 
     def intact(self, keys: set[str]) -> dict[str, Row]:
         """Key -> its row, of those that match their checksums and hold what a model can say."""
@@ -356,6 +380,15 @@ class SharedStore(ReadingStore):
     def file_digest(self, path: Path) -> str:
         """The digest of the first process's file: the others take its weights."""
         return self._processes.agree(lambda: self._store.file_digest(path))
+
+    def proven(self, facts: str) -> bool:
+        """True where all processes' facts are the first one's, which its store holds as proven."""
+        held, asked = self._processes.agree(lambda: (self._store.proven(facts), facts))
+        return held and asked == facts
+
+    def add_proof(self, facts: str) -> None:
+        if self._processes.first:
+            self._store.add_proof(facts)
 
     def put(self, readings: Sequence[ModelReading]) -> None:
         """Adds readings; those of other processes are stored when the first process has read its

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from judgebench.judges.engine.generate import generate
 from judgebench.judges.engine.kernels import AttentionOptions, attend, attend_masked, attend_plain, merge_into
 from judgebench.judges.engine.plain import Head, PlainEngine, check_head
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
+from judgebench.judges.local import passes
 from judgebench.judges.local.loading import ModelSource
-from judgebench.judges.local.passes import ModelView, engine_for
+from judgebench.judges.local.passes import LikelihoodPass, ModelView, engine_for
+from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 
 SIZES = {
@@ -345,3 +348,51 @@ def test_a_model_that_stays_in_memory_is_tried_once(engine):
     assert len(passes) == tried
     engine_for(model, [ModelView(source, "", engine, exit=2)])
     assert len(passes) > tried, "another exit is another trial"
+
+
+@pytest.fixture
+def started(tmp_path, monkeypatch):
+    """Starts a reading with a model that is loaded anew, and gives the forward passes of its trial."""
+    monkeypatch.setattr(ModelSource, "config", lambda self: CONFIGS["llama"])
+    monkeypatch.setattr(ModelSource, "effective_dtype", lambda self: "float32")
+
+    def start(fingerprint="A", engine="prefix", check="once", store=None):
+        model = tf.LlamaForCausalLM(copy.deepcopy(CONFIGS["llama"])).eval()
+        counted = []
+        model.model.register_forward_hook(lambda *_: counted.append(1))
+        source = ModelSource("nowhere/mine")
+        pass_ = LikelihoodPass(ModelView(source, fingerprint, engine, check=check), [])
+        opened = store or ReadingStore(tmp_path / "s")
+        pass_.prepare({source: model}, opened)
+        assert len(pass_.engines) == 1
+        return len(counted)
+
+    return start
+
+
+def test_what_is_proven_once_is_not_proven_at_every_start(started, monkeypatch):
+    assert started() > 0
+    assert started() == 0
+    assert started(check="always") > 0
+    assert started(fingerprint="B") > 0
+    assert started(engine="plain") > 0
+    assert started(engine="plain") == 0
+    for place, name in ((tf, "__version__"), (torch, "__version__")):
+        monkeypatch.setattr(place, name, "0.0")
+        assert started() > 0, "other versions"
+        assert started() == 0
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": "another"})
+    assert started() > 0
+    monkeypatch.setattr(passes, "_code", lambda: "another engine")
+    assert started() > 0
+    assert started() == 0
+    for _ in range(2):
+        assert started(store=ReadingStore(Path(":memory:"))) > 0, "store=none holds nothing"
+
+
+def test_a_proof_that_failed_is_not_kept(started, monkeypatch):
+    monkeypatch.setattr(passes, "check_packing", lambda engine: (_ for _ in ()).throw(UserError("other numbers")))
+    for _ in range(2):
+        with pytest.raises(UserError, match="other numbers"):
+            started()
+    monkeypatch.undo()

@@ -3,9 +3,12 @@ import json
 import shutil
 from contextlib import nullcontext
 
+import gguf
 import pytest
 import torch
 import transformers
+from transformers import modeling_gguf_pytorch_utils as modeling
+from transformers.integrations.gguf import reader
 
 from judgebench.judges.local import loading
 from judgebench.judges.local.loading import ModelSource
@@ -152,3 +155,69 @@ def test_what_is_loaded_is_what_transformers_loads_by_itself(tmp_path):
     for name, weight in theirs.state_dict().items():
         assert torch.equal(ours.state_dict()[name], weight), name
     assert torch.equal(ours.model.embed_tokens.weight, written.model.embed_tokens.weight)
+
+
+@pytest.fixture
+def described(tmp_path):
+    """A file with a setting of every kind."""
+    path = tmp_path / "described.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_name("tiny")
+    settings = {
+        "lists.words": ["a", "", "Ünïcode 🙂"],
+        "lists.halves": [0.5, 0.1],
+        "lists.numbers": [3, -1],
+        "lists.flags": [True, False],
+    }
+    for key, values in settings.items():
+        writer.add_array(key, values)
+    writer.add_bool("one.flag", True)
+    writer.add_float32("one.tenth", 0.1)
+    writer.add_uint64("one.large", 2**40)
+    writer.add_tensor("output.weight", torch.ones(2, 32).numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def test_both_of_transformers_readers_are_told_what_they_read_themselves(described):
+    seen = []
+    for way in (nullcontext, loading.parsed_once):
+        with way():
+            said = [reader.read_gguf_metadata(str(described), names) for names in ((), ("lists.words",))]
+            file = gguf.GGUFReader(described)
+            values = {
+                name: [modeling._gguf_parse_value(field.parts[i], field.types) for i in field.data]
+                for name, field in file.fields.items()
+            }
+            seen.append((said, values))
+    theirs, ours = seen
+    assert ours == theirs
+    assert ours[0][0][0]["lists.words"] == 3
+    assert ours[0][1][0]["lists.words"] == ["a", "", "Ünïcode 🙂"]
+    assert [type(x) for values in ours[1].values() for x in values] == [
+        type(x) for values in theirs[1].values() for x in values
+    ]
+
+
+def test_weights_are_unpacked_as_the_library_unpacks_them():
+    tensors = gguf.GGUFReader(SMOLLM2.locate() / SMOLLM2.gguf_file).tensors
+    kinds = {tensor.tensor_type: tensor for tensor in tensors}
+    assert len(kinds) == 3
+    for kind, tensor in kinds.items():
+        few = tensor.data[:191]  # no number of rows that goes together with others
+        theirs = gguf.dequantize(few, kind)
+        with loading.parsed_once():
+            ours = gguf.dequantize(few, kind)
+        assert ours.shape == theirs.shape
+        assert ours.tobytes() == theirs.tobytes()
+
+
+def test_a_list_that_does_not_end_is_told(described):
+    raw = described.read_bytes()
+    place = raw.index(b"lists.words") + len(b"lists.words") + 8  # kind of the list and of its items, then its length
+    described.write_bytes(raw[:place] + (2**60).to_bytes(8, "little") + raw[place + 8 :])
+    with pytest.raises(UserError, match="its configuration cannot be loaded"):
+        ModelSource(str(described), dtype="float32").config()

@@ -120,6 +120,24 @@ def test_file_digests_follow_the_content(tmp_path):
     assert store.file_digest(file) != first
 
 
+def test_a_proof_holds_for_its_facts_until_its_row_is_damaged(tmp_path):
+    store = ReadingStore(tmp_path / "s")
+    assert not store.proven("model A, torch 2")
+    store.add_proof("model A, torch 2")
+    assert store.proven("model A, torch 2")
+    assert not store.proven("model A, torch 3")
+    merged = ReadingStore(tmp_path / "merged")
+    merged.remember(store)
+    assert merged.proven("model A, torch 2")
+    for damage in ("facts = 'model B, torch 2'", "checksum = checksum + 1", "checksum = NULL"):
+        store._db.execute(f"UPDATE proofs SET {damage}")
+        assert not store.proven("model A, torch 2")
+        assert not store.proven("model B, torch 2")
+        store._db.execute("DELETE FROM proofs WHERE facts = 'model B, torch 2'")
+        store.add_proof("model A, torch 2")  # made anew
+        assert store.proven("model A, torch 2")
+
+
 def rows(path, statement, *values):
     with sqlite3.connect(path) as db:
         db.execute(statement, values)

@@ -309,18 +309,21 @@ def check_packing(engine: PrefixEngine) -> float:
     ]
 
     # 2. [exits, prompts, branches, vocabulary] of each way of reading, and after a token more
-    def at_branches(reader: PrefixEngine | PlainEngine, trie: CandidateTrie) -> Tensor:
+    def at_branches(reader: PrefixEngine | PlainEngine) -> list[Tensor]:
         if isinstance(reader, PrefixEngine):
-            return reader.at_branches(short, trie)
+            return [reader.at_branches(short, trie) for trie in tries]
+        # plainly each branch is a pass, and some are of both tries
+        ways = list(dict.fromkeys(way for trie in tries for way in trie.prefixes))
         flat = [ids for group in short for ids in group]
-        longer = [np.array([*ids, *way]) for ids in flat for way in trie.prefixes]
+        longer = [np.array([*ids, *way]) for ids in flat for way in ways]
         logits = torch.stack(reader.start([longer]).logits)
-        return logits.log_softmax(-1).unflatten(1, (-1, len(trie.prefixes)))
+        at = logits.log_softmax(-1).unflatten(1, (-1, len(ways)))
+        return [at[:, :, [ways.index(way) for way in trie.prefixes]] for trie in tries]
 
     def read(reader: PrefixEngine | PlainEngine, generate: bool = True) -> list[Tensor]:
         answers: Continuations = reader.start(groups)
         seen = [torch.stack(answers.logits)[:, :, None].log_softmax(-1)]
-        seen += [at_branches(reader, trie) for trie in tries]
+        seen += at_branches(reader)
         if generate:
             answers.step(following)
             seen.append(torch.stack(answers.logits)[:, :, None].log_softmax(-1))

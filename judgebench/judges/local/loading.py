@@ -12,12 +12,13 @@ import importlib.metadata
 import importlib.util
 import io
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from os import PathLike, fspath, stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from struct import unpack_from
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -30,7 +31,6 @@ from judgebench.runtime.parsing import read_json
 from judgebench.types import Array, Record
 
 if TYPE_CHECKING:
-    from gguf import GGUFReader
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PACKAGE = "package:"
@@ -209,7 +209,7 @@ class ModelSource:
         # transformers draws bars of its own while it loads; what goes wrong comes as an exception
         transformers_logging.disable_progress_bar()
         try:
-            with redirect_stderr(io.StringIO()), parsed_once():
+            with redirect_stderr(io.StringIO()), parsed_once() if self._gguf else nullcontext():
                 return load(str(folder), **options)
         except UserError:
             raise
@@ -431,18 +431,26 @@ def _check_regular(path: Path, where: str) -> None:
         )
 
 
-_parsed: dict[str, tuple[tuple[int, int], GGUFReader]] = {}
+_parsed: dict[str, tuple[tuple[int, int], Any]] = {}
 """Path of a GGUF file -> its size and time of change, and what was parsed."""
+
+_TOGETHER = 2**17
+"""Bytes of quantized weights that are unpacked together, about."""
 
 
 @contextmanager
 def parsed_once() -> Iterator[None]:
     """Within it, transformers gets a GGUF file as it was parsed before, unless the file has changed
-    since: it asks the package `gguf` for a reader three times a model, and for the names of all
-    tensors once a module."""
+    since: by itself it parses one up to seven times a model, in two ways, turns each name of the
+    vocabulary into text as often, and asks for the names of all tensors once a module."""
     import gguf
+    from gguf import GGUFValueType
+    from transformers import modeling_gguf_pytorch_utils as ways
 
-    def read(path: str | PathLike[str]) -> GGUFReader:
+    parse = ways._gguf_parse_value
+    dequantize = gguf.dequantize
+
+    def read(path: str | PathLike[str]) -> Any:
         status = stat(path)
         name = fspath(path)
         state = (status.st_size, status.st_mtime_ns)
@@ -450,27 +458,70 @@ def parsed_once() -> Iterator[None]:
             _parsed[name] = (state, _reader_class()(path))
         return _parsed[name][1]
 
-    with (
-        patch.object(gguf, "GGUFReader", read),
-        patch.object(gguf, "get_tensor_name_map", _tensor_names()),
-    ):
+    def value_of(value: Any, types: Any) -> Any:
+        return parse(value, types) if isinstance(value, np.ndarray) else value
+
+    def metadata_of(
+        mapped: object, path: str, wanted: Collection[str] = ()
+    ) -> tuple[Record, int, int]:
+        parsed = read(path)
+        metadata: Record = {}
+        for name, part in parsed.fields.items():
+            metadata[name] = [value_of(part.parts[i], part.types) for i in part.data]
+            if len(part.types) == 1:
+                (metadata[name],) = metadata[name]
+            elif part.types[1] == GGUFValueType.STRING and name not in wanted:
+                metadata[name] = len(metadata[name])
+        for name in ("version", "tensor_count", "kv_count"):
+            metadata.pop(f"GGUF.{name}")
+        table = next((tensor.field.offset for tensor in parsed.tensors), 0)
+        return metadata, len(parsed.tensors), table
+
+    def unpacked(data: Array[Any, Any], kind: Any) -> Array[Any, Any]:
+        # the library unpacks 16 rows at a time; those of a small model are short
+        # (views of numpy's memory map are slow, too)
+        rows = data.size // data.shape[-1]
+        most = min(rows, _TOGETHER // (16 * data.shape[-1]))
+        together = next((count for count in range(most, 1, -1) if rows % count == 0), 1)
+        weights = dequantize(data.view(np.ndarray).reshape(rows // together, -1), kind)
+        return weights.reshape(*data.shape[:-1], -1)
+
+    with ExitStack() as patches:
+        patches.enter_context(patch.object(gguf, "GGUFReader", read))
+        patches.enter_context(patch.object(gguf, "get_tensor_name_map", _tensor_names()))
+        patches.enter_context(patch.object(gguf, "dequantize", unpacked))
+        patches.enter_context(patch.object(ways, "_gguf_parse_value", value_of))
+        with suppress(ImportError):  # a transformers without a reader of its own
+            from transformers.integrations.gguf import reader
+
+            patches.enter_context(patch.object(reader, "_read_metadata", metadata_of))
         yield
 
 
 @cache
-def _reader_class() -> type[GGUFReader]:
+def _reader_class() -> Any:
+    from gguf.constants import GGUFValueType
     from gguf.gguf_reader import GGUFReader  # the package's own name of it is patched
 
     class Reader(GGUFReader):
-        # every slice of numpy's memory map is a memory map again, which costs several times the
-        # slice
-        @property  # type: ignore[override] # the library declares the map's own class
-        def data(self) -> Array[Any, Any]:
-            return self._bytes
+        """One that turns lists into Python's own values at once."""
 
-        @data.setter
-        def data(self, mapped: Array[Any, Any]) -> None:
-            self._bytes = mapped.view(np.ndarray)
+        def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list, Any, list]:
+            if raw_type != GGUFValueType.ARRAY or self.byte_order != "I":
+                return super()._get_field_parts(orig_offs, raw_type)
+            view: Any = memoryview(self.data)  # type: ignore[arg-type]
+            kind, count = unpack_from("<IQ", view, int(orig_offs))
+            types = [GGUFValueType.ARRAY, GGUFValueType(kind)]
+            at = int(orig_offs) + 12
+            if kind != GGUFValueType.STRING:
+                numbers = self._get(at, self.gguf_scalar_to_np[types[1]], count)
+                return 12 + numbers.nbytes, numbers.tolist(), range(count), types
+            texts = []
+            for _ in range(count):
+                start = at + 8
+                at = start + unpack_from("<Q", view, at)[0]
+                texts.append(str(view[start:at], "utf-8"))
+            return at - int(orig_offs), texts, range(count), types
 
     return Reader
 

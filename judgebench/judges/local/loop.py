@@ -135,7 +135,7 @@ class JudgeModule(L.LightningModule):
         # inference mode refuses that parts of a split model are gathered into one place repeatedly
         mode = torch.no_grad() if self._split else torch.inference_mode()
         with mode:
-            self._pass.prepare(models)
+            self._pass.prepare(models, self._store)
 
     def on_predict_end(self) -> None:
         """Lets go of the models, once no other process needs this one's part: the next pass may

@@ -4,17 +4,23 @@ is computed."""
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
+import transformers
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from judgebench.judges.engine import prefix
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
 from judgebench.judges.engine.generate import Chooser, Continuations, generate, stops_of
@@ -25,6 +31,7 @@ from judgebench.judges.local.batches import Batch, Pass, roots
 from judgebench.judges.local.loading import ModelSource
 from judgebench.prompts.thoughts import END_OF_THINK
 from judgebench.readings.reading import ModelReading, reading_key
+from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 from judgebench.types import Array, Condition, Prompt, Record, ScoreRange
 
@@ -33,12 +40,13 @@ from judgebench.types import Array, Condition, Prompt, Record, ScoreRange
 class ModelView:
     """A model whose next-token distributions are read, at its end or at an earlier `exit` (layers
     before it). `fingerprint` is the SHA-256 of its content; results of `engine`s, `prefix` and
-    `plain`, differ in the last bits."""
+    `plain`, differ in the last bits. `check`: see `JudgeSpec`."""
 
     source: ModelSource
     fingerprint: str
     engine: str = "prefix"
     exit: int | None = None
+    check: str = "once"
 
     def identity(self) -> Record:
         """All that its distributions depend on, but the prompt."""
@@ -83,13 +91,29 @@ class LocalPass(Pass):
     def roots(self) -> dict[tuple[Condition, str], Array]:
         return roots(self.prompts)
 
-    def prepare(self, models: Mapping[ModelSource, PreTrainedModel]) -> None:
-        """Takes its models, once, and proves that they can be read."""
+    def prepare(
+        self, models: Mapping[ModelSource, PreTrainedModel], store: ReadingStore | None = None
+    ) -> None:
+        """Takes its models, once, and proves that they can be read, where the `store` does not hold
+        that this has been proven."""
         views = {
             source: [view for view in self.views if view.source == source]
             for source in self.sources
         }
-        self.engines = [engine_for(models[source], views[source]) for source in views]
+        # 1. processes that share models agree on what is proven before any of them reads
+        facts = {
+            source: proof_of(models[source], views[source])
+            for source in self.sources
+            if store is not None and all(view.check == "once" for view in views[source])
+        }
+        proven = {source for source in facts if store and store.proven(facts[source])}
+        # 2. the engines, which are tried
+        self.engines = [
+            engine_for(models[source], views[source], proven=source in proven) for source in views
+        ]
+        if store is not None:
+            for source in facts.keys() - proven:
+                store.add_proof(facts[source])
 
     def release(self) -> None:
         self.engines = []
@@ -272,13 +296,40 @@ _tried: WeakKeyDictionary[PreTrainedModel, set[tuple[Any, ...]]] = WeakKeyDictio
 text."""
 
 
-def engine_for(model: PreTrainedModel, views: Sequence[ModelView], room: int = 0) -> Engine:
-    """The engine that reads `views`, the exits of one model, tried on the model at hand;
-    `UserError` where it cannot be read so. `room`: see `PrefixEngine`."""
+def proof_of(model: PreTrainedModel, views: Sequence[ModelView]) -> str:
+    """All that the proof depends on that `views`, the exits of one model, can be read, as JSON."""
+    on_gpu = model.device.type == "cuda"
+    facts = {
+        "views": [view.identity() for view in views],
+        "weights": sorted({f"{type(x).__name__} {x.dtype}" for x in model.parameters()}),
+        "code": _code(),
+        "device": model.device.type,
+        "hardware": torch.cuda.get_device_name(model.device)
+        if on_gpu
+        else dict(torch.cpu.get_capabilities()),
+        "versions": [torch.__version__, transformers.__version__],
+    }
+    return json.dumps(facts, sort_keys=True)
+
+
+@cache
+def _code() -> str:
+    """SHA-256 of the files that read models."""
+    files = [Path(__file__), *sorted(Path(prefix.__file__).parent.glob("*.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def engine_for(
+    model: PreTrainedModel, views: Sequence[ModelView], room: int = 0, proven: bool = False
+) -> Engine:
+    """The engine that reads `views`, the exits of one model, tried on the model at hand unless it
+    is `proven`; `UserError` where it cannot be read so. `room`: see `PrefixEngine`."""
     exits = [view.exit for view in views]
     alone = views[0].engine == "plain"
     way = (alone, *exits, model.device)
     tried = _tried.setdefault(model, set())
+    if proven:
+        tried.add(way)
     engine: PrefixEngine | PlainEngine | EncoderDecoderEngine
     if model.config.is_encoder_decoder:
         assert exits == [None], "an encoder-decoder model is read at its end alone"

@@ -12,6 +12,7 @@ import torch
 from judgebench.decoding.rules import Greedy
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.local.batches import Tokens, token_counts
+from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.models import Trainers
 from judgebench.judges.local.passes import FreeAnswerPass, LocalPass, ModelView, ScorePass
 from judgebench.judges.reader import IN_STORE, BaseReader
@@ -32,16 +33,19 @@ class Reader(BaseReader):
 
     @cached_property
     def main(self) -> ModelView:
-        source = self.judge.source
-        return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
+        return self._view(self.judge.source)
 
     @cached_property
     def other(self) -> ModelView | None:
         if self.assistant.kind == "none":
             return None
         if (source := self.assistant.source) is not None:
-            return ModelView(source, source.fingerprint(self.store.file_digest), self.judge.engine)
+            return self._view(source)
         return replace(self.main, exit=self.assistant.layer)
+
+    def _view(self, source: ModelSource) -> ModelView:
+        fingerprint = source.fingerprint(self.store.file_digest)
+        return ModelView(source, fingerprint, self.judge.engine, check=self.judge.check)
 
     @cached_property
     def _thoughts(self) -> list[FreeAnswerPass]:
