@@ -330,7 +330,13 @@ def choice_records(
         # 2. the choice by all of them, and what it promises
         folds = min(crossfit.folds, groups)
         rows = np.ones(len(human), dtype=bool)
-        held_out = among.taught(rows, folds, crossfit.seed)
+        held_out = among.scores.copy()
+        learned = {}
+        for number, learner in among.learners.items():
+            # as the run has them
+            folded = learner.folded(folds, crossfit.seed)
+            held_out[:, number] = folded.scores_of(learner.groups.tolist(), learner.shown)
+            learned[number] = folded
         choice = among.choose(rows, held_out)
         promise = among.promise(folds, crossfit.repeats, resamples, crossfit.seed)
         shares = worth_of(metric, held_out, human, among.groups)
@@ -351,9 +357,8 @@ def choice_records(
             }
             # 3. what it learned, and what a score takes
             record |= {"settings": None, "kappas": None}
-            learner = among.learners.get(number)
-            if learner:
-                folded = learner.folded(folds, crossfit.seed)
+            if number in learned:
+                folded = learned[number]
                 kappas = [part.kappa for part in folded.parts if isinstance(part, Contrastive)]
                 record |= {"settings": folded.whole.settings, "kappas": kappas or None}
             decoding = decodings.get(cell.decoding)

@@ -7,15 +7,16 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from judgebench.decoding import Contrastive, Expectation, Greedy, Ordinal
-from judgebench.decoding.rules import Ranged
+from judgebench.decoding.rules import Folded, Ranged
 from judgebench.decoding.scores import decode
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import SPEARMAN, influences, pearson, resampled_correlations, spearman
 from judgebench.stats.scores import Scores
-from judgebench.tuning import CrossFit
+from judgebench.tuning import CrossFit, learned
 from judgebench.tuning.choose import LEVEL, Candidates, choice_records, choose, worth_of
 from judgebench.tuning.learned import Learner, Tuned, deal
 from judgebench.tuning.tune import cross_fit
@@ -180,7 +181,8 @@ class Watched(Candidates):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_scores_and_choice_of_a_fold_do_not_change_with_its_own_human_scores(seed):
+def test_scores_and_choice_of_a_fold_do_not_change_with_its_own_human_scores(seed, monkeypatch):
+    monkeypatch.setattr(learned, "DEALINGS", 1)  # which of several is shown takes all scores
     learners, human, groups = paired(seed=seed)
     fold = deal(groups, 3, 0)
     changed = np.where(fold == 1, 6 - human, human)
@@ -243,8 +245,23 @@ def test_a_defended_text_is_decoded_by_what_clean_texts_of_other_folds_taught():
     assert (defended.scores(rows) == clean.learn(rows).scores(*defended.shown[0])).all()
     # learned once more for the choice they are the scores of the run
     (cell,) = (cell for cell in scores.cells if (cell.defense, cell.decoding) == ("cautious", "contrastive"))
-    among = Candidates(np.zeros((10, 1)), {0: defended}, clean.human, clean.groups)
-    assert (among.taught(np.ones(10, dtype=bool), 3, 0)[:, 0] == scores.part(cell)["score"]).all()
+    again = defended.folded(3, 0).scores_of(defended.groups.tolist(), defended.shown)
+    assert (again == scores.part(cell)["score"]).all()
+
+
+def test_the_dealing_with_the_median_agreement_is_shown():
+    (learner, *_), human, groups = paired(seed=1)
+    found = []
+    for seed in range(11):
+        fold = deal(groups, 3, seed)
+        parts = [learner.learn(fold != number) for number in range(3)]
+        scores = Folded(dict(zip(groups.tolist(), fold.tolist(), strict=True)), parts, learner).scores_of(
+            groups.tolist(), learner.readings
+        )
+        found.append(spearmanr(scores, human).statistic)
+    shown = learner.folded(3, 0).scores_of(groups.tolist(), learner.readings)
+    assert spearmanr(shown, human).statistic == pytest.approx(np.median(found))
+    assert np.ptp(found) > 0.001
 
 
 # What is left out
