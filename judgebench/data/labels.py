@@ -215,14 +215,20 @@ def _counted(records: Rows) -> str:
 
 def _note(labels: Sequence[Label], records: Rows) -> str:
     """A sentence on what was joined, and one a rater who saw texts twice."""
-    raters = ", ".join(dict.fromkeys(label.rater for label in labels))
+    names = dict.fromkeys(label.rater for label in labels)
+    raters = ", ".join(names)
     texts = {label.example_id for label in labels}
     note = f"Labels of {raters} are joined to {len(texts)} texts{_counted(records)}."
     if records:
         note += " labels.json lists them."
     # agreement with oneself
     repeats = [record for record in records if record["kind"] == "repeat"]
+    alike = [record for record in repeats if record["label"] == record["again"]]
     shown_twice = Counter(record["rater"] for record in repeats)
-    same = Counter(record["rater"] for record in repeats if record["label"] == record["again"])
-    shares = [f"{rater} {same[rater]} of {count}" for rater, count in shown_twice.items()]
-    return f"{note} The same label again: {', '.join(shares)}." if shares else note
+    same = Counter(record["rater"] for record in alike)
+    shares = []
+    for rater, count in shown_twice.items():
+        shares.append(f"{rater} {same[rater]} of {count}")
+    if not shares:
+        return note
+    return f"{note} The same label again: {', '.join(shares)}."

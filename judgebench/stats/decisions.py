@@ -172,14 +172,20 @@ def label_shares(ratings: Array, classes: Classes) -> Array:
         [[0.5, 0.5], [0.0, 1.0]]
     """
     given = ~np.isnan(ratings)
+    count = given.sum(axis=1)
+    # 1. of classes, the labels that name each
     if classes.pass_from is None:
         labels = np.arange(len(classes.names))
-        named = (np.round(ratings)[..., None] == labels) & given[..., None]  # [N, R, K]
-        return divided(1.0 * named.sum(axis=1), given.sum(axis=1)[:, None] * np.ones(len(labels)))
+        nearest = np.round(ratings)
+        named = (nearest[..., None] == labels) & given[..., None]  # [N, R, K]
+        counts = 1.0 * named.sum(axis=1)
+        return divided(counts, np.broadcast_to(count[:, None], counts.shape))
+    # 2. else those that pass
     passes = 1.0 * (ratings >= classes.pass_from - 1e-9)
     if len(classes.names) == 2:
         passes = ratings
-    passed = divided(np.where(given, passes, 0.0).sum(axis=1), given.sum(axis=1))
+    known = np.where(given, passes, 0.0)
+    passed = divided(known.sum(axis=1), count)
     return np.stack([1 - passed, passed], axis=1)
 
 
@@ -199,15 +205,18 @@ def matrices(shares: Array, said: Array, clusters: Clusters) -> Array:
 def rater_matrix(ratings: Array, classes: Classes) -> Array:
     """[K, K] the same of two raters of one text: each pair counts in both directions, and a text
     with several raters once."""
-    several = (~np.isnan(ratings)).sum(axis=1) > 1
+    raters = np.isfinite(ratings).sum(axis=1)
+    several = raters > 1
+    raters = raters[several]
     shares = label_shares(ratings[several], classes)
-    raters = (~np.isnan(ratings[several])).sum(axis=1)
     counts = shares * raters[:, None]
-    pairs = counts[:, :, None] * counts[:, None, :]  # [N, K, K]
+    # pairs of labels, without those of a label with itself: [N, K, K]
+    pairs = counts[:, :, None] * counts[:, None, :]
     diagonal = np.eye(shares.shape[1])
     pairs -= counts[:, :, None] * diagonal
     weight = raters * (raters - 1)
-    return np.asarray((pairs / weight[:, None, None]).sum(axis=0))
+    of_texts = pairs / weight[:, None, None]
+    return np.asarray(of_texts.sum(axis=0))
 
 
 def agreement_of(matrix: Array) -> Array:
@@ -301,19 +310,26 @@ def best_mark(scores: Array, passed: Array, groups: Array, own: float, costs: Co
         >>> best_mark(scores, 1.0 * (scores > 1), np.arange(60), 2.5, Costs())
         1.5
     """
+    # 1. marks between scores, its own first
     values = np.unique(scores)
     middles = (values[1:] + values[:-1]) / 2
     if len(middles) > _MARKS:
-        middles = middles[np.linspace(0, len(middles) - 1, _MARKS).astype(int)]
+        spaced = np.linspace(0, len(middles) - 1, _MARKS)
+        middles = middles[spaced.astype(int)]
     marks = np.append(own, middles)
+    # 2. the cost of the mistakes of each, in each group
     passes = scores[:, None] >= marks  # [N, M]
-    wrong_pass = costs.false_pass * (1 - passed)[:, None]
-    wrong_fail = costs.false_fail * passed[:, None]
-    cost = np.where(passes, wrong_pass, wrong_fail)
-    totals = Clusters.of(groups, 0).totals(cost)  # [G, M]
+    wrong_pass = costs.false_pass * (1 - passed)
+    wrong_fail = costs.false_fail * passed
+    cost = np.where(passes, wrong_pass[:, None], wrong_fail[:, None])
+    clusters = Clusters.of(groups, 0)
+    totals = clusters.totals(cost)  # [G, M]
+    # 3. the least one, where it saves more than a standard error
     best = int(totals.sum(axis=0).argmin())
     saved = totals[:, 0] - totals[:, best]
-    error = math.sqrt(len(saved)) * saved.std(ddof=1) if len(saved) > 1 else math.inf
+    if len(saved) < 2:
+        return own
+    error = math.sqrt(len(saved)) * saved.std(ddof=1)
     return float(marks[best]) if saved.sum() > error + 1e-9 else own
 
 

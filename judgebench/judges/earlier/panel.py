@@ -107,14 +107,22 @@ def standardized_mean(scores: Array, values: Array) -> Array:
         [2.5, 3.5]
     """
     known = np.ma.masked_invalid(scores)
-    center = known.mean(axis=1, keepdims=True)
-    spread = known.std(axis=1, keepdims=True)
-    tells = (spread > _SAME).filled(False)
+    # 1. members that tell texts apart
+    spread = known.std(axis=1).filled(0.0)
+    tells = spread > _SAME
     if not tells.any():
-        return np.asarray(known.mean(axis=0).filled(np.nan))
-    units = np.ma.masked_where(~tells | known.mask, (known - center) / np.where(tells, spread, 1.0))
-    together = center[tells].mean() + spread[tells].mean() * units.mean(axis=0)
-    return np.asarray(np.ma.clip(together, values[0], values[-1]).filled(np.nan))
+        means = known.mean(axis=0)
+        return np.asarray(means.filled(np.nan))
+    telling = known[tells]
+    # 2. the mean of their standard scores
+    center = telling.mean(axis=1)
+    deviation = telling.std(axis=1)
+    units = (telling - center[:, None]) / deviation[:, None]
+    standard = units.mean(axis=0)
+    # 3. on the scale of all of them
+    together = center.mean() + deviation.mean() * standard
+    held = np.ma.clip(together, values[0], values[-1])
+    return np.asarray(held.filled(np.nan))
 
 
 @dataclass(frozen=True)

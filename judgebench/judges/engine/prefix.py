@@ -313,12 +313,19 @@ def check_packing(engine: PrefixEngine) -> float:
         if isinstance(reader, PrefixEngine):
             return [reader.at_branches(short, trie) for trie in tries]
         # plainly each branch is a pass, and some are of both tries
-        ways = list(dict.fromkeys(way for trie in tries for way in trie.prefixes))
+        prefixes = [way for trie in tries for way in trie.prefixes]
+        ways = list(dict.fromkeys(prefixes))
         flat = [ids for group in short for ids in group]
         longer = [np.array([*ids, *way]) for ids in flat for way in ways]
-        logits = torch.stack(reader.start([longer]).logits)
-        at = logits.log_softmax(-1).unflatten(1, (-1, len(ways)))
-        return [at[:, :, [ways.index(way) for way in trie.prefixes]] for trie in tries]
+        started = reader.start([longer])
+        logits = torch.stack(started.logits)
+        logprobs = logits.log_softmax(-1)
+        at = logprobs.unflatten(1, (-1, len(ways)))
+        branches = []
+        for trie in tries:
+            places = [ways.index(way) for way in trie.prefixes]
+            branches.append(at[:, :, places])
+        return branches
 
     def read(reader: PrefixEngine | PlainEngine, generate: bool = True) -> list[Tensor]:
         answers: Continuations = reader.start(groups)
