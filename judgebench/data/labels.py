@@ -173,7 +173,8 @@ def read_labels(file: Path, dimension: str = DIMENSION) -> Iterator[Label]:
     """The labels in a file of JSON lines or a table; `dimension`: of those that name none."""
     for row in file_rows(file):
         value = None
-        if not _is_set(row, "unclear"):
+        is_unclear = str(row.value("label")).strip().lower() == "unclear"
+        if not is_unclear and not _is_set(row, "unclear"):
             if "label" in row.values and not row.has("label"):  # not labelled yet
                 continue
             given = row.scores("label", words=True)

@@ -405,16 +405,18 @@ def json_rows(path: Path) -> Iterator[FileRow]:
 
 
 def table_rows(path: Path) -> Iterator[FileRow]:
-    """The rows of a table with a header, UTF-8: .csv, with commas and quotes, or .tsv, with tabs
-    and none. An empty cell counts as missing. `UserError` for no such file, or a line that has
-    another number of cells."""
+    """The rows of a table with a header, UTF-8: .csv, with quotes and commas, or semicolons where
+    the header has no comma; or .tsv, with tabs and no quotes. An empty cell counts as missing.
+    `UserError` for no such file, or a line that has another number of cells."""
     tabs = path.suffix == ".tsv"
     text = read_text(
         existing(path), path.name, size=LIMITS.size, remedy="save the file as UTF-8"
     ).removeprefix("\ufeff")
+    first_line = text.partition("\n")[0]
+    commas = ";" if ";" in first_line and "," not in first_line else ","
     reader = csv.reader(
         io.StringIO(text, newline=""),
-        delimiter="\t" if tabs else ",",
+        delimiter="\t" if tabs else commas,
         quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
         strict=True,
     )

@@ -30,16 +30,19 @@ from judgebench.data.rows import FileRow
 from judgebench.importing.columns import (
     ROLES,
     Columns,
+    check_labels,
     dimension_of,
+    judge_clause,
     judge_range,
     label_range,
+    people_clause,
     quoted,
     table_columns,
     taken_lines,
 )
 from judgebench.importing.tools import BATCH, batch_rows, read_results
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.files import Input, atomic, check_outputs, user_path
+from judgebench.runtime.files import Input, atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
 from judgebench.types import Row
 
@@ -101,11 +104,14 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     dimension = given.get("dimension") or dimension_of(columns.human)
     # 2. texts and answers, and the range of these
     texts, answers = _texts(name, rows, columns, dimension)
-    human = label_range([row.get("human") for row in texts])
+    labels = [row["human"] for row in texts if "human" in row]
+    ranges = given.get("ranges")
+    better = "" if ranges else "give 'ranges=[[WORST,BEST]]'"
+    check_labels(name, columns, labels or [answer["text"] for answer in answers], better)
+    human = label_range(labels)
     if human is not None and not human.whole:
         human = None
-    ranges = given.get("ranges")
-    judged = ranges or "none, for it gave no answer"
+    judged = ranges or "none"
     if answers and ranges is None:
         ends, how = judge_range(name, [answer["text"] for answer in answers], human)
         ranges, judged = f"[{ends}]", f"{ends}{how}"
@@ -117,25 +123,41 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     run.append("data=jsonl" if columns.human else "labels=labels_NAME.jsonl")
     if human is not None and human.graded:
         run.append(f"data.scale={human}")
+    elif human is not None and ranges and given.get("ranges"):
+        run.append(f"data.classes={ranges[1:-1]}")
     if answers:
         run += ["judge=replay", f"judge.path={quoted(str(answered))}", f"ranges={ranges}"]
     commands = [shlex.join(run)]
     if not columns.human:
-        commands.insert(0, shlex.join(["judgebench", "label", str(data), "out=label.html"]))
+        page = ["judgebench", "label", str(data), "out=label.html"]
+        # people choose among the judge's own words
+        words = label_range([answer["text"] for answer in answers])
+        if ranges and words is not None and isinstance(words.entries[0], str):
+            page.append(f"classes={ranges[1:-1]}")
+        commands.insert(0, shlex.join(page))
     # 4. the files, each whole or not there
     contents = {data: _lines(texts), command: "".join(f"{each}\n" for each in commands)}
     if answers:
         contents[answered] = _lines(answers)
     inputs = [Input(str(file), file) for file in files]
     check_outputs([(f"out={folder}", path) for path in contents], inputs)
-    for path, content in contents.items():
-        with atomic(path) as temporary:
-            temporary.write_text(content, encoding="utf-8")
+    for path in (data, answered, command):
+        known = contents.get(path, "").encode()
+        if path.is_file() and path.read_bytes() != known:
+            raise UserError(
+                f"out={folder}: {path.name} is there with other rows; name a new folder."
+            )
+    with writing(f"out={folder}:", "; name another folder"):
+        for path, content in contents.items():
+            with atomic(path) as temporary:
+                temporary.write_text(content, encoding="utf-8")
     left = len(rows) - len(texts) if columns.rater is None else 0
+    people = people_clause(columns, dimension, human)
+    unanswered = len(texts) - len(answers) if answers else 0
     return [
         f"{name}: {kind}. Texts: {len(texts):,}; answers of the judge: {len(answers):,}; rows "
-        f"without a text, left out: {left:,}.",
-        *(f"  {line}" for line in taken_lines(columns, dimension, human, judged)),
+        f"without a text, left out: {left:,}; texts without an answer: {unanswered:,}.",
+        *(f"  {line}" for line in taken_lines(columns, people, judge_clause(columns, judged))),
         f"Written: {', '.join(map(str, contents))}",
         *commands,
     ]

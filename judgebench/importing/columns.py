@@ -14,10 +14,10 @@ from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError
 
 _TEXTS = {
-    "source": "source article document input inputs question prompt query request user_input "
-    "instruction dialogue context passage",
-    "output": "output outputs summary response answer reply completion actual_output "
-    "generated_text prediction translation candidate text",
+    "source": "source article document doc input inputs question prompt query request user_input "
+    "instruction dialogue context passage frage",
+    "output": "output outputs summary response answer model_answer reply completion actual_output "
+    "generated_text prediction translation candidate antwort text",
 }
 _NAMES = {
     "system": "system_id system model model_name model_id",
@@ -36,6 +36,12 @@ labels, of a judge's, and of one of both."""
 ROLES = (*_TEXTS, *_NAMES, "human", "judge")
 """Words of the command line for what columns hold."""
 
+_BAD = re.compile(
+    r"hallucinat|toxic|harm|error|bias|contradict|unsafe|violat|offens|refus|spam|wrong|incorrect|"
+    r"fail|hate|jailbr|leak|fehler"
+)
+"""Words in names of labels of which *yes* may be the bad one."""
+
 _GENERAL = re.compile(
     r"(_?(human|people|expert|gold|manual)|_?(score|rating|grade|label|star)s?|_?(\d+|[a-z]$))+"
 )
@@ -53,10 +59,12 @@ class Columns:
     Attributes:
         output: the texts; where there are none, what stands for them.
         human: one column, or one a rater; empty where nobody gave a label.
+        unused: columns of labels, or of texts that repeat, that nothing is taken from.
     """
 
     output: str
     human: Sequence[str]
+    unused: Sequence[str] = ()
     source: str | None = None
     system: str | None = None
     group: str | None = None
@@ -148,12 +156,47 @@ def table_columns(
         chosen["output"] = chosen.get("source") or chosen.get("id") or []
     if not chosen.get("output"):
         raise UserError(
-            f"{file}: no column looks like the judged texts; name it with output=COLUMN, which may "
-            "be a path into objects, as output=answer.text, or give output=none where labels of "
-            "people and judge alone count."
+            f"{file}: none of its columns ({_listed(values)}) looks like the judged texts; name it "
+            "with output=COLUMN, which may be a path into objects, as output=answer.text, or give "
+            "output=none where labels of people and judge alone count."
         )
+    # 5. what nothing is taken from, though it looks as if it should be
+    taken = [name for names in chosen.values() for name in names]
+    unused = []
+    for name, held in values.items():
+        texts = [value for value in held if isinstance(value, str)]
+        repeats = len(set(texts)) < len(texts) and sum(map(len, texts)) > _LONGEST * len(texts)
+        if name not in taken and (is_label(held) or repeats):
+            unused.append(name)
     single = {role: names[0] for role, names in chosen.items() if names and role != "human"}
-    return Columns(human=chosen["human"], **single)
+    return Columns(human=chosen["human"], unused=unused, **single)
+
+
+def check_labels(file: str, columns: Columns, human: Sequence[Any], remedy: str = "") -> None:
+    """Raises `UserError` where people's labels are numbers and words, or it cannot be told whether
+    *yes* is good.
+
+    Args:
+        human: people's labels, one a text, or a list or object of raters'; without any, the
+            judge's.
+        remedy: what says which is better; empty where something has said it.
+    """
+    labels = _singly(human)
+    numbers = [label for label in labels if _numbers([label])]
+    if numbers and len(numbers) < len(labels):
+        word = next(label for label in labels if label not in numbers)
+        raise UserError(
+            f"{file}: people's labels in {_listed(columns.human)} are numbers, and {word!r}; leave "
+            "a cell empty where there is no label."
+        )
+    entries = {label.casefold() for label in labels}
+    yes_or_no = entries <= {"yes", "no"} or entries <= {"true", "false"} or entries <= {"0", "1"}
+    names = columns.human or [columns.judge or ""]
+    if remedy and labels and yes_or_no and any(_BAD.search(_plain(name)) for name in names):
+        raise UserError(
+            f"{file}: {_listed(names)} is {' or '.join(sorted(entries))}, and it cannot be told "
+            f"which of them is the better one; {remedy}."
+        )
 
 
 def _listed(names: Any) -> str:
@@ -166,30 +209,39 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
 
 
-def taken_lines(
-    columns: Columns, dimension: str, human: LabelRange | None, judged: str
-) -> list[str]:
+def taken_lines(columns: Columns, people: str, judge: str) -> list[str]:
     """Lines on how a table was taken, each with what changes it.
 
     Args:
-        human: the range of people's labels, if they have a plain one.
-        judged: the judge's range, and how it was found.
+        people: where people's labels stand, see `people_clause`; judge: likewise.
     """
-    people = "none"
-    if columns.human:
-        people = f"{_listed(columns.human)} of {dimension}"
-    if human is not None:
-        people += f", on {human} (data.scale=[LOW,HIGH])"
     names = [f"{role} {getattr(columns, role) or 'none'}" for role in _NAMES]
-    return [
+    lines = [
         f"texts: {columns.output} (output=COLUMN)",
         f"what they answer to: {columns.source or 'none, so that the texts alone count'} "
         "(source=COLUMN)",
         f"{', '.join(names)} (system=COLUMN, group=, id=, rater=)",
-        f"people's labels: {people} (human=COLUMN)",
-        f"judge: {columns.judge or 'no column'}, range {judged} (judge=COLUMN, "
-        "'ranges=[[LOW,HIGH]]')",
+        f"people's labels: {people}",
+        f"judge: {judge}",
     ]
+    if columns.unused:
+        lines.append(f"not used: {_listed(columns.unused)}")
+    return lines
+
+
+def people_clause(columns: Columns, dimension: str, human: LabelRange | None) -> str:
+    """A clause on the columns of people's labels, and their range if they have a plain one."""
+    if not columns.human:
+        return "none (human=COLUMN)"
+    if human is None:
+        return f"{_listed(columns.human)} of {dimension} (human=COLUMN)"
+    ends = "data.scale=[LOW,HIGH]" if human.graded else "data.classes=[WORST,BEST]"
+    return f"{_listed(columns.human)} of {dimension}, on {human} (human=COLUMN, {ends})"
+
+
+def judge_clause(columns: Columns, found: str) -> str:
+    """A clause on the column of the judge's answers, and their range, and how it was `found`."""
+    return f"{columns.judge or 'no column'}, range {found} (judge=COLUMN, 'ranges=[[LOW,HIGH]]')"
 
 
 # --- labels -------------------------------------------------------------------------------------

@@ -12,9 +12,12 @@ from judgebench.config.choices import choices
 from judgebench.data.rows import FILE_ENDINGS, FileRow, data_files, file_rows, local_path
 from judgebench.importing.columns import (
     ROLES,
+    check_labels,
     dimension_of,
+    judge_clause,
     judge_range,
     label_range,
+    people_clause,
     quoted,
     table_columns,
     taken_lines,
@@ -37,8 +40,9 @@ def written_out(
     words = {}
     for i, argument in enumerate(given):
         key, _, value = argument.lstrip("+").partition("=")
-        if key == "rubric" and value[:1] not in ("", "'", '"') and value != "null":
-            given[i] = f"rubric={quoted(value)}"
+        texts = ("rubric", "data.path", "judge.path")
+        if key in texts and value[:1] not in ("", "'", '"', "[") and value != "null":
+            given[i] = f"{key}={quoted(value)}"
         if not argument.startswith("-"):
             words[key] = value
     # 1. whether it is about one's own file, and anything in it is short
@@ -63,7 +67,7 @@ def written_out(
     if rows and not any(key.startswith("data.fields") for key in words):
         overrides, how = _taken(words, roles, rows)
         added += overrides
-    if "judge" in roles and module.endswith("calibrate"):
+    if "judge=replay" in added and module.endswith("calibrate"):
         added += ["assistant=none", "decoding=[greedy]"]
     # 3. the whole command
     whole = []
@@ -76,7 +80,7 @@ def written_out(
     command = shlex.join(["python", "-m", module, *map(masked_argument, whole)])
     lines = [f"This stands for: {command}"]
     if how:
-        lines.append(f"Taken from {words['data.path']}: {'; '.join(how)}.")
+        lines += [f"Taken from {words['data.path']}:", *(f"  {line}" for line in how)]
     return whole, lines
 
 
@@ -94,7 +98,9 @@ def _taken(
     """Overrides for a file's columns, and how each was taken."""
     path = words["data.path"]
     labelled = "labels" not in words  # else people's labels lie in a file of their own
-    unnamed = {"judge": "none"} if labelled else {"judge": "none", "human": "none"}
+    unnamed = {} if labelled else {"human": "none"}
+    if "judge" in words or "exp" in words:  # one of conf/judge
+        unnamed["judge"] = "none"
     columns = table_columns(path, rows, {**unnamed, **roles}, "human")
     if labelled and not columns.human:
         raise UserError(
@@ -126,6 +132,8 @@ def _taken(
         listed = ", ".join(map(quoted, columns.human))
         entry = f"[{listed}]" if len(columns.human) > 1 else listed
         overrides.append(f"data.fields.human={{{dimension}: {entry}}}")
+    better = "" if "data.classes" in words else "give 'data.classes=[WORST,BEST]'"
+    check_labels(path, columns, labels, better)
     human = label_range(labels)
     if human is not None and not human.whole:
         human = None  # the scale is what scores span, which the run says
@@ -161,11 +169,21 @@ def _taken(
     named = words.get("ranges")
     if named is None and "data.classes" in words:
         named = f"[{words['data.classes']}]"
-    if named is not None or not labelled:
-        judged = found = named or "[[1,5]]"
+    if named is not None or not (labelled or answers):
+        judged = named or "[[1,5]]"
+        found = judged.removeprefix("[").removesuffix("]")
     else:
         ends, how = judge_range(path, answers, human)
         judged, found = f"[{ends}]", f"{ends}{how}"
-    if labelled:
+    # 5. how it was taken, of what no override says otherwise
+    people = people_clause(columns, dimension, human)
+    if not labelled:
+        people = f"labels={words['labels']}"
+    elif "data.classes" in words or "data.scale" in words:
+        people = people_clause(columns, dimension, None)
+    judge = judge_clause(columns, found)
+    if columns.judge is None:
+        judge = f"judge={words.get('judge', 'smollm2')}, range {found} ('ranges=[[LOW,HIGH]]')"
+    if (labelled or answers) and "ranges" not in words:
         overrides.append(f"ranges={judged}")
-    return overrides, taken_lines(columns, dimension, human, found)
+    return overrides, taken_lines(columns, people, judge)

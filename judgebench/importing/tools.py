@@ -29,7 +29,8 @@ class Tool:
     Attributes:
         kind: what it writes, for people.
         known: paths into a row by which it is known.
-        fields: column -> path into a row.
+        fields: column -> path into a row, or several with `|` between them, of which the first
+            that is there counts.
         scores: paths of a row's scores, of which the first that is there counts: an object name ->
             score, a list of `{name, score}`, names of other fields, or one score.
         within: the path of the rows in a file that is one object.
@@ -68,10 +69,10 @@ TOOLS = (
         ("doc_id", "filtered_resps"),
         {
             "id": "doc_id",
-            "source": "arguments.gen_args_0.arg_0",
+            "source": "arguments.gen_args_0.arg_0|arguments.0.0",
             "output": "filtered_resps.0",
         },
-        ("metrics",),
+        ("metrics", "exact_match", "acc"),
     ),
 )
 
@@ -151,8 +152,14 @@ def _of_rows(path: Path, rows: list[FileRow]) -> tuple[str, list[FileRow]]:
 
 
 def _of_tool(tool: Tool, row: FileRow) -> Row:
-    values = {column: row.value(field) for column, field in tool.fields.items()}
-    scores: Any = next(filter(None, map(row.value, tool.scores)), {})
+    def first(paths: Iterable[str]) -> Any:
+        there = [path for path in paths if row.has(path) and row.value(path) not in ({}, [])]
+        return row.value(there[0]) if there else None
+
+    values = {column: first(paths.split("|")) for column, paths in tool.fields.items()}
+    scores = first(tool.scores)
+    if scores is None:
+        return values
     if not isinstance(scores, Mapping | list):
         scores = {"score": scores}
     for name in scores:

@@ -62,17 +62,22 @@ def _main(config: DictConfig) -> None:
     with as_sentence():
         # 1. settings and texts
         settings = PageSettings(*(plain(config.get(key.name)) for key in fields(PageSettings)))
-        out = user_path(settings.out)
+        settings.choices()
+        settings.question()
+        looks_again = settings.disagreements is not None
+        out = user_path(settings.out or ("second_look.html" if looks_again else "label.html"))
         check_outputs([(f"out={out}", out)], inputs_of(config))
         if out.suffix != ".html":
             raise UserError(f"out={out}: the page is HTML; give a name that ends in .html.")
         more = None
-        if settings.disagreements is None:
+        if not looks_again:
             drawn = _drawn(config, settings)
         else:
             settings, drawn, more = disagreements_of(user_path(config.data.path), settings)
-        # 2. the page
+        # 2. the page; another one may have been labelled on
         page = page_of(drawn, settings, more)
+        if out.is_file() and out.read_text("utf-8") != page:
+            raise UserError(f"out={out}: there is another page; name a new one.")
         with writing(f"out={out}:", "; name another file"), atomic(out) as temporary:
             temporary.write_text(page, encoding="utf-8")
         print_safely("Open the page in a browser, or send it.", out)

@@ -29,7 +29,7 @@ _USUAL = ("fail", "pass")
 class PageSettings:
     """Keys of conf/label.yaml; `UserError` of values that cannot be."""
 
-    out: Words
+    out: Words | None
     n: Count
     seed: Natural
     rater: str | None

@@ -3,6 +3,7 @@ runs the program."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 
@@ -29,6 +30,10 @@ def printable(text: str) -> str:
 
 def print_safely(*texts: object, error: bool = False) -> None:
     """Prints texts, a line each and `printable`, to standard output or, as an `error`, to standard
-    error."""
+    error; to nobody where who read it has gone, as behind `| head`."""
     lines = [printable(str(text)) for text in texts]
-    print(*lines, sep="\n", file=sys.stderr if error else sys.stdout, flush=True)
+    stream = sys.stderr if error else sys.stdout
+    try:
+        print(*lines, sep="\n", file=stream, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

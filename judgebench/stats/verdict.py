@@ -265,6 +265,9 @@ class _Facts:
             rater = None
         share = Estimate.of(self.system, name)
         if share is None:
+            systems = len(np.unique(self.sample.systems))
+            if systems > 1:
+                return Verdict(UNMEASURED, "no two systems have texts about one source")
             return Verdict(UNMEASURED, "the texts are of one system, or their systems are unknown")
         bounds = [system_records([bound])[0][name] for bound in self.sample.bounds]
         return self._order("systems", share, rater, bounds)
