@@ -239,7 +239,7 @@ class Scoring:
         self._judge = judge
 
     def __reduce__(self) -> Any:
-        return Scoring, (self._make, self._parts, None)
+        return type(self), (self._make, self._parts, None)
 
     def begin(self, device: str, away: bool) -> None:
         """Makes the judge of an actor."""
@@ -257,15 +257,16 @@ class Scoring:
                 scored = self(number)
             yield scored
 
-    def __call__(self, number: int) -> Shard | ComeBack:
+    def __call__(self, task: int) -> Shard | ComeBack:
+        """Scores the shard of a number."""
         judge = self._judge
         try:
-            readings, frame = judge.judged(self._parts.texts.shard(number))
+            readings, frame = judge.judged(self._parts.texts.shard(task))
         except ComeBack as error:
             return error
         judge.models.spent += float((readings.served or {}).get("cost") or 0.0)
-        note = self._parts.write(number, frame, readings.served) if here().first else {}
-        return Shard(number, note, readings.fingerprints)
+        note = self._parts.write(task, frame, readings.served) if here().first else {}
+        return Shard(task, note, readings.fingerprints)
 
 
 class _Parts:

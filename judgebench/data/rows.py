@@ -374,9 +374,7 @@ def json_lines(
 def json_row(raw: bytes, name: str, number: int, byte: int = 0) -> FileRow:
     """The row on a line of the file `name`, which begins at a byte."""
     place = f"{name} line {number}"
-    values = parse_json(
-        raw, place, limits=LIMITS, remedy="each line must be one whole JSON object"
-    )
+    values = parse_json(raw, place, limits=LIMITS, remedy="each line must be one whole JSON object")
     return _entry(values, name, "line", number, byte)
 
 
