@@ -520,7 +520,11 @@ def stream(options: argparse.Namespace) -> dict[str, Any]:
 def ray(options: argparse.Namespace) -> dict[str, Any]:
     """The same by one process, by actors of Ray, and by actors whose driver and all of whose actors are killed."""
     actors = options.actors
-    ways = [("one process", 0, 0), (f"{actors} actors", actors, 0), (f"{actors} actors, killed", actors, options.kill)]
+    ways = [
+        ("one process", 0, 0),
+        (f"{actors} actors", actors, 0),
+        (f"{actors} actors and killed", actors, options.kill),
+    ]
     figures = {}
     for judge, texts in (("replay", options.texts), ("smollm2", options.read)):
         options.judge, options.texts, options.shard = judge, texts, max(10, texts // 20)
@@ -627,7 +631,8 @@ def streamed(options: argparse.Namespace, ways: Sequence[tuple[str, int, int]]) 
 
 def _judgebench(folder: str, command: str, *given: str) -> subprocess.Popen[bytes]:
     code = f"import sys; sys.argv = ['{command}', *{given!r}]; from judgebench.{command} import main; main()"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     environment |= {"OMP_NUM_THREADS": "1", "RAY_worker_niceness": "0"}  # as one process has it, on a busy machine
     return subprocess.Popen([sys.executable, "-c", code], cwd=folder, env=environment, stdout=subprocess.DEVNULL)
 

@@ -178,6 +178,8 @@ class RunFolder:
         repeating = [column for column in table.schema.names if column not in _DISTINCT]
         with self.writing(path), atomic(path) as temporary:
             write_table(temporary, table, use_dictionary=repeating, data_page_size=_PAGE_BYTES)
+        del table, parts
+        pa.default_memory_pool().release_unused()  # which Arrow would keep for its next table
         return path
 
     def write_file(self, name: str, content: str | bytes) -> Path:

@@ -24,7 +24,7 @@ from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.local import ray_runner
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import FreeAnswerPass, LikelihoodPass, ModelView, ScorePass
-from judgebench.judges.local.ray_runner import Actor, RayRunner, RayTrainers, Reading
+from judgebench.judges.local.ray_runner import Actor, BatchReading, RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.prompts.tokens import text_prompts
@@ -129,7 +129,7 @@ def test_all_passes_give_the_same_bits_though_an_actor_is_killed(tiny_pair, smol
 def test_an_actor_that_would_read_something_else_says_so(tiny_pair, smollm2_tokenizer, tmp_path, differs, fault):
     pass_ = passes_of(tiny_pair, ReadingStore(tmp_path / "readings.sqlite"), smollm2_tokenizer)[1]
     planned = {**ray_runner._versions(), "arithmetic": ray_runner._arithmetic(pass_), **differs}
-    reading = Reading([(pass_.elsewhere(), planned.pop("arithmetic"))])
+    reading = BatchReading([(pass_.elsewhere(), planned.pop("arithmetic"))])
     actor = Actor(reading, planned, ("cpu", True), ("", "."))
     row = {"task": pickle.dumps((0, None, []))}
     (done,) = actor(pa.Table.from_pylist([row])).to_pylist()

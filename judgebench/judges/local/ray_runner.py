@@ -147,7 +147,7 @@ class RayTrainers:
         devices = set[str]()
         title = " and ".join(dict.fromkeys(pass_.title for pass_, _ in todo))
         shown = runner.trainer([]).progress_bar_callback is not None
-        reading = Reading([(pass_.elsewhere(), _arithmetic(pass_)) for pass_, _ in todo])
+        reading = BatchReading([(pass_.elsewhere(), _arithmetic(pass_)) for pass_, _ in todo])
         with Progressing(f"{doing} with {title}", count, shown) as progress:
             for device, readings in by_actors(self.settings, reading, tasks):
                 devices.add(device)
@@ -253,7 +253,7 @@ class Actor:
         self._begun = True
 
 
-class Reading:
+class BatchReading:
     """Work of reading batches of token ids; the models of a pass are loaded when its first batch
     comes.
 
