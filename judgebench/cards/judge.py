@@ -123,7 +123,7 @@ class Judge:
         make = trainers(self._parts)
         self.processes = make([])  # a mistake in it
         self.trainer: Trainers = make
-        if trainer is None:
+        if not self._parts.config.trainer.get("enable_progress_bar", True):
             self.trainer = lambda bar: make([])  # a bar for each text would say nothing
 
     @classmethod

@@ -163,6 +163,7 @@ def test_shards_by_actors_are_those_of_one_process_though_actor_and_driver_are_k
     made = {**vars(JudgeCard.read("card.yaml")), "parts": {**parts(), **local(tiny_pair[0])}}
     JudgeCard(**made).write(Path("local.yaml"))
     given = ["card=local.yaml", "data.path=texts.jsonl", "shard=2", "check_models=false", "+judge.dtype=float32"]
+    given.append("store=none")  # one process must not answer for the actors
     assert called(score_main, *given, "out=one")[0] == 0
     by_actors = [*given, "out=many", "runner=ray", "runner.actors=2", "runner.num_cpus=.5"]
     # 1. the driver is killed when there are shards, and its command given again
