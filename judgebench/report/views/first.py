@@ -4,6 +4,7 @@ look at."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import numpy as np
@@ -89,8 +90,8 @@ def looks(results: Results) -> Rows:
             CALIBRATED: "fitted",
         }
         part = part.rename(columns=called)[[*called.values(), "judge", "human", "gap"]]
-        for text in part[part["gap"].notna()].to_dict("records"):
-            rows.append({"place": place, **text})
+        texts_of_part: Any = part[part["gap"].notna()].to_dict("records")
+        rows += [{"place": place, **text} for text in texts_of_part]
     # 2. each text once, those of the largest gap first
     texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
     rows.sort(key=lambda row: -row["gap"])
