@@ -36,6 +36,7 @@ from judgebench.results.folder import RunFolder
 from judgebench.runtime.distributed import Alone, begin, here
 from judgebench.runtime.errors import Clock, UserError
 from judgebench.runtime.fields import plain
+from judgebench.types import Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -302,9 +303,7 @@ def trainers(parts: Parts) -> Trainers:
     no model here, as of recorded readings or served judges: nothing else needs Lightning and
     torch."""
     settings = plain(parts.config.trainer)
-    usual = plain(OmegaConf.load(FOLDER / "trainer" / "auto.yaml"))
-    changed = {name for name in {*settings, *usual} if settings.get(name) != usual.get(name)}
-    changed.discard("enable_progress_bar")
+    changed = _changed(settings)
     # 1. no model is read here: nothing stands in for a trainer that is as usual, or on the CPU
     on_cpu = changed == {"accelerator"} and settings["accelerator"] == "cpu"
     if not parts.computes and (not changed or on_cpu):
@@ -316,9 +315,21 @@ def trainers(parts: Parts) -> Trainers:
     if parts.runner is None:
         return local
     # 3. actors of Ray
-    if odd := sorted(changed - {"accelerator"}):
+    check_trainer_of_actors(settings)
+    return RayTrainers(parts.runner, local)
+
+
+def check_trainer_of_actors(settings: Row) -> None:
+    """Checks that a configured trainer is one that an actor can have; else `UserError`."""
+    if odd := sorted(_changed(settings) - {"accelerator"}):
         raise UserError(
             f"trainer.{odd[0]}: under runner=ray each actor reads with a copy of the models on a "
             "device of its own; leave the trainer as it is, or take runner=lightning."
         )
-    return RayTrainers(parts.runner, local)
+
+
+def _changed(settings: Row) -> set[str]:
+    """Keys of a trainer that are not as usual, but for its bar."""
+    usual = plain(OmegaConf.load(FOLDER / "trainer" / "auto.yaml"))
+    changed = {name for name in {*settings, *usual} if settings.get(name) != usual.get(name)}
+    return changed - {"enable_progress_bar"}

@@ -299,7 +299,7 @@ class _Measures:
             return {}
         findings = self.experiment.findings
         records = {name: getattr(findings, name) for name in FINDINGS}
-        records["costs"] = cost_records(self.readings.columns, findings.costs, self.dataset)
+        records["costs"] = cost_records(self.readings.frame, findings.costs, self.dataset)
         records["references"] = frame_of(findings.references, REFERENCES_SCHEMA)
         return records
 

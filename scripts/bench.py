@@ -8,7 +8,7 @@
     start       CPU seconds of commands that need no model, and of one that does, with no bytecode: imports and all
     planning    prompts a CPU second: whole texts tokenized, and what they share once; their batches; same tokens
     stream      texts scored shard by shard, killed on the way: memory, texts a second, no row twice or missing
-    ray         one process beside 1 and 2 actors of Ray: seconds, rows, actor and driver killed; planning, storing
+    ray         texts scored by one process and by actors of Ray, killed on the way: the same, and when nobody reads
     store       readings put, looked up and verified in SQLite and in Parquet shards: seconds, bytes, memory
     fleet       requests a second of the client, and hits of prefix caches by article and at random, on made-up servers
     scale       sizes of published judges, and seconds an article as summaries, length, ranges and attacks grow
@@ -25,13 +25,11 @@ import os
 import random
 import resource
 import shutil
-import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -44,7 +42,6 @@ import numpy as np
 import pandas as pd
 import psutil
 import torch
-from lightning import Trainer
 from rich.console import Console
 from rich.table import Table
 from scipy import stats
@@ -57,19 +54,16 @@ from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
 from judgebench.attacks.search import AdvSuffix, Search, frequent_words
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Expectation
-from judgebench.judges import PassRunner
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
-from judgebench.judges.local.batches import pending, plan, root_of, roots, unique_tokens
+from judgebench.judges.local.batches import plan, root_of, roots, unique_tokens
 from judgebench.judges.local.loading import ModelSource
-from judgebench.judges.local.passes import ModelView, ScorePass
-from judgebench.judges.local.ray_runner import RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import ModelReading
-from judgebench.readings.store import ReadingStore, is_intact, open_store
+from judgebench.readings.store import is_intact, open_store
 from judgebench.types import Condition, Example, ScoreRange
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -551,8 +545,32 @@ def planning(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def stream(options: argparse.Namespace) -> dict[str, Any]:
-    """`judgebench.score` over made-up texts, ten an article: peak memory of its process, sampled; texts a second of all
-    its processes together; and where it is killed at random moments, its rows against those of one that was not."""
+    """`judgebench.score` over made-up texts by one process, and where it is killed at random moments."""
+    return {
+        "stream": streamed(options, [("one process", 0, 0), *([("killed", 0, options.kill)] if options.kill else [])])
+    }
+
+
+def ray(options: argparse.Namespace) -> dict[str, Any]:
+    """The same by one process, by actors of Ray, and by actors whose driver and all of whose actors are killed."""
+    actors = options.actors
+    ways = [
+        ("one process", 0, 0),
+        (f"{actors} actors", actors, 0),
+        (f"{actors} actors and killed", actors, options.kill),
+    ]
+    figures = {}
+    for judge, texts in (("replay", options.texts), ("smollm2", options.read)):
+        options.judge, options.texts, options.shard = judge, texts, max(10, texts // 20)
+        figures[judge] = streamed(options, ways)
+    return figures
+
+
+def streamed(options: argparse.Namespace, ways: Sequence[tuple[str, int, int]]) -> list[dict[str, Any]]:
+    """`judgebench.score` over made-up texts, ten an article, in several ways: name, actors of Ray, how often it is
+    killed (an actor and the whole command, in turn). Peak memory of its own process, sampled; texts a second, of all
+    and behind the first shard; the share of the time behind it in which nobody computes; its rows against the first's.
+    """
     rng, words = random.Random(options.seed), [f"word{i}" for i in range(20)]
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         # 1. a card, of the embedded texts, and texts for it
@@ -561,6 +579,8 @@ def stream(options: argparse.Namespace) -> dict[str, Any]:
         rows = [{"example_id": e.example_id, "text": f"{round(e.human['coherence'])}"} for e in data.examples]
         Path(folder, "mini.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         judge = ["judge=replay", "judge.path=mini.jsonl", "decoding=[greedy]", "assistant=none"]
+        if options.judge == "smollm2":
+            judge = ["judge=smollm2", "decoding=[expectation]", "assistant=none"]
         if options.judge == "tiny":
             torch.manual_seed(0)
             sizes: dict[str, Any] = {
@@ -583,154 +603,72 @@ def stream(options: argparse.Namespace) -> dict[str, Any]:
                 text = {"example_id": f"text-{i}", "group_id": f"article-{i // 10}", "source": article}
                 texts.write(f"{json.dumps(text | {'output': ' '.join(rng.choices(words, k=25))})}\n")
                 answers.write(f"{json.dumps({'example_id': text['example_id'], 'text': str(rng.randint(1, 5))})}\n")
-        # 2. scored at once, and again by processes that are killed
-        command = ["score", "card=card/judge_card.yaml", "data.path=texts.jsonl", f"shard={options.shard}"]
-        command += ["+judge.path=answers.jsonl"] if options.judge == "replay" else []
+        # 2. scored in each way, again where it was killed
+        command = [
+            "score",
+            "card=card/judge_card.yaml",
+            "data.path=texts.jsonl",
+            f"shard={options.shard}",
+            "store=none",
+        ]
+        command += ["store=none", *(["+judge.path=answers.jsonl"] if options.judge == "replay" else [])]
+        shards = -(-options.texts // options.shard)
         records, frames = list[dict[str, Any]](), []
-        for out, kills in (("whole", 0), ("killed", options.kill)):
-            began, peak, left = time.monotonic(), 0, kills
-            while kills or out == "whole":
-                process = _judgebench(folder, *command, f"out={out}", f"store={out}.sqlite")
-                started, wait = (
-                    time.monotonic(),
-                    rng.uniform(0.05, 0.9) * records[0]["seconds"] / kills if left else 1e9,
-                )
-                while process.poll() is None and time.monotonic() - started < wait:
-                    with suppress(psutil.Error):
+        for name, actors, kills in ways:
+            out = Path(folder, name)
+            by = [f"out={name}", *(["runner=ray", f"runner.actors={actors}"] if actors else [])]
+            began, peak, left, first, idle, looks = time.monotonic(), 0, kills, 0.0, 0, 0
+            while True:
+                process, used, before = _judgebench(folder, *command, *by), 0.0, len(list(out.glob("part-*")))
+                while process.poll() is None:
+                    time.sleep(0.1)
+                    done, now, working = len(list(out.glob("part-*"))), 0.0, []
+                    with suppress(psutil.Error):  # others end at any moment
                         peak = max(peak, psutil.Process(process.pid).memory_info().rss)
-                    time.sleep(0.05)
-                if left and process.poll() is None:
-                    process.kill()
-                    left -= 1
+                        working = [psutil.Process(process.pid)]
+                        if actors:
+                            children = working[0].children(recursive=True)
+                            working = [child for child in children if "MapBatches(Actor" in " ".join(child.cmdline())]
+                        now = sum(sum(each.cpu_times()[:2]) for each in working)
+                    if before < done < shards:
+                        first = first or time.monotonic() - began
+                        looks += 1
+                        idle += now <= used
+                    used = now
+                    if left and done > before and done >= (kills - left + 1) * shards / (kills + 1):
+                        time.sleep(rng.uniform(0, 0.2))
+                        if actors and left % 2 and working:
+                            with suppress(psutil.Error):
+                                working[0].kill()
+                        else:
+                            process.kill()
+                        left -= 1
                 if process.wait() >= 0:
                     break
             if process.returncode:
                 raise SystemExit("the scoring has failed")
-            if out == "killed" and not kills:
-                continue
             seconds = time.monotonic() - began
-            row = {"texts": options.texts, "judge": options.judge, "killed": kills - left, "seconds": round(seconds, 1)}
-            records.append(row | {"texts a second": options.texts / seconds, "peak MiB": peak / 2**20})
-            frames.append(pd.read_parquet(Path(folder, out)))
+            behind = (options.texts - options.shard) / (seconds - first) if shards > 1 else float("nan")
+            record = {"by": name, "texts": options.texts, "judge": options.judge, "killed": kills - left}
+            record |= {"seconds": round(seconds, 1), "until the first shard": round(first, 1)}
+            record |= {"texts a second": options.texts / seconds, "behind the first shard": behind}
+            record |= {"nobody reads": f"{idle / max(looks, 1):.1%}", "peak MiB": peak / 2**20}
+            records.append(record)
+            frames.append(pd.read_parquet(out))
     # 3. no row twice or missing, in the order of the texts
     for frame in frames:
         assert frame["example_id"].tolist() == [f"text-{i}" for i in range(options.texts)]
-        pd.testing.assert_frame_equal(frame, frames[0])
-    show("Scored shard by shard, rows complete and alike", records)
-    return {"stream": records}
+        pd.testing.assert_frame_equal(frame, frames[0], check_exact=True)
+    show("Scored shard by shard, rows complete and alike to the last bit", records)
+    return records
 
 
 def _judgebench(folder: str, command: str, *given: str) -> subprocess.Popen[bytes]:
     code = f"import sys; sys.argv = ['{command}', *{given!r}]; from judgebench.{command} import main; main()"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    places = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+    environment |= {"OMP_NUM_THREADS": "1", "RAY_worker_niceness": "0"}  # as one process has it, on a busy machine
     return subprocess.Popen([sys.executable, "-c", code], cwd=folder, env=environment, stdout=subprocess.DEVNULL)
-
-
-# --- ray --------------------------------------------------------------------------------------------------------------
-
-
-class Watched(ReadingStore):
-    """A store that notes when readings come, and may kill an actor at the third batch."""
-
-    def __init__(self, path: Path, kill: bool = False):
-        super().__init__(path)
-        self.came: list[tuple[float, int]] = []
-        self.cpu: list[float] = []
-        self.kill = kill
-
-    def put(self, readings: Sequence[ModelReading]) -> None:
-        super().put(readings)
-        self.came.append((time.perf_counter(), len(readings)))
-        self.cpu.append(0.0)
-        for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
-            with suppress(psutil.Error):  # others end at any moment
-                self.cpu[-1] += sum(process.cpu_times()[:2])
-        if self.kill and len(self.came) == 3:
-            actors = []
-            for process in psutil.Process().children(recursive=True):
-                with suppress(psutil.Error):
-                    actors += [process] if "MapBatches(Actor" in " ".join(process.cmdline()) else []
-            actors[0].kill()
-
-
-def ray(options: argparse.Namespace) -> dict[str, Any]:
-    import ray as library
-
-    torch.set_num_threads(1)
-    os.environ |= {"OMP_NUM_THREADS": "1", "RAY_worker_niceness": "0"}  # as the one process has it, on a busy machine
-    texts = [one for article in articles_of(options.data, options.articles, options.summaries) for one in article]
-    builder = PromptBuilder(SMOLLM2.tokenizer(), load_rubrics("summary", ["coherence"]), 4000)
-    tries = {CONDITION.range: CandidateTrie.of(SMOLLM2.tokenizer(), CONDITION.range.candidates)}
-    prompts = builder.build(texts, [CONDITION])
-    folder = Path(tempfile.mkdtemp())
-
-    def here(callbacks: list[Any]) -> Any:
-        return Trainer(accelerator="cpu", callbacks=callbacks, logger=False, enable_checkpointing=False)
-
-    # 1. the same texts by one process, and by actors, of which one is killed
-    ways = (("one process", 0), ("1 actor", 1), ("2 actors", 2), ("2 actors again", 2), ("2 actors, one killed", 2))
-    rows: list[dict[str, Any]] = []
-    held, first_rate = [], 0.0
-    for name, actors in ways:
-        store = Watched(folder / f"{name}.sqlite", "killed" in name)
-        view = ModelView(SMOLLM2, SMOLLM2.fingerprint(store.file_digest))
-        pass_ = ScorePass([view], prompts, tries)
-        runner = PassRunner(store=store, trainer=RayTrainers(RayRunner(actors=actors), here) if actors else here)
-        took, _ = seconds_of(lambda runner=runner, pass_=pass_: runner.run([pass_], options.budget))  # type: ignore[misc]
-        keys = [pass_.keys(prompt)[0] for prompt in prompts]
-        found = store.get(keys)
-        held.append([found[key].logprobs.tobytes() for key in keys])  # type: ignore[union-attr]
-        reading = store.came[-1][0] - store.came[0][0]
-        rate = (len(keys) - store.came[0][1]) / reading
-        first_rate = first_rate or rate
-        row = {"by": name, "seconds": took, "before the first batch": took - reading, "readings a second": rate}
-        cpu = (
-            (store.cpu[-1] - store.cpu[0]) / (reading * rate) if not store.kill else float("nan")
-        )  # it dies with its actor
-        row |= {"times": rate / first_rate, "CPU seconds a reading": cpu}
-        rows.append(row | {"same bits": str(held[-1] == held[0])})
-    library.shutdown()
-    show(f"{len(prompts)} texts in {len(store.came)} batches, SmolLM2, a core each", rows)
-    # 2. the driver killed when a third is stored, and its command given again
-    kept, count = folder / "driver.sqlite", sum(map(len, articles_of(None, options.articles)))
-    command = [sys.executable, *f"-m judgebench data=mini data.limit_groups={options.articles} judge=smollm2".split()]
-    command += f"logger=none report=false worth=false store={kept} runner=ray run_dir={folder / 'run'}".split()
-    command += f"runner.actors=2 judge.token_budget={options.budget}".split()
-
-    def stored() -> int:
-        with suppress(sqlite3.OperationalError), sqlite3.connect(f"file:{kept}?mode=ro", uri=True) as db:
-            return int(db.execute("SELECT count(*) FROM readings").fetchone()[0])
-        return 0
-
-    killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while killed.poll() is None and stored() < count / 3:
-        time.sleep(0.2)
-    theirs = psutil.Process(killed.pid).children(recursive=True)
-    killed.kill()
-    killed.wait()
-    _, alive = psutil.wait_procs(theirs, timeout=120)
-    driver = {"stored when killed": stored(), "processes left": len(alive)}
-    took, done = seconds_of(lambda: subprocess.run(command, capture_output=True, text=True, check=False))
-    driver |= {"exit code": done.returncode, "stored": stored(), "of": count}
-    show("the driver killed with -9, then its command again", [driver])
-    # 3. what the driver does by itself
-    store, count = Watched(folder / "plan.sqlite"), max(1, options.plan // options.summaries)
-    many = [one for article in articles_of(options.data, count, options.summaries) for one in article]
-    built, asked = seconds_of(lambda: builder.build(many, [CONDITION]))
-    planned, batches = seconds_of(lambda: pending(ScorePass([view], asked, tries), 4096, store))
-    steps = {"prompts with their tokens": len(many) / built, "keys and batches of prompts": len(many) / planned}
-    values = np.log(np.full(5, 0.2, np.float32))
-    made = [ModelReading(hashlib.sha256(b"%d" % i).hexdigest(), values, None, 0.1) for i in range(options.stored)]
-    into = open_store(folder / "readings.sqlite")
-    batches_of = [made[at : at + 12] for at in range(0, len(made), 12)]
-    took, _ = seconds_of(lambda: deque(map(into.put, batches_of), maxlen=0))
-    steps["readings into the store, 12 at once"] = len(made) / took
-    show(
-        f"the driver by itself: {len(many)} prompts in {len(batches)} batches, {len(made)} readings",
-        [{"step": step, "a second": rate} for step, rate in steps.items()],
-    )
-    shutil.rmtree(folder, ignore_errors=True)
-    return {"ray": rows, "driver": driver, "steps": steps}
 
 
 def made_readings(first: int, count: int) -> list[ModelReading]:
@@ -945,10 +883,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command(planning, "planning", list(shared), summaries=6, words=150, times=3)
     command(scale, "scale", ["--model"], steps=3)
     child = command(stream, "stream", texts=10_000, kill=0, shard=10_000, seed=0)
-    child.add_argument("--judge", default="replay", choices=["replay", "tiny"])
+    child.add_argument("--judge", default="replay", choices=["replay", "tiny", "smollm2"])
     child.add_argument("--folder", help="where the files go meanwhile; the system's for temporary ones, unless given")
     command(fleet, "fleet", articles=200, summaries=12, concurrency=32, cache=4000, wait=0)
-    command(ray, "ray", ["--data", "--articles"], summaries=6, budget=1500, plan=3000, stored=30_000)
+    child = command(ray, "ray", texts=20_000, read=200, actors=2, kill=3, seed=0)
+    child.add_argument("--folder", help="as of stream")
     child = command(store, "store", readings=1_000_000)
     child.add_argument("--folder", type=Path, help="where the stores are made; of the system, unless given")
     options = parser.parse_args(arguments)

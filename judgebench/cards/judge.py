@@ -34,6 +34,7 @@ from judgebench.judges.judge import Questions, RunReadings
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.models import Models, Trainers
 from judgebench.judges.served.settings import bare_name, is_loopback
+from judgebench.judges.spec import SERVED
 from judgebench.report.render import Terminal
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import IntervalSettings
@@ -81,7 +82,7 @@ class Judge:
         check_models: whether the models must be those that were calibrated, and read alike.
         send_to: the host, or hosts, of other machines that the card may send texts to.
         level, wide: of intervals, see `judgebench.runtime.fields.IntervalSettings`.
-        trainer, runner, dry_run: as conf/score.yaml has them; a trainer shows its progress.
+        trainer, dry_run: as conf/score.yaml has them; a trainer shows its progress.
 
     Raises:
         UserError: the card's parts do not fit what is installed here.
@@ -103,7 +104,6 @@ class Judge:
         level: float = 0.9,
         wide: float = 0.5,
         trainer: Any = None,
-        runner: Any = None,
         dry_run: Any = False,
     ) -> None:
         self.card = card
@@ -114,7 +114,7 @@ class Judge:
         overridden: Overridden = {"judge": judge, "assistant": assistant}
         if check_models:
             check_settings(card, overridden)
-        more: Any = {"trainer": trainer, "runner": runner, "dry_run": dry_run, "send_to": send_to}
+        more: Any = {"trainer": trainer, "dry_run": dry_run, "send_to": send_to}
         config = scoring_config(card, {}, store=store, overridden=overridden, **more)
         check_places(card, config)
         self._parts = check_config(config, here=False)
@@ -123,7 +123,7 @@ class Judge:
         make = trainers(self._parts)
         self.processes = make([])  # a mistake in it
         self.trainer: Trainers = make
-        if trainer is None and runner is None:
+        if not self._parts.config.trainer.get("enable_progress_bar", True):
             self.trainer = lambda bar: make([])  # a bar for each text would say nothing
 
     @classmethod
@@ -178,6 +178,11 @@ class Judge:
         data = Unrated(rows=rows, fields={"context": "context"}, dimensions=[self.card.dimension])
         data.setup()
         return self.judged(data.examples)[1]
+
+    @property
+    def served(self) -> bool:
+        """True of a judge behind a URL."""
+        return self._parts.place == SERVED
 
     def in_shards(self) -> None:
         """Prepares for texts shard after shard, of which not all answers of an earlier time are
@@ -239,7 +244,6 @@ def scoring_config(
     store: str | Path,
     overridden: Overridden | None = None,
     trainer: Any = None,
-    runner: Any = None,
     dry_run: bool = False,
     send_to: str | Sequence[str] | None = None,
 ) -> DictConfig:
@@ -303,7 +307,6 @@ def scoring_config(
         trainer = OmegaConf.load(FOLDER / "trainer" / "auto.yaml")
         trainer.enable_progress_bar = False
     config.trainer = trainer
-    config.runner = runner
     return config
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -24,16 +24,20 @@ from judgebench.cards.card import REPLAYED_JUDGE, JudgeCard
 from judgebench.cards.judge import COLUMNS, Judge
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import command_line, path_of, typed
+from judgebench.config.parts import built
 from judgebench.data.jsonl import Unrated
 from judgebench.data.shards import Texts
+from judgebench.job import check_trainer_of_actors
+from judgebench.judges.local.ray_runner import RayRunner, by_actors
 from judgebench.report.formats import say
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
-from judgebench.runtime.distributed import begin
+from judgebench.runtime.distributed import begin, here
 from judgebench.runtime.errors import ComeBack, UserError
 from judgebench.runtime.fields import IntervalSettings, plain
 from judgebench.runtime.files import (
     LOCK,
+    NO_STORE,
     Held,
     atomic,
     check_outputs,
@@ -69,8 +73,12 @@ _TYPES = {
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
 
 
-_SETTINGS = ("trainer", "runner", "dry_run", "check_models", "level", "wide")
+_SETTINGS = ("dry_run", "check_models", "level", "wide")
 """Keys of conf/score.yaml that are arguments of `Judge`."""
+
+_STORE = "outputs/readings.sqlite"
+_MANY = 100_000
+"""Texts of which no reading is kept beside their scores, unless the user names a store."""
 
 
 def score_file(config: DictConfig, card: JudgeCard) -> None:
@@ -78,6 +86,9 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
     mistake, but shards that were scored before it stay. Prints the file or folder of scores last, but
     after a dry run, and in a process that only helped to read."""
     # 1. the settings, and the judge
+    chosen = config.store is not None
+    if not chosen:
+        config.store = _STORE
     target = _target(config, card)
     shard = config.get("shard")
     if type(shard) is not int or shard < 1:
@@ -85,8 +96,17 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
             f"shard: {shard!r} is no number of rows; give a whole number of at least 1."
         )
     settings: Any = {name: config[name] for name in _SETTINGS}
-    settings |= {name: plain(config[name]) for name in ("judge", "assistant", "send_to")}
-    judge = Judge(card, store=path_of(config, "store"), **settings)
+    settings |= {name: plain(config[name]) for name in ("trainer", "judge", "assistant", "send_to")}
+    make = partial(Judge, card, **settings)
+    judge = make(store=path_of(config, "store"))
+    runner = built(config, "runner", RayRunner)
+    if runner is not None:
+        check_trainer_of_actors(settings["trainer"])
+        if judge.served:
+            raise UserError(
+                "runner: a judge behind a URL is asked by this process, which keeps to its limits, "
+                "so no actor would read anything; leave runner=ray out."
+            )
     # 2. the texts, all of them checked before the first is read
     data = plain(config.data)
     dimensions = [card.dimension]
@@ -94,13 +114,16 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
     texts = Texts(
         data["path"], data["fields"], dimensions, shard, data["limit_groups"], data["longest"]
     )
-    if len(texts.sizes) > 1:
+    several = len(texts.sizes) > 1
+    if texts.rows > _MANY and not chosen and not judge.served:
+        config.store = NO_STORE
+        judge = make(store=NO_STORE)
+    if several:
         judge.in_shards()
     console = Terminal()
     if config.dry_run:
-        _, examples = next(texts.shards([0]))
-        judge.show_prompts(examples, console)
-        if len(texts.sizes) > 1:
+        judge.show_prompts(texts.shard(0), console)
+        if several:
             console.print(
                 f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others "
                 f"are like them, all take {texts.rows / texts.sizes[0]:,.3g} times the tokens, "
@@ -108,37 +131,38 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
                 highlight=False,
             )
         return
-    # 3. shard by shard what is missing
+    # 3. shard by shard what is missing, here or by actors
     processes = begin(judge.processes)
     with ExitStack() as stack:
         parts = _Parts(target, texts, {"card": card.title, "settings": _deciding(config, card)})
         todo = processes.agree(lambda: parts.open(stack))
         before = texts.rows - sum(texts.sizes[i] for i in todo)
         whole = Progressing("Scoring", texts.rows, unit="texts", before=before)
-        several = len(texts.sizes) > 1 and processes.first
-        if several:
+        if processes.first and (several or runner is not None):
             stack.enter_context(whole)
+        scoring = Scoring(partial(make, store=path_of(config, "store")), parts, judge)
         away: list[ComeBack] = []
-        for number, examples in texts.shards(todo):
-            shard = whole.part(len(examples)) if several else nullcontext()
-            with parts.kept_after_mistakes(), shard:
-                try:
-                    readings, frame = judge.judged(examples)
-                except ComeBack as error:  # the other shards go into batches, too
-                    away.append(error)
+        with parts.kept_after_mistakes():
+            if runner is None:
+                scored = scoring.here(todo, whole if several and processes.first else None)
+            else:
+                scored = by_actors(runner, scoring, todo)
+            for shard in scored:
+                if isinstance(shard, ComeBack):  # the other shards go into batches, too
+                    away.append(shard)
                     continue
-                judge.models.spent += float((readings.served or {}).get("cost") or 0.0)
-                if processes.first:
-                    parts.write(number, frame, readings.served)
+                parts.add(shard, alike=runner is not None)
+                if runner is not None:
+                    whole.advance(texts.sizes[shard.number])
         if not processes.first:
             return
-        if away and len(texts.sizes) > 1:
+        if away and several:
             raise ComeBack(
                 f"{len(away):,} of {len(texts.sizes):,} shards are not answered yet; the last of "
                 f"them: {away[-1]}"
             )
         if away:
-            raise ComeBack(str(away[-1]))
+            raise away[-1]
         notes = parts.join()
     # 4. the result in sentences
     lines = _summary(card, texts, notes, judge.intervals)
@@ -192,6 +216,59 @@ def _target(config: DictConfig, card: JudgeCard) -> Path:
     return target
 
 
+class Shard(NamedTuple):
+    """A scored shard: its number, its note, and the models by which it was read."""
+
+    number: int
+    note: Record
+    models: Mapping[str, Row]
+
+
+class Scoring:
+    """Work of scoring shards: the texts of each are read from their place, judged, and their scores
+    written. It is this process's, or that of actors (`judgebench.judges.local.ray_runner.Work`).
+
+    Args:
+        make: makes the judge of an actor.
+        judge: that of this process.
+    """
+
+    def __init__(self, make: Callable[..., Judge], parts: _Parts, judge: Judge) -> None:
+        self._make = make
+        self._parts = parts
+        self._judge = judge
+
+    def __reduce__(self) -> Any:
+        return type(self), (self._make, self._parts, None)
+
+    def begin(self, device: str, away: bool) -> None:
+        """Makes the judge of an actor."""
+        configured = self._make.keywords["trainer"]  # type: ignore[attr-defined]  # a partial
+        kind = "cpu" if device == "cpu" else "gpu"
+        trainer = {**configured, "accelerator": kind, "enable_progress_bar": False}
+        self._judge = self._make(trainer=trainer)
+        self._judge.in_shards()
+
+    def here(self, todo: Sequence[int], whole: Progressing | None) -> Iterator[Shard | ComeBack]:
+        """Shards scored by this process, one after the other; `whole`: progress of them all."""
+        for number in todo:
+            size = self._parts.texts.sizes[number]
+            with nullcontext() if whole is None else whole.part(size):
+                scored = self(number)
+            yield scored
+
+    def __call__(self, task: int) -> Shard | ComeBack:
+        """Scores the shard of a number."""
+        judge = self._judge
+        try:
+            readings, frame = judge.judged(self._parts.texts.shard(task))
+        except ComeBack as error:
+            return error
+        judge.models.spent += float((readings.served or {}).get("cost") or 0.0)
+        note = self._parts.write(task, frame, readings.served) if here().first else {}
+        return Shard(task, note, readings.fingerprints)
+
+
 class _Parts:
     """The shards of a scoring, in its folder.
 
@@ -201,9 +278,11 @@ class _Parts:
     """
 
     def __init__(self, target: Path, texts: Texts, made_with: Row) -> None:
+        self.texts = texts
         self._target = target
-        self._texts = texts
         self._made_with = made_with
+        self._holder = ""
+        self._models: Mapping[str, Row] | None = None
         self._folder = target.with_name(f".{target.name}.parts") if target.suffix else target
         self._notes: dict[int, Record] = {}
 
@@ -217,6 +296,8 @@ class _Parts:
                 stack.callback(self._remove)
             try:
                 stack.enter_context(locked(folder))
+                self._holder = (folder / LOCK).read_text()
+                stack.callback(self._forget)
             except Held as error:
                 raise UserError(
                     f"out={self._target}: another scoring writes there ({error}); wait until it is "
@@ -229,13 +310,13 @@ class _Parts:
                 there = made_with["settings"]
                 differs = [name for name in {**here, **there} if here.get(name) != there.get(name)]
                 shards = list(folder.glob("part-*.parquet"))
-                if not differs and len(shards) > len(self._texts.sizes):
+                if not differs and len(shards) > len(self.texts.sizes):
                     differs = ["data.path (there were more texts)"]
             else:
                 others = [file.name for file in folder.iterdir() if file.name != LOCK]
                 differs = [] if hidden or not others else [f"{others[0]}, which is no scoring's"]
             earlier = manifest.is_file() and not differs
-            for number, digest in enumerate(self._texts.digests if earlier else ()):
+            for number, digest in enumerate(self.texts.digests if earlier else ()):
                 note = self._note(number)
                 if note is not None and note["texts"] == digest:
                     self._notes[number] = note
@@ -253,12 +334,17 @@ class _Parts:
                     file.unlink(missing_ok=True)
             for file in folder.glob(".*.tmp"):  # of a process that was killed
                 file.unlink()
-        return [number for number in range(len(self._texts.sizes)) if number not in self._notes]
+            if not manifest.is_file():
+                with atomic(manifest) as temporary:
+                    text = json.dumps(self._made_with, indent=1)
+                    temporary.write_text(f"{text}\n", encoding="utf-8")
+        return [number for number in range(len(self.texts.sizes)) if number not in self._notes]
 
-    def write(self, number: int, frame: pd.DataFrame, served: Row | None) -> None:
-        """Writes a shard, whole or not at all."""
+    def write(self, number: int, frame: pd.DataFrame, served: Row | None) -> Record:
+        """Writes a shard, whole or not at all, and gives its note. `UserError` where another scoring
+        has the folder by now, as where the command of an actor was killed and given again."""
         note = {
-            "texts": self._texts.digests[number],
+            "texts": self.texts.digests[number],
             "rows": len(frame),
             "served": served,
             "failed": int((frame["status"] == FAILED).sum()),
@@ -267,20 +353,29 @@ class _Parts:
         }
         columns = [pa.array(frame[field.name], field.type, from_pandas=True) for field in _SCHEMA]
         table = pa.table(columns, schema=_SCHEMA.with_metadata({_NOTE: json.dumps(note)}))
-        manifest = self._folder / _MANIFEST
         with self._writing():
-            if not manifest.is_file():
-                text = json.dumps(self._made_with, indent=1) + "\n"
-                with atomic(manifest) as temporary:
-                    temporary.write_text(text, encoding="utf-8")
+            if (self._folder / LOCK).read_text() != self._holder:
+                raise UserError(f"out={self._target}: another scoring writes there by now.")
             with atomic(self._part(number)) as temporary:
                 write_table(temporary, table)
-        self._notes[number] = json.loads(json.dumps(note))
+        return dict(json.loads(json.dumps(note)))
+
+    def add(self, shard: Shard, alike: bool) -> None:
+        """Takes note of a shard; `UserError` where all shards must be read `alike`, and this one was
+        not."""
+        self._models = shard.models if self._models is None else self._models
+        if alike and shard.models != self._models:
+            self._part(shard.number).unlink()
+            raise UserError(
+                f"runner: an actor has read with {shard.models}, and another with {self._models}; "
+                "all machines that read must have the same models, and devices of one kind."
+            )
+        self._notes[shard.number] = shard.note
 
     def join(self) -> Rows:
         """Puts the shards together where one file is asked for; gives what each of them says of
         itself."""
-        parts = [self._part(number) for number in range(len(self._texts.sizes))]
+        parts = [self._part(number) for number in range(len(self.texts.sizes))]
         notes = [self._notes[number] for number in range(len(parts))]
         if not sum(note["rows"] for note in notes):
             raise UserError(
@@ -314,6 +409,11 @@ class _Parts:
 
     def _writing(self) -> AbstractContextManager[None]:
         return writing(f"out={self._target}:", "; name another file")
+
+    def _forget(self) -> None:
+        """Removes the manifest of no shard, as after a mistake in the first."""
+        if not any(self._folder.glob("part-*.parquet")):
+            (self._folder / _MANIFEST).unlink(missing_ok=True)
 
     def _remove(self) -> None:
         with suppress(OSError):  # not empty, as after a mistake

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ class FileRow:
         place: as in "mini.jsonl line 3".
         position: its line, entry or row, counted from 1.
         names: what `{folder}`, `{file}` and the like in the name of a field stand for.
+        byte: at which its line begins; 0 where the file has no lines of its own.
         within: the file, where several are read: "Natural/dataset/".
     """
 
@@ -69,6 +71,7 @@ class FileRow:
     position: int
     names: Mapping[str, str] = field(default_factory=dict)
     within: str = ""
+    byte: int = 0
 
     def named(self, **names: str) -> FileRow:
         """The same row with further names."""
@@ -252,12 +255,16 @@ def _at(value: Any, path: str) -> Any:
 # --- files of any kind --------------------------------------------------------------------------
 
 
-def file_rows(path: Path, within: str | None = None) -> Iterator[FileRow]:
+def file_rows(
+    path: Path, within: str | None = None, before: int = 0, first: tuple[int, int] = (1, 0)
+) -> Iterator[FileRow]:
     """The rows of a file of any kind, by its ending: parquet, .csv and .tsv; else JSON, one list or
     an object a line.
 
     Args:
         within: the path of the list of rows in a JSON file that is one object.
+        before: rows that are left out.
+        first: line and byte of the row behind them, from which a .jsonl file is read.
     """
     if path.suffix == ".parquet":
         rows = parquet_rows(path)
@@ -266,9 +273,11 @@ def file_rows(path: Path, within: str | None = None) -> Iterator[FileRow]:
     elif within is not None:
         rows = json_array(path, within)
     else:
-        rows = json_lines(path) if path.suffix == ".jsonl" else json_rows(path)
+        lines = path.suffix == ".jsonl"
+        rows = json_lines(path, first=first) if lines else json_rows(path)
+        before = 0 if lines else before
     names = {"folder": path.resolve().parent.name, "file": path.stem}
-    for row in rows:
+    for row in islice(rows, before, None):
         yield row.named(**names)
 
 
@@ -346,21 +355,27 @@ def existing(path: Path, key: str = "data.path") -> Path:
     return path
 
 
-def json_lines(path: Path, key: str = "data.path") -> Iterator[FileRow]:
+def json_lines(
+    path: Path, key: str = "data.path", first: tuple[int, int] = (1, 0)
+) -> Iterator[FileRow]:
     """The rows of a file with one JSON object a line, UTF-8; blank lines are skipped. `UserError`
     for no such file, or a line that is not a JSON object, which it names; `key` is the config key
-    of the file."""
+    of the file; `first`: line and byte at which reading begins."""
+    number, byte = first
     with existing(path, key).open("rb") as file:
-        for number, raw in enumerate(file, start=1):
+        file.seek(byte)
+        for raw in file:
             if raw.strip():
-                yield json_row(raw, path.name, number)
+                yield json_row(raw, path.name, number, byte)
+            number += 1
+            byte += len(raw)
 
 
-def json_row(raw: bytes, name: str, number: int) -> FileRow:
-    """The row on a line of the file `name`."""
+def json_row(raw: bytes, name: str, number: int, byte: int = 0) -> FileRow:
+    """The row on a line of the file `name`, which begins at a byte."""
     place = f"{name} line {number}"
-    remedy = "each line must be one whole JSON object"
-    return _entry(parse_json(raw, place, limits=LIMITS, remedy=remedy), name, "line", number)
+    values = parse_json(raw, place, limits=LIMITS, remedy="each line must be one whole JSON object")
+    return _entry(values, name, "line", number, byte)
 
 
 def json_array(path: Path, within: str | None = None) -> Iterator[FileRow]:
@@ -381,14 +396,14 @@ def json_array(path: Path, within: str | None = None) -> Iterator[FileRow]:
             yield _entry(value, path.name, "entry", number)
 
 
-def _entry(value: Any, name: str, unit: str, number: int) -> FileRow:
+def _entry(value: Any, name: str, unit: str, number: int, byte: int = 0) -> FileRow:
     place = f"{name} {unit} {number}"
     if not isinstance(value, dict):
         raise UserError(
             f"{place}: holds a {type(value).__name__}; each {unit} must be one JSON object, as "
             "{...}."
         )
-    return FileRow(value, place, number)
+    return FileRow(value, place, number, byte=byte)
 
 
 def json_object(path: Path) -> FileRow:

@@ -1,5 +1,5 @@
 """Texts of any number, shard by shard: read once for what is wrong with them, of which only numbers
-are kept, and once more as they are scored.
+are kept, and once more as they are scored, each shard from its place in a file.
 
 A shard is consecutive rows, cut where another group begins: a group that lies together is judged at
 once, and one whose rows lie apart in each place.
@@ -11,24 +11,38 @@ import hashlib
 import json
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from judgebench.data.dataset import DataSettings, completed, longest_of, validate
 from judgebench.data.fields import Rated, Scores, TextFields, dataset_of
-from judgebench.data.rows import FileRow, file_rows, named_files, names_within
+from judgebench.data.rows import file_rows, named_files, names_within
 from judgebench.runtime.errors import UserError
-from judgebench.types import Array, Example
+from judgebench.types import Example, Record
 
 _LONGEST = 4
 """Shards that a group may fill before it is cut."""
 
 _LOOKED_AT = 100
 """Names, and groups, that are looked at again where they seem to be at fault."""
+
+
+class _Place(NamedTuple):
+    """A row's place: number of its file, rows before it there, its line, and the byte at which that
+    begins."""
+
+    file: int
+    before: int
+    line: int
+    byte: int
+
+
+_CLOSED: tuple[int, Any] = (-1, None)
+"""Of `Texts` that are not read at the moment: the next shard, and the texts from there on."""
 
 
 class Texts:
@@ -68,13 +82,15 @@ class Texts:
         self.sizes = list[int]()
         self.digests = list[str]()
         self.cut = 0
+        self._starts = list[_Place]()
+        self._open = _CLOSED
         # 1. text by text; 8 bytes of each stay, and 16 of each group that lies together
         names = array("q")
         groups = array("q")
         sources = array("q")
         self._begin()
         last = None
-        for text in self._texts():
+        for place, text in self._texts():
             example = text.example
             blank = not example.output.strip() or not example.source.strip()
             if blank or longest_of(example) > longest:
@@ -90,6 +106,8 @@ class Texts:
             if self._rows >= _LONGEST * size:
                 self._close()
                 self.cut = self.cut + 1
+            if not self._rows:
+                self._starts.append(place)
             self._digest.update(_content(text))
             self._rows += 1
         if not names:
@@ -105,7 +123,7 @@ class Texts:
         apart = pairs[0, 1:][same_group & ~same_source][:_LOOKED_AT].tolist()
         seen = Counter[Any]()
         suspects = []
-        for text in self._texts() if twice or apart else ():
+        for _, text in self._texts() if twice or apart else ():
             name = hash(text.example.example_id)
             of_group = (hash(text.example.group_id), _source(text))
             new_name = name in twice and seen[name] < 2
@@ -120,23 +138,28 @@ class Texts:
     def rows(self) -> int:
         return sum(self.sizes)
 
-    def shards(self, wanted: Collection[int]) -> Iterator[tuple[int, list[Example]]]:
-        """The texts of some shards, in order; `UserError` where they have changed since they were
-        checked."""
-        texts = self._texts(
-            np.repeat(np.isin(np.arange(len(self.sizes)), list(wanted)), self.sizes)
-        )
-        for number in sorted(wanted):
-            shard = list(islice(texts, self.sizes[number]))
-            digest = hashlib.blake2b(digest_size=16)
-            for text in shard:
-                digest.update(_content(text))
-            if digest.hexdigest() != self.digests[number]:
-                raise UserError(
-                    "data.path: the texts have changed while they were read; run the same command "
-                    "again."
-                )
-            yield number, list(completed(dataset_of(shard)).examples)
+    def shard(self, number: int) -> list[Example]:
+        """The texts of a shard, read on behind the one that was read last, or from their place;
+        `UserError` where they have changed since they were checked."""
+        after, texts = self._open
+        if after != number:
+            texts = self._texts(self._starts[number])
+        self._begin()
+        shard = []
+        for _, text in islice(texts, self.sizes[number]):
+            self._digest.update(_content(text))
+            shard.append(text)
+        if self._digest.hexdigest() != self.digests[number]:
+            raise UserError(
+                "data.path: the texts have changed while they were read; run the same command "
+                "again."
+            )
+        self._open = number + 1, texts
+        return list(completed(dataset_of(shard)).examples)
+
+    def __getstate__(self) -> Record:
+        """Without what is open here, for another process."""
+        return vars(self) | {"_open": _CLOSED, "_digest": None}
 
     def _begin(self) -> None:
         self._rows = 0
@@ -147,25 +170,25 @@ class Texts:
         self.digests.append(self._digest.hexdigest())
         self._begin()
 
-    def _texts(self, wanted: Array | None = None) -> Iterator[Rated]:
-        """All texts, or those whose place among them is `wanted` [texts]."""
-        place = 0
-        for file, within in zip(self._files, names_within(self._files), strict=True):
-            for row in file_rows(file):
-                text = None
+    def _texts(self, start: _Place | None = None) -> Iterator[tuple[_Place, Rated]]:
+        """All texts from a place on, each with its own."""
+        start = start or _Place(0, 0, 1, 0)
+        files = list(zip(self._files, names_within(self._files), strict=True))
+        for number in range(start.file, len(files)):
+            file, within = files[number]
+            before = start.before
+            for row in file_rows(file, before=before, first=(start.line, start.byte)):
+                place = _Place(number, before, row.position, row.byte)
+                before += 1
+                row = replace(row, within=within) if within else row
+                text = Rated(self._fields.example(row), self._scores, row.place)
                 if self._most is not None:
-                    text = self._text(row, within)
                     if len(self._kept) < self._most:
                         self._kept.add(text.example.group_id)
                     if text.example.group_id not in self._kept:
                         continue
-                if wanted is None or (place < len(wanted) and wanted[place]):
-                    yield text or self._text(row, within)
-                place += 1
-
-    def _text(self, row: FileRow, within: str) -> Rated:
-        row = replace(row, within=within) if within else row
-        return Rated(self._fields.example(row), self._scores, row.place)
+                yield place, text
+            start = _Place(0, 0, 1, 0)
 
 
 def _source(text: Rated) -> int:

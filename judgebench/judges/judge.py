@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from judgebench.decoding.scores import decode
 from judgebench.judges.spec import LOCAL, RECORDED, REPLAYED, SERVED
-from judgebench.readings.reading import reading_columns
+from judgebench.readings.reading import reading_frame
 from judgebench.types import Array, Condition, Example, Prompt, Reading, Row, Split
 
 if TYPE_CHECKING:
@@ -62,14 +62,9 @@ class RunReadings:
     evidence: Mapping[str, Sequence[Any]] | None = None
 
     @cached_property
-    def columns(self) -> Mapping[str, Sequence[Any]]:
-        return reading_columns(self.readings)
-
-    @cached_property
     def frame(self) -> pd.DataFrame:
-        import pandas as pd
-
-        return pd.DataFrame(self.columns)
+        """The columns of readings.parquet, one row a reading."""
+        return reading_frame(self.readings)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
@@ -32,8 +32,13 @@ from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.types import Array, Prompt, Reading, ScoreRange
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _KEY_FORMAT = 1
 """Part of every key: readings of stores without checksums keep theirs."""
+_PIECE = 4096
+"""Readings whose prompts become one piece of a column."""
 _SLACK = 1e-3
 """Rounding of a log-probability that is 0."""
 _MORE = 0.01
@@ -156,22 +161,28 @@ def check_shares(logprobs: Sequence[float], prompt: Prompt, store: Path) -> None
         )
 
 
-def reading_columns(readings: Sequence[Reading]) -> dict[str, list[Any]]:
+def reading_frame(readings: Sequence[Reading]) -> pd.DataFrame:
     """The columns of readings.parquet, one row a reading."""
+    import pandas as pd
+
     prompts = [reading.prompt for reading in readings]
-    columns: dict[str, list[Any]] = {**key_columns(readings)}
+    columns: dict[str, Any] = {**key_columns(readings)}
     columns["candidates"] = [list(prompt.condition.range.candidates) for prompt in prompts]
     for name in ("main_logprobs", "assistant_logprobs", "text"):
         columns[name] = [getattr(reading, name) for reading in readings]
     for name in ("judge", "decoding", "lambda_", "temperature"):  # None where nothing was written
         way = [getattr(reading.generation, name, None) for reading in readings]
         columns[name.removesuffix("_")] = way
-    columns["prompt"] = [prompt.text for prompt in prompts]
+    # in pieces, for these texts are most of a run's memory, and Arrow takes twice what it fills
+    parts = [prompts[at : at + _PIECE] for at in range(0, len(prompts), _PIECE)]
+    texts = [pa.array([prompt.text for prompt in part], pa.large_string()) for part in parts]
+    prompt_type: Any = pd.StringDtype("pyarrow", np.nan)
+    columns["prompt"] = pd.array(pa.chunked_array(texts, pa.large_string()), dtype=prompt_type)
     columns["prompt_tokens"] = [len(prompt.token_ids) for prompt in prompts]
     for name in ("source_tokens_cut", "control_tokens"):
         columns[name] = [getattr(prompt, name) for prompt in prompts]
     columns["seconds"] = [reading.seconds for reading in readings]
-    return columns
+    return pd.DataFrame(columns)
 
 
 # --- recorded readings --------------------------------------------------------------------------

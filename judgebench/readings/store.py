@@ -68,6 +68,9 @@ FROM readings LEFT JOIN tokens USING (key)
 Row = tuple[bytes, bytes | None, bytes | None, float, bytes | None, int]
 """A reading as it is stored: key, log-probabilities (float32), text, seconds, tokens (int32) and
 checksum."""
+_DIGESTS: dict[tuple[str, int, int], str] = {}
+"""Path, size and time of change -> SHA-256 of a file, for stores in memory, of which a scoring has
+one a shard."""
 _AT_ONCE = 500
 """Keys per query; SQLite limits the variables of a statement."""
 
@@ -191,6 +194,8 @@ class ReadingStore:
         path = path.resolve()
         stat = path.stat()
         state = (str(path), stat.st_size, stat.st_mtime_ns)
+        if self._file is None and state in _DIGESTS:
+            return _DIGESTS[state]
         name = repr(state).encode("utf-8", "backslashreplace")
         with self._reading():
             row = self._db.execute(
@@ -206,6 +211,7 @@ class ReadingStore:
             return str(row[0], "ascii")
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
+        _DIGESTS[state] = digest
         # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading
         # reports it
         with suppress(sqlite3.OperationalError):

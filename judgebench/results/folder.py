@@ -43,6 +43,8 @@ _DISTINCT = frozenset(
 
 _LIMITS = replace(YAML_LIMITS, loose=True)
 
+_PIECE = 8192
+"""Rows that become one piece of a table."""
 _PAGE_BYTES = 8 * 2**20
 """Prompts repeat an article some thousand characters apart; zstd only finds that within one
 page."""
@@ -165,14 +167,19 @@ class RunFolder:
                 f"{artifact.path}: columns {sorted(differing & set(schema.names))} are missing and "
                 f"{sorted(differing - set(schema.names))} are unknown; results/schema.py has them."
             )
-        table = pa.Table.from_pandas(
-            value if schema is None else value[schema.names], schema=schema, preserve_index=False
+        frame = value if schema is None else value[schema.names]
+        # in pieces, for the articles of all texts together are large, and Arrow takes twice as much
+        parts = [frame.iloc[at : at + _PIECE] for at in range(0, max(1, len(frame)), _PIECE)]
+        table = pa.concat_tables(
+            pa.Table.from_pandas(part, schema=schema, preserve_index=False) for part in parts
         )
         # pandas' own notes would differ between pandas versions
         table = table.replace_schema_metadata(dict(value.attrs) or None)
         repeating = [column for column in table.schema.names if column not in _DISTINCT]
         with self.writing(path), atomic(path) as temporary:
             write_table(temporary, table, use_dictionary=repeating, data_page_size=_PAGE_BYTES)
+        del table, parts
+        pa.default_memory_pool().release_unused()  # which Arrow would keep for its next table
         return path
 
     def write_file(self, name: str, content: str | bytes) -> Path:

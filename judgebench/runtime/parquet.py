@@ -129,34 +129,40 @@ def _digest_of(notes: Mapping[bytes, bytes]) -> str:
 
 def _digest(column: pa.ChunkedArray) -> str:
     """Digest of a column's values: which are missing, and kind, lengths and bytes of the others,
-    list by list."""
+    list by list. Texts are not copied: a column of them may be most of a run's memory."""
     digest = hashlib.blake2b(digest_size=16)
-    # 32-bit offsets would not reach over all chunks of a long column
-    if pa.types.is_string(column.type):
-        column = column.cast(pa.large_string())
-    todo = [column.combine_chunks()]
+    todo = [(column.type, column.chunks)]
     while todo:
-        values = todo.pop()
-        digest.update(len(values).to_bytes(8))
-        digest.update(np.packbits(values.is_valid().to_numpy(zero_copy_only=False)).tobytes())
-        values, kind = values.drop_null(), values.type
+        kind, chunks = todo.pop()
+        valid = _joined([chunk.is_valid() for chunk in chunks], bool)
+        digest.update(len(valid).to_bytes(8))
+        digest.update(np.packbits(valid).tobytes())
+        chunks = [chunk.drop_null() for chunk in chunks]
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         if pa.types.is_list(kind):
-            digest.update(
-                b"list"
-                + values.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64).tobytes()
-            )
-            todo.append(values.flatten())
-        elif (
-            text := pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        ) or pa.types.is_binary(kind):
-            texts = values.cast(pa.large_binary())
-            lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
-            digest.update((b"text" if text else b"bytes") + lengths.astype(np.int64).tobytes())
-            digest.update(b"".join(texts.to_pylist()))
+            lengths = _joined([chunk.value_lengths() for chunk in chunks], np.int64)
+            digest.update(b"list" + lengths.tobytes())
+            todo.append((kind.value_type, [chunk.flatten() for chunk in chunks]))
+        elif is_text or pa.types.is_binary(kind):
+            texts = [chunk.cast(pa.large_binary()) for chunk in chunks]
+            lengths = _joined([pc.binary_length(chunk) for chunk in texts], np.int64)
+            digest.update((b"text" if is_text else b"bytes") + lengths.tobytes())
+            for chunk in texts:
+                _, offsets, content = chunk.buffers()
+                ends = np.frombuffer(offsets, np.int64)[chunk.offset :][: len(chunk) + 1]
+                if len(chunk) and content is not None:
+                    digest.update(memoryview(content)[ends[0] : ends[-1]])
         else:
+            values = pa.chunked_array(chunks, kind).combine_chunks()
             numbers = values.to_numpy(zero_copy_only=False)
             digest.update(str(kind).encode())
             digest.update(
                 numbers.tobytes() if numbers.dtype != object else repr(values.to_pylist()).encode()
             )
     return digest.hexdigest()
+
+
+def _joined(parts: Sequence[pa.Array], kind: Any) -> np.ndarray:
+    """One array of the values of several, none of which is missing."""
+    arrays = [part.to_numpy(zero_copy_only=False).astype(kind) for part in parts]
+    return np.concatenate(arrays) if arrays else np.zeros(0, kind)

@@ -264,12 +264,12 @@ def against_clean(
 
 
 def cost_records(
-    columns: Mapping[str, Sequence[Any]], ready: Mapping[str, Mapping[str, float]], dataset: str
+    readings: pd.DataFrame, ready: Mapping[str, Mapping[str, float]], dataset: str
 ) -> Rows:
     """A record for each defense, in the order of the readings.
 
     Args:
-        columns: of readings.parquet.
+        readings: columns of readings.parquet.
         ready: defense -> seconds of getting ready: `once`, for each `context` and for each `text`.
 
     Returns:
@@ -279,7 +279,6 @@ def cost_records(
             several; `context_seconds`, of what it made for one context; `once_seconds`, whatever is
             judged, as this run took; `seconds`, reading and text together.
     """
-    readings = pd.DataFrame({name: columns[name] for name in ("defense", "seconds")})
     records = []
     for defense, seconds in readings.groupby("defense", sort=False)["seconds"]:
         cost = ready.get(str(defense), {})

@@ -51,7 +51,10 @@ def pair_shares(
         >>> pair_shares(judge, others, np.array([0, 0, 0, 1]), np.ones((1, 2))).tolist()  # right, right, tied
         [0.8333333333333334]
     """
-    groups = weights.shape[1]
+    # articles without a text here take no room, for there may be thousands
+    present, number = np.unique(number, return_inverse=True)
+    weights = weights[:, present]
+    groups = len(present)
     across = blocks is not None
     blocks = number if blocks is None else blocks
     # 1. pairs that are right, and all, of each article or of each two articles

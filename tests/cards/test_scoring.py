@@ -248,11 +248,11 @@ def test_groups_longer_than_some_shards_are_cut_and_limits_keep_whole_groups(tmp
     assert (texts.sizes, texts.cut) == ([12, 12, 1], 2)
     write_rows("texts.jsonl", rows_of(COUNT))
     texts = Texts("texts.jsonl", None, ["quality"], 5, limit_groups=2)
-    assert [text.example_id for _, shard in texts.shards([0]) for text in shard] == ["t0", "t1", "t3", "t4", "t5"]
-    assert [text.example_id for _, shard in texts.shards([1]) for text in shard] == ["t2"]
+    assert [text.example_id for text in texts.shard(0)] == ["t0", "t1", "t3", "t4", "t5"]
+    assert [text.example_id for text in texts.shard(1)] == ["t2"]
     write_rows("texts.jsonl", rows_of(COUNT)[::-1])
     with pytest.raises(UserError, match="have changed while they were read"):
-        list(texts.shards([0]))
+        texts.shard(0)
 
 
 def digests(rows: list[dict]) -> list[str]:
@@ -282,7 +282,7 @@ def test_rows_of_files_in_folders_of_one_name_are_told_apart(score):
             f"all/{folder}/p/a.jsonl", [{**row, "example_id": None} for row in rows_of(COUNT)[first : first + 30]]
         )
     texts = Texts("all", None, ["quality"], 100)
-    names = [text.example_id for _, shard in texts.shards([0]) for text in shard]
+    names = [text.example_id for text in texts.shard(0)]
     assert len(set(names)) == COUNT
     assert names[0] == "x/p/a.jsonl/line-1"
 

@@ -1,8 +1,13 @@
 """Actors of Ray read what one process reads, to the last bit, also where one is killed."""
 
 import pickle
+import subprocess
+import sys
+import time
 from contextlib import suppress
+from pathlib import Path
 
+import pandas as pd
 import psutil
 import pyarrow as pa
 import pytest
@@ -10,6 +15,7 @@ import torch
 from lightning import Trainer
 
 from judgebench.__main__ import main
+from judgebench.cards import JudgeCard
 from judgebench.data.benchmarks import Mini
 from judgebench.decoding.rules import Contrastive, Greedy
 from judgebench.judges import PassRunner
@@ -18,15 +24,17 @@ from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.local import ray_runner
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import FreeAnswerPass, LikelihoodPass, ModelView, ScorePass
-from judgebench.judges.local.ray_runner import Actor, RayRunner, RayTrainers
+from judgebench.judges.local.ray_runner import Actor, BatchReading, RayRunner, RayTrainers
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.prompts.tokens import text_prompts
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
+from judgebench.score import main as score_main
 from judgebench.tutor.steering import Standard
 from judgebench.tutor.writing import Sampling, Text, WritePass
 from judgebench.types import Condition, ScoreRange
+from tests.cards.test_scoring import local, parts, score  # noqa: F401 - a fixture
 
 ray = pytest.importorskip("ray", reason="judgebench[ray] is not installed")
 CONDITION = Condition("coherence", ScoreRange(1, 5))
@@ -120,13 +128,59 @@ def test_all_passes_give_the_same_bits_though_an_actor_is_killed(tiny_pair, smol
 )
 def test_an_actor_that_would_read_something_else_says_so(tiny_pair, smollm2_tokenizer, tmp_path, differs, fault):
     pass_ = passes_of(tiny_pair, ReadingStore(tmp_path / "readings.sqlite"), smollm2_tokenizer)[1]
-    planned = ray_runner._identity(pass_) | differs
-    actor = Actor([(pass_.elsewhere(), planned)], ("cpu", True), ("", "."))
-    row = {"pass": 0, "batch": b""}
+    planned = {**ray_runner._versions(), "arithmetic": ray_runner._arithmetic(pass_), **differs}
+    reading = BatchReading([(pass_.elsewhere(), planned.pop("arithmetic"))])
+    actor = Actor(reading, planned, ("cpu", True), ("", "."))
+    row = {"task": pickle.dumps((0, None, []))}
     (done,) = actor(pa.Table.from_pylist([row])).to_pylist()
-    _, (mistake,), readings = pickle.loads(done["result"])
-    assert readings == []
+    (mistake,), readings = pickle.loads(done["result"])
+    assert readings is None
     assert fault in mistake
+
+
+DEADLY = """
+import os, signal, time
+from pathlib import Path
+from judgebench.cards import scoring
+from judgebench.score import main
+
+class Deadly(scoring.Scoring):
+    def __call__(self, task):
+        time.sleep(0.2)
+        if task == 17 and not Path("died").exists():
+            Path("died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().__call__(task)
+
+scoring.Scoring = Deadly
+main()
+"""
+"""A scoring that takes its time, and whose actor is killed, once, in the 18th shard."""
+
+
+@pytest.mark.usefixtures("score")
+def test_shards_by_actors_are_those_of_one_process_though_actor_and_driver_are_killed(called, tiny_pair):
+    made = {**vars(JudgeCard.read("card.yaml")), "parts": {**parts(), **local(tiny_pair[0])}}
+    JudgeCard(**made).write(Path("local.yaml"))
+    given = ["card=local.yaml", "data.path=texts.jsonl", "shard=2", "check_models=false", "+judge.dtype=float32"]
+    given.append("store=none")  # one process must not answer for the actors
+    assert called(score_main, *given, "out=one")[0] == 0
+    by_actors = [*given, "out=many", "runner=ray", "runner.actors=2", "runner.num_cpus=.5"]
+    # 1. the driver is killed when there are shards, and its command given again
+    command = [sys.executable, "-c", DEADLY, *by_actors]
+    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not list(Path("many").glob("part-*")) and driver.poll() is None:
+        time.sleep(0.05)
+    driver.kill()
+    driver.wait()
+    kept = {part.name: part.stat().st_mtime_ns for part in Path("many").glob("part-*")}
+    assert kept
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    # 2. nothing is lost, read again or different
+    assert again.returncode == 0, again.stderr
+    assert Path("died").exists()
+    assert kept.items() <= {part.name: part.stat().st_mtime_ns for part in Path("many").glob("part-*")}.items()
+    pd.testing.assert_frame_equal(pd.read_parquet("many"), pd.read_parquet("one"), check_exact=True)
 
 
 @pytest.mark.parametrize(

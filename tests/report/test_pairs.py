@@ -13,7 +13,7 @@ from rich.console import Console
 from judgebench.data.dataset import Rivals, pairs
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.decoding.scores import decode, win_probabilities
-from judgebench.readings.reading import reading_columns
+from judgebench.readings.reading import reading_frame
 from judgebench.report.browser.data import bounds, index_data, reading_chunks
 from judgebench.report.browser.index import index_of
 from judgebench.report.figures.scores import pairwise_figures
@@ -56,7 +56,7 @@ def read(attacks=("none",), groups=6, texts=4, leaning=0.3):
 def results_of(columns, records, readings=(), **more):
     """The results of compared texts, whose humans have no scale."""
     about = {"titles": TITLES, "scale": {"joint": None}}
-    frames = {"readings": pd.DataFrame(reading_columns(readings)), "scores": pd.DataFrame(columns), "metrics": records}
+    frames = {"readings": reading_frame(readings), "scores": pd.DataFrame(columns), "metrics": records}
     return Results(**{"environment": ENVIRONMENT, "about": about} | frames | more)
 
 

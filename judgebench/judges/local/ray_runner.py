@@ -1,9 +1,10 @@
 """Reading by actors of Ray, on this machine or on a cluster (`runner=ray`).
 
-This process plans the same batches as without Ray, and so gets the same numbers. A batch is a row
-of a Ray Dataset, its prompts' token ids and never text; an actor holds the models and gives readings back, which
-are stored batch by batch as they come. Restarts of actors, retries and the size of the pool are
-Ray's; what a killed run lacks, the store says.
+A run plans the same batches as without Ray, and so gets the same numbers. A batch is a row of a Ray
+Dataset, its prompts' token ids and never text; an actor holds the models and gives readings back,
+which are stored batch by batch as they come. Of a file of texts that is scored a row is a shard,
+which its actor reads, judges and writes (`judgebench.cards.scoring`). Restarts of actors, retries
+and the size of the pool are Ray's; what a killed run lacks, the store says, or the folder of shards.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from multiprocessing.reduction import ForkingPickler  # between processes of one run
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import (
@@ -129,108 +130,169 @@ class RayTrainers:
         """Computes and stores batches, as `loop.compute` does; gives what stands for a trainer that
         has read, None if nothing was missing. `UserError` where an actor would read something else,
         or Ray gives up."""
-        import pyarrow as pa
-
         from judgebench.runtime.distributed import Alone
         from judgebench.runtime.progress import Progressing
 
         todo = [(pass_, batches) for pass_, batches in todo if batches]
         if not todo:
             return None
-        # 1. a row a batch
-        rows = []
+        # 1. a task a batch
+        tasks = []
         count = 0
         for number, (pass_, batches) in enumerate(todo):
             for batch in batches:
-                row = {"pass": number, "batch": _packed(pass_, batch)}
-                rows.append(pa.Table.from_pylist([row]))
+                tasks.append((number, *_packed(pass_, batch)))
                 count += len(batch.prompts) * len(pass_.keys(batch.prompts[0]))
-        # 2. actors, which get all else once
+        # 2. readings as they come
         devices = set[str]()
         title = " and ".join(dict.fromkeys(pass_.title for pass_, _ in todo))
         shown = runner.trainer([]).progress_bar_callback is not None
-        with _ray(self.settings) as (ray, (least, most), needs, device):
-            home = ray.get_runtime_context().get_node_id(), os.getcwd()
-            passes = [(pass_.elsewhere(), _identity(pass_)) for pass_, _ in todo]
-            pool = ray.data.ActorPoolStrategy(
-                min_size=least, max_size=max(least, min(most, len(rows)))
-            )
-            results = ray.data.from_arrow(rows).map_batches(
-                Actor,
-                fn_constructor_args=[passes, device, home],
-                compute=pool,
-                batch_size=None,
-                batch_format="pyarrow",
-                **needs,
-            )
-            # 3. readings as they come
-            with Progressing(f"{doing} with {title}", count, shown) as progress:
-                for table in results.iter_batches(
-                    batch_size=None, batch_format="pyarrow", prefetch_batches=0
-                ):
-                    for row in table.to_pylist():
-                        name, mistakes, readings = ForkingPickler.loads(row["result"])
-                        if mistakes:
-                            raise UserError(*mistakes)
-                        devices.add(name)
-                        runner.store.put(readings)
-                        progress.advance(len(readings))
+        reading = BatchReading([(pass_.elsewhere(), _arithmetic(pass_)) for pass_, _ in todo])
+        with Progressing(f"{doing} with {title}", count, shown) as progress:
+            for device, readings in by_actors(self.settings, reading, tasks):
+                devices.add(device)
+                runner.store.put(readings)
+                progress.advance(len(readings))
         return Alone(device=f"{', '.join(sorted(devices))} (actors of Ray)")
 
 
+class Work(Protocol):
+    """Work that actors do task by task, each with a copy of its own."""
+
+    def begin(self, device: str, away: bool) -> None:
+        """Prepares an actor for it; models run on `device`, `away` from the driver's machine."""
+
+    def __call__(self, task: Any) -> Any:
+        """The result of a task; `UserError` ends the work."""
+
+
+def by_actors(settings: RayRunner, work: Work, tasks: Sequence[Any]) -> Iterator[Any]:
+    """Results of tasks as they come, in any order; one pool of actors does them all, and the tasks
+    of an actor that dies are done again. `UserError` where an actor finds a mistake, or Ray gives
+    up."""
+    import pyarrow as pa
+
+    with _ray(settings) as (ray, (least, most), needs, device):
+        home = ray.get_runtime_context().get_node_id(), os.getcwd()
+        rows = [
+            pa.Table.from_pylist([{"task": bytes(ForkingPickler.dumps(task))}]) for task in tasks
+        ]
+        pool = ray.data.ActorPoolStrategy(min_size=least, max_size=max(least, min(most, len(rows))))
+        results = ray.data.from_arrow(rows).map_batches(
+            Actor,
+            fn_constructor_args=[work, _versions(), device, home],
+            compute=pool,
+            batch_size=None,
+            batch_format="pyarrow",
+            **needs,
+        )
+        for table in results.iter_batches(
+            batch_size=None, batch_format="pyarrow", prefetch_batches=0
+        ):
+            for row in table.to_pylist():
+                mistakes, result = ForkingPickler.loads(row["result"])
+                if mistakes:
+                    raise UserError(*mistakes)
+                yield result
+
+
 class Actor:
-    """Reads rows of token ids; the models of a pass are loaded when its first row comes.
+    """Does its share of a work.
 
     Args:
-        passes: without their prompts, each with what `_identity` says of it where it was planned.
+        versions: those of the driver.
         device: where models are computed, and whether they are compiled.
         home: Ray's name of the driver's machine, and the folder it runs in.
     """
 
-    def __init__(self, passes: Sequence[Any], device: tuple[str, bool], home: tuple[str, str]):
-        import torch
-
-        from judgebench.judges.engine.kernels import compute_on
-        from judgebench.judges.local.models import Models
-
-        self._passes = passes
+    def __init__(
+        self,
+        work: Work,
+        versions: dict[str, str],
+        device: tuple[str, bool],
+        home: tuple[str, str],
+    ):
+        self._work = work
+        self._versions = versions
+        self._device = device
         self._home = home[0]
-        self._models = Models()
-        self._device = compute_on(torch.device(device[0]), device[1]).device
-        self._name = torch.cuda.get_device_name(0) if self._device.type == "cuda" else "cpu"
-        self._judge: Any = None
-        self._pass = -1
-        with suppress(OSError):  # paths of models may be relative
+        self._begun = False
+        with suppress(OSError):  # paths of models and texts may be relative
             os.chdir(home[1])
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """The readings of each row, or what a user can mend, pickled with the device's name."""
+        """The result of each row's task, or what a user can mend, pickled."""
         import pyarrow as pa
-        import torch
 
         results = []
         for row in table.to_pylist():
-            readings: list[ModelReading] = []
+            result = None
             mistakes: tuple[str, ...] = ()
             try:
-                judge = self._judge_of(row["pass"])
-                batch, marks = ForkingPickler.loads(row["batch"])
-                for prompt, known in zip(batch.prompts, marks, strict=True):
-                    self._passes[row["pass"]][0].mark(prompt, known)
-                with torch.inference_mode():
-                    readings = judge.predict_step(batch, 0)
+                if not self._begun:
+                    self._begin()
+                result = self._work(ForkingPickler.loads(row["task"]))
             except UserError as error:
                 mistakes = tuple(error.sentences)
-            results.append(
-                {"result": bytes(ForkingPickler.dumps((self._name, mistakes, readings)))}
-            )
+            results.append({"result": bytes(ForkingPickler.dumps((mistakes, result)))})
         return pa.Table.from_pylist(results)
+
+    def _begin(self) -> None:
+        import ray
+        import torch
+
+        from judgebench.judges.engine.kernels import compute_on
+
+        here = _versions()
+        for name, version_there in self._versions.items():
+            if here[name] != version_there:
+                raise _differing(name, here[name])
+        compute_on(torch.device(self._device[0]), self._device[1])
+        away = ray.get_runtime_context().get_node_id() != self._home
+        self._work.begin(self._device[0], away)
+        self._begun = True
+
+
+class BatchReading:
+    """Work of reading batches of token ids; the models of a pass are loaded when its first batch
+    comes.
+
+    Args:
+        passes: without their prompts, each with its `_arithmetic` where it was planned.
+    """
+
+    def __init__(self, passes: Sequence[tuple[LocalPass, str]]) -> None:
+        self._passes = passes
+        self._pass = -1
+        self._judge: Any = None
+
+    def begin(self, device: str, away: bool) -> None:
+        import torch
+
+        from judgebench.judges.local.models import Models
+
+        self._device = torch.device(device)
+        self._away = away
+        self._models = Models()
+        self._name = "cpu"
+        if self._device.type == "cuda":
+            self._name = torch.cuda.get_device_name(0)
+
+    def __call__(self, task: tuple[int, Batch, list[Any]]) -> tuple[str, list[ModelReading]]:
+        """The device's name and the readings of a batch, the task being `_packed` with the number
+        of its pass."""
+        import torch
+
+        number, batch, marks = task
+        judge = self._judge_of(number)
+        for prompt, known in zip(batch.prompts, marks, strict=True):
+            self._passes[number][0].mark(prompt, known)
+        with torch.inference_mode():
+            return self._name, judge.predict_step(batch, 0)
 
     def _judge_of(self, number: int) -> Any:
         """The reader of a pass, whose readings will be those that were planned; else
         `UserError`."""
-        import ray
-
         from judgebench.judges.local.loop import JudgeModule
 
         if number == self._pass:
@@ -238,21 +300,11 @@ class Actor:
         if self._judge is not None:
             self._judge.on_predict_end()
         pass_, planned = self._passes[number]
-        here = _identity(pass_)
-        differing = [name for name in planned if here[name] != planned[name]]
-        if not differing and ray.get_runtime_context().get_node_id() != self._home:
-            others = [
-                view.source
-                for view in pass_.views
-                if view.source.fingerprint(_digest) != view.fingerprint
-            ]
-            differing = [f"the files of {source.title}" for source in others]
-        if differing:
-            raise UserError(
-                f"runner: the machine {os.uname().nodename} of an actor differs in {differing[0]} "
-                f"(it has {here.get(differing[0], 'others')}); all machines that read must have "
-                "the same."
-            )
+        if _arithmetic(pass_) != planned:
+            raise _differing("arithmetic", _arithmetic(pass_))
+        for view in pass_.views if self._away else ():
+            if view.source.fingerprint(_digest) != view.fingerprint:
+                raise _differing(f"the files of {view.source.title}", "others")
         self._models.make_room(
             {source for later, _ in self._passes[number:] for source in later.sources}
         )
@@ -262,26 +314,32 @@ class Actor:
         return self._judge
 
 
-def _packed(pass_: LocalPass, batch: Batch) -> bytes:
-    """A batch without its texts, pickled with what its pass knows of each prompt."""
+def _packed(pass_: LocalPass, batch: Batch) -> tuple[Batch, list[Any]]:
+    """A batch without its texts, and what its pass knows of each prompt."""
 
     def bare(prompt: Prompt) -> Prompt:
         example = Example(prompt.example.example_id, "", "", "", "", {})
         return replace(prompt, example=example, prefix="", tail="", choices={})
 
     groups = tuple(tuple(map(bare, group)) for group in batch.groups)
-    marks = [pass_.marked(prompt) for prompt in batch.prompts]
-    return bytes(ForkingPickler.dumps((replace(batch, groups=groups), marks)))
+    return replace(batch, groups=groups), [pass_.marked(prompt) for prompt in batch.prompts]
 
 
-def _identity(pass_: LocalPass) -> dict[str, str]:
-    """All that readings of a pass depend on besides prompts and files, by what a user calls it."""
+def _arithmetic(pass_: LocalPass) -> str:
+    """The dtypes and kernels on which readings of a pass depend, besides models and prompts."""
     views = [view.identity() for view in pass_.views]
-    arithmetic = f"dtypes and kernels {[(view['dtype'], view.get('kernels')) for view in views]}"
-    return {
-        "arithmetic": arithmetic,
-        **{name: version(name) for name in ("judgebench", "torch", "transformers")},
-    }
+    return f"dtypes and kernels {[(view['dtype'], view.get('kernels')) for view in views]}"
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("judgebench", "torch", "transformers")}
+
+
+def _differing(what: str, here: str) -> UserError:
+    return UserError(
+        f"runner: the machine {os.uname().nodename} of an actor differs in {what} (it has {here}); "
+        "all machines that read must have the same."
+    )
 
 
 def _answer(device: tuple[str, bool], name: str, *arguments: Any) -> Any:

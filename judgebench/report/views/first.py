@@ -4,6 +4,7 @@ look at."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import numpy as np
@@ -82,32 +83,33 @@ def looks(results: Results) -> Rows:
         plain = on_scale(part["score"].to_numpy(float), Cell.of(lead).range, scale)
         part["judge"] = part[CALIBRATED].fillna(pd.Series(plain, part.index))
         part["gap"] = (part["judge"] - part["human"]).abs() / (scale[1] - scale[0])
-        for text in part[part["gap"].notna()].to_dict("records"):
-            example = text["example_id"]
-            row = {
-                "example": example,
-                "group": text["group_id"],
-                "judge": text["judge"],
-                "human": text["human"],
-                "gap": text["gap"],
-                "raw": f"{two(text['score'])} in {lead['range']}",
-                "fitted": is_known(text[CALIBRATED]),
-                "address": urlencode({"example": example} | place, quote_via=quote),
-            }
-            rows.append(place | row)
+        called = {
+            "example_id": "example",
+            "group_id": "group",
+            "score": "raw",
+            CALIBRATED: "fitted",
+        }
+        part = part.rename(columns=called)[[*called.values(), "judge", "human", "gap"]]
+        texts_of_part: Any = part[part["gap"].notna()].to_dict("records")
+        rows += [{"place": place, **text} for text in texts_of_part]
     # 2. each text once, those of the largest gap first
     texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
     rows.sort(key=lambda row: -row["gap"])
     distinct = {
-        (row["dimension"], texts.get(row["example"], row["example"])): row for row in reversed(rows)
+        (row["place"]["dimension"], texts.get(row["example"], row["example"])): row
+        for row in reversed(rows)
     }
     rows = sorted(distinct.values(), key=lambda row: -row["gap"])
     # 3. the worst, and some of the rest
     rest = rows[WORST:]
     drawn = np.random.default_rng(0).permutation(len(rest))[:RANDOM].tolist()
-    several = len({row["dimension"] for row in rows}) > 1
+    several = len({row["place"]["dimension"] for row in rows}) > 1
     shown = [*rows[:WORST], *(rest[place] for place in drawn)]
     for position, row in enumerate(shown):
+        place = row.pop("place")
+        row |= {**place, "fitted": is_known(row["fitted"])}
+        row["raw"] = f"{two(row['raw'])} in {row['range']}"
+        row["address"] = urlencode({"example": row["example"]} | place, quote_via=quote)
         row["why"] = "judge higher" if row["judge"] > row["human"] else "judge lower"
         if position >= WORST:
             row["why"] = "at random"
