@@ -23,12 +23,12 @@ PEAK = 989e12
 SHARE = 0.4
 """Share of the peak that reading attains: an assumption, for judgebench has not been timed on a GPU."""
 
-TOKENIZED, PLANNED = 1.6e-3, 0.4e-3
-"""CPU seconds of a prompt of 800 tokens: to tokenize it, which all cores of a machine share; and to build it, give it
-its key and put it into a batch, in one process."""
-PUT, SCORED = 25_000, 4_600
-"""Readings a second that one process stores, and texts a second that it reads, parses, scores and writes, by
-`scripts/bench.py store --readings 1000000` and `scripts/bench.py stream --texts 1000000`."""
+PLANNED = {1: 737, 3: 3_095, 6: 3_095, 16: 3_095}
+"""Texts of an article -> prompts of 854 tokens that are tokenized and put into batches in a CPU second, whole and in
+parts, by `scripts/bench.py planning`."""
+SCORED, CHECKED = 4_600, 23_000
+"""Texts a second that an actor reads, parses, scores and writes, by `scripts/bench.py stream --texts 1000000`; and that
+the command checks before any is read, which takes a fifth of that time."""
 BYTES = {"text": 2_400, "SQLite": 122, "score": 4}
 """Bytes of a text with its article as JSON; of a reading of five candidates, and of a row of scores whose
 names count up, by the same two commands."""
@@ -36,14 +36,13 @@ names count up, by the same two commands."""
 
 @dataclass(frozen=True)
 class Job:
-    """A job of so many judgments. `judge` and `assistant` are parameters, `gpus` and `cores` work at once, `texts` are
-    those of one article, `price` is in USD per million prompt tokens of a served judge."""
+    """A job of so many judgments. `judge` and `assistant` are parameters, `gpus` work at once, each with an actor,
+    `texts` are those of one article, `price` is in USD per million prompt tokens of a served judge."""
 
     judgments: float
     judge: float
     assistant: float
     gpus: int
-    cores: int
     texts: int
     price: float
 
@@ -56,9 +55,9 @@ class Job:
         # 2. wall hours of each stage, if it were alone
         stages = {
             f"{self.gpus} GPUs": hours / self.gpus,
-            f"planning, {self.cores} cores": self.judgments * (TOKENIZED / self.cores + PLANNED) / 3600,
-            "store, one process": models * self.judgments / PUT / 3600,
-            "scores, one process": self.judgments / SCORED / 3600,
+            "planning, by their actors": models * self.judgments / PLANNED[self.texts] / 3600 / self.gpus,
+            "scores, by their actors": self.judgments / SCORED / 3600 / self.gpus,
+            "checks, one process": self.judgments / CHECKED / 3600,
         }
         slowest = max(stages, key=lambda stage: stages[stage])
         # 3. what is kept
@@ -71,7 +70,7 @@ class Job:
             **{f"alone: {stage}": _hours(wall) for stage, wall in stages.items()},
             "one after the other": _hours(sum(stages.values())),
             "bottleneck": slowest,
-            "readings in SQLite": f"{_short(models * self.judgments * BYTES['SQLite'])}B",
+            "readings in SQLite, if kept": f"{_short(models * self.judgments * BYTES['SQLite'])}B",
             "texts read": f"{_short(self.judgments * BYTES['text'])}B",
             "scores written": f"{_short(self.judgments * BYTES['score'])}B",
             "served instead, USD": _figure(prompt * self.judgments * self.price / 1e6),
@@ -98,7 +97,7 @@ def _hours(hours: float) -> str:
 
 def table(options: argparse.Namespace) -> str:
     """The table in Markdown, a column for each number of judgments and of texts of an article."""
-    shared = {name: getattr(options, name) for name in ("judge", "assistant", "gpus", "cores", "price")}
+    shared = {name: getattr(options, name) for name in ("judge", "assistant", "gpus", "price")}
     jobs = [Job(count, texts=texts, **shared).row() for count in options.judgments for texts in options.texts]
     lines = [[name, *(job[name] for job in jobs)] for name in jobs[0]]
     return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], ["---"] * len(lines[0]), *lines[1:]])
@@ -110,7 +109,6 @@ def main(arguments: Sequence[str] | None = None) -> str:
     parser.add_argument("--judge", type=float, default=7.6e9, help="parameters of the judge")
     parser.add_argument("--assistant", type=float, default=0.5e9, help="parameters of the assistant; 0 without one")
     parser.add_argument("--gpus", type=int, default=8)
-    parser.add_argument("--cores", type=int, default=16, help="cores of the machine that plans")
     parser.add_argument("--texts", type=int, nargs="+", choices=sorted(TOKENS), default=[1, 16], help="of an article")
     parser.add_argument("--price", type=float, default=0.15, help="USD per million prompt tokens of a served judge")
     return table(parser.parse_args(arguments))

@@ -62,7 +62,9 @@ def test_files_of_the_tools_themselves_are_read(take, words):
     # nobody has labelled a text
     label, measure = Path("taken/command.sh").read_text().splitlines()
     assert out.endswith(f"{label}\n{measure}\n")
-    assert shlex.split(label) == ["judgebench", "label", "taken/data.jsonl", "out=label.html"]
+    page = ["judgebench", "label", "taken/data.jsonl", "out=label.html"]
+    words = [] if "," in ranges and ranges[2].isdigit() else [f"classes={ranges[1:-1]}"]
+    assert shlex.split(label) == page + words, "people choose among the judge's own words"
     expected = {"labels=labels_NAME.jsonl", "judge.path=taken/answers.jsonl", f"ranges={ranges}"}
     assert expected < set(shlex.split(measure))
 
@@ -162,7 +164,9 @@ ODD = {
     "one.json": ([TEXT | {"score": 1}], "give human=score or judge=score"),
     "judges.json": ([TEXT | {"llm_score": 1, "judge": 2}], "'llm_score', 'judge' may all be the judge's"),
     "nested.json": ([{"input": "A", "output": {"text": "B"}, "judge": 1}], "as output=answer.text"),
-    "bare.json": ([{"x": 1}], "no column looks like the judged texts"),
+    "bare.json": ([{"x": 1}], "none of its columns ('x') looks like the judged texts"),
+    "mixed.json": ([TEXT | {"human": label} for label in (1, 2, "n/a")], "'human' are numbers, and 'n/a'"),
+    "toxic.json": ([TEXT | {"judge_toxic": word} for word in ("yes", "no")], "which of them is the better one"),
     "blank.json": ([{"input": "a", "output": " ", "judge": 1}], "no row has a text in 'output'"),
     "named.json id=key": ([TEXT | {"key": "a", "judge": 1}] * 2, "a text is called 'a', as one before"),
     "scores.json": ([TEXT | {"judge": 20 * i} for i in range(9)], "as '0', '20', '40', are on no usual scale"),
@@ -180,6 +184,34 @@ def test_odd_files_are_refused_in_a_sentence_and_leave_nothing(take, words):
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
     assert not Path("taken").exists()
+
+
+def test_what_fails_in_promptfoo_scores_0(take):
+    content = json.loads((RESULTS / "promptfoo.json").read_text())
+    for i, row in enumerate(content["results"]["results"]):
+        row.update(score=i % 2, namedScores={})
+    take(damaged("promptfoo.json", content), "out=taken")
+    assert [answer["text"] for answer in lines("taken/answers.jsonl")[:4]] == ["0", "1", "0", "1"]
+
+
+def test_a_folder_with_other_rows_is_not_written_over(take):
+    first = damaged("first.json", [TEXT | {"llm_score": i} for i in (1, 5)])
+    take(first, "out=taken")
+    kept = {path: path.read_bytes() for path in Path("taken").iterdir()}
+    take(first, "out=taken")  # the same again
+    code, _, err = take(damaged("second.json", [TEXT | {"llm_score": 2}]), "out=taken", mistaken=True)
+    assert (code, "data.jsonl is there with other rows" in err) == (2, True)
+    assert {path: path.read_bytes() for path in Path("taken").iterdir()} == kept
+    Path("file").write_text("")
+    code, _, err = take(first, "out=file", mistaken=True)
+    assert (code, "out=file: cannot be written" in err) == (2, True)
+
+
+def test_columns_that_nothing_is_taken_from_are_named(take):
+    rows = [TEXT | {"rating_gpt4": i, "doc_text": "A long text about something. " * 3, "note": f"{i}."} for i in (1, 5)]
+    _, out, _ = take(damaged("table.json", rows), "out=taken")
+    assert "  not used: 'rating_gpt4', 'doc_text', 'note'\n" in out
+    assert "judge: no column, range none" in out
 
 
 def test_scores_of_several_scorers_are_asked_for(take):

@@ -53,7 +53,7 @@ def test_people_and_judge_in_one_file_end_in_a_verdict(judgebench, graded, file)
     _, out, _ = judgebench(f"data.path={file}", "human=rating", "judge=llm score", *QUICK)
     assert "judge=replay" in settings(out)
     assert "ranges=[[1,5]]" in settings(out)
-    assert "people's labels: 'rating' of quality, on [1,5] (data.scale=[LOW,HIGH]) (human=COLUMN)" in out
+    assert "people's labels: 'rating' of quality, on [1,5] (human=COLUMN, data.scale=[LOW,HIGH])" in out
     assert "order texts      " in out
     assert re.search(r"Examples without a row, left out: 1 \(line-[89]\)", out)
     scores = RunFolder.open("run").read("scores")
@@ -124,7 +124,7 @@ def test_in_python_it_is_the_same(judgebench, graded):
         ),
         ("data.path=raters.jsonl judge=judge", "each row is what one rater gave (column 'annotator')"),
         ("data.path=none.jsonl", "no column looks like people's labels; name it with human=COLUMN"),
-        ("data.path=none.jsonl human=x output=none", "no column looks like the judged texts"),
+        ("data.path=none.jsonl human=x output=none", "looks like the judged texts"),
         ("data.path=far.jsonl judge=judge", "the judge's answers, as '0', '20', '40', are on no usual scale"),
     ],
 )

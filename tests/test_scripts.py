@@ -83,7 +83,7 @@ def test_the_table_of_large_jobs_is_what_its_script_prints():
 
 
 def test_twice_the_judgments_take_twice_of_everything():
-    shared = {"judge": 7e9, "assistant": 0.0, "gpus": 1, "cores": 1, "price": 1.0}
+    shared = {"judge": 7e9, "assistant": 0.0, "gpus": 1, "price": 1.0}
     one, two = (arithmetic.Job(count, texts=1, **shared).row() for count in (1e8, 2e8))
     hours = 2 * 551 * 7e9 * 1e8 / (989e12 * 0.4) / 3600
     assert float(one["GPU hours"]) == pytest.approx(hours, rel=0.05)

@@ -30,7 +30,7 @@ from judgebench.data.rows import FileRow
 from judgebench.importing.columns import (
     ROLES,
     Columns,
-    check_labels,
+    check_told_apart,
     dimension_of,
     judge_clause,
     judge_range,
@@ -107,7 +107,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     labels = [row["human"] for row in texts if "human" in row]
     ranges = given.get("ranges")
     better = "" if ranges else "give 'ranges=[[WORST,BEST]]'"
-    check_labels(name, columns, labels or [answer["text"] for answer in answers], better)
+    check_told_apart(name, columns, labels or [answer["text"] for answer in answers], better)
     human = label_range(labels)
     if human is not None and not human.whole:
         human = None

@@ -172,7 +172,7 @@ def table_columns(
     return Columns(human=chosen["human"], unused=unused, **single)
 
 
-def check_labels(file: str, columns: Columns, human: Sequence[Any], remedy: str = "") -> None:
+def check_told_apart(file: str, columns: Columns, human: Sequence[Any], remedy: str = "") -> None:
     """Raises `UserError` where people's labels are numbers and words, or it cannot be told whether
     *yes* is good.
 

@@ -12,7 +12,7 @@ from judgebench.config.choices import choices
 from judgebench.data.rows import FILE_ENDINGS, FileRow, data_files, file_rows, local_path
 from judgebench.importing.columns import (
     ROLES,
-    check_labels,
+    check_told_apart,
     dimension_of,
     judge_clause,
     judge_range,
@@ -133,7 +133,7 @@ def _taken(
         entry = f"[{listed}]" if len(columns.human) > 1 else listed
         overrides.append(f"data.fields.human={{{dimension}: {entry}}}")
     better = "" if "data.classes" in words else "give 'data.classes=[WORST,BEST]'"
-    check_labels(path, columns, labels, better)
+    check_told_apart(path, columns, labels, better)
     human = label_range(labels)
     if human is not None and not human.whole:
         human = None  # the scale is what scores span, which the run says

@@ -93,9 +93,9 @@ def test_the_first_label_of_a_rater_counts_and_the_second_is_agreement_with_ones
 
 
 def test_unclear_texts_are_unrated_and_not_0(joined):
-    data = joined(ann=[label("t0", None, unclear=True), label("t1", 1), label("t2", 0)])
+    data = joined(ann=[label("t0", None, unclear=True), label("t1", 1), label("t2", 0), label("t3", "unclear")])
     assert human(data)["t0"] != human(data)["t0"]
-    assert kinds(data) == [("unclear", "t0")]
+    assert kinds(data) == [("unclear", "t0"), ("unclear", "t3")]
 
 
 def test_changed_unknown_and_second_looks_are_listed_and_not_joined(joined):

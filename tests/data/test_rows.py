@@ -230,3 +230,9 @@ def test_an_unreachable_hub_is_a_sentence(tmp_path, monkeypatch, path, name):
     sentence = str(error.value)
     assert sentence.startswith(f"data.path: the data set '{name}' is not in the local cache and the Hugging Face hub")
     assert sentence.endswith("give it with data.path=FILE.parquet.")
+
+
+def test_a_table_with_semicolons_is_read_as_excel_writes_it_in_many_countries(tmp_path):
+    file = tmp_path / "grades.csv"
+    file.write_text('\ufeffFrage;Antwort;Note\n"A; b?";Ja, gut.;4\n')
+    assert [dict(row.values) for row in table_rows(file)] == [{"Frage": "A; b?", "Antwort": "Ja, gut.", "Note": "4"}]

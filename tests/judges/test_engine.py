@@ -377,11 +377,11 @@ def test_what_is_proven_once_is_not_proven_at_every_start(started, monkeypatch):
     assert started(fingerprint="B") > 0
     assert started(engine="plain") > 0
     assert started(engine="plain") == 0
-    for place, name in ((tf, "__version__"), (torch, "__version__")):
+    for place, name in ((passes.transformers, "__version__"), (passes.torch, "__version__")):
         monkeypatch.setattr(place, name, "0.0")
         assert started() > 0, "other versions"
         assert started() == 0
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": "another"})
+    monkeypatch.setattr(passes.torch.cpu, "get_capabilities", lambda: {"cpu_name": "another"})
     assert started() > 0
     monkeypatch.setattr(passes, "_code", lambda: "another engine")
     assert started() > 0

@@ -94,9 +94,13 @@ def test_a_rubric_is_taken_as_it_is_written(label, rubric):
 def test_the_same_texts_have_one_page_for_all_raters(label):
     pages = []
     for more in (["rater=ann"], ["rater=ben"], ["seed=1"]):
+        Path("label.html").unlink(missing_ok=True)
         label("texts.jsonl", *more)
         pages.append(content_of()["page"])
     assert pages[0] == pages[1] != pages[2]
+    label("texts.jsonl", "seed=1")  # the same page again
+    code, _, err = label("texts.jsonl", "seed=2", mistaken=True)
+    assert (code, "there is another page" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
