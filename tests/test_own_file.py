@@ -115,7 +115,7 @@ def test_in_python_it_is_the_same(judgebench, graded):
     [
         ("data.path=graded.csv human=grade", "human=grade: graded.csv has no column 'grade'"),
         ("data.path=graded.csv human=rating judge=gemma", "judge=gemma: graded.csv has no column 'gemma'"),
-        ("data.path=graded.csv judge=gemma", "there is no judge 'gemma'"),
+        ("data.path=graded.csv judge=gemma", "has no column 'gemma'"),
         ("human=rating", "human=rating: a column of your own file; name the file with data.path=FILE"),
         ("data=mini data.path=graded.csv human=rating", "human=rating: a column of your own file"),
         (

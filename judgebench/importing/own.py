@@ -57,7 +57,8 @@ def written_out(
         return given, []
     rows = _rows(unquoted(words["data.path"]))
     judge = unquoted(words.get("judge", ""))
-    if judge not in ("", *choices("judge")) and (roles or any(row.has(judge) for row in rows)):
+    is_column = any(row.has(judge) for row in rows) or (rows and "data" not in words)
+    if judge not in ("", *choices("judge")) and (roles or is_column):
         roles["judge"] = words.pop("judge")
     if "data" in words and not roles:
         return given, []
