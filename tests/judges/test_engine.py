@@ -208,8 +208,8 @@ def test_check_refuses_a_model_that_reads_more_than_its_context():
 def test_check_refuses_branches_that_see_each_other(name, dtype, monkeypatch):
     check_packing(PrefixEngine(model_of(name, dtype)))
 
-    def seen_by_all(*given):
-        packed = packing.pack_prompts(*given)
+    def seen_by_all(*given, **options):
+        packed = packing.pack_prompts(*given, **options)
         return replace(packed, ancestry=torch.ones_like(packed.ancestry))
 
     monkeypatch.setattr("judgebench.judges.engine.prefix.pack_prompts", seen_by_all)
@@ -225,11 +225,12 @@ def test_what_is_asked_next_is_packed_once_and_read_alike(monkeypatch):
     expected = engine.read(second, TRIE, root)[0]
     packed = []
     monkeypatch.setattr(
-        "judgebench.judges.engine.prefix.pack_prompts", lambda *given: packed.append(1) or packing.pack_prompts(*given)
+        "judgebench.judges.engine.prefix.pack_prompts",
+        lambda *given, **options: packed.append(1) or packing.pack_prompts(*given, **options),
     )
     engine.read(first, TRIE, root, (second, TRIE, root))
     assert len(packed) == 1, "on the CPU nothing is gained"
-    engine._ready = second, packing.pack_prompts(second, TRIE.branches, len(root))
+    engine._ready = second, packing.pack_prompts(second, TRIE.branches, len(root), join_root=True)
     assert torch.equal(engine.read(second, TRIE, root)[0], expected)
     assert len(packed) == 1
     assert torch.equal(engine.read(second, TRIE, root)[0], expected)
@@ -321,17 +322,27 @@ def test_large_products_are_not_rounded_in_half_precision(dtype, offset):
     torch.testing.assert_close(masked, out, atol=1e-2, rtol=1e-2)
 
 
+@pytest.mark.parametrize("length", [4, 30])
 @pytest.mark.parametrize("name", ["llama", "mistral_window", "gemma2", "gpt_oss"])
 @torch.inference_mode()
-def test_a_root_read_apart_changes_nothing(name):
-    model = model_of(name)
-    engine = PrefixEngine(model)
-    whole = engine.read(prompts(), TRIE, root=np.zeros(0, np.int32))[0]
-    root = prompts()[0][0][:30]
-    first = engine.read(prompts(), TRIE, root=root)[0]
-    alone = torch.cat([engine.read([group], TRIE, root=root)[0] for group in prompts()])
-    torch.testing.assert_close(first, whole, atol=1e-5, rtol=0)
-    torch.testing.assert_close(alone, whole, atol=1e-5, rtol=0)
+def test_a_root_read_apart_changes_nothing(name, length):
+    engine = PrefixEngine(model_of(name))
+    root = prompts()[0][0][:length]
+    for trie in (TRIE, CHAIN):
+        whole = engine.read(prompts(), trie, root=np.zeros(0, np.int32))[0]
+        first = engine.read(prompts(), trie, root=root)[0]
+        alone = torch.cat([engine.read([group], trie, root=root)[0] for group in prompts()])
+        torch.testing.assert_close(first, whole, atol=1e-5, rtol=0)
+        torch.testing.assert_close(alone, whole, atol=1e-5, rtol=0)
+
+
+def test_a_root_shorter_than_the_tails_is_seen_with_the_article_in_one_call():
+    packed = packing.pack_prompts(prompts(), TRIE.branches, 4, join_root=True)
+    joined = [call.keys for call in packed.parts if None in call.keys and len(call.keys) > 1]
+    assert joined == [sum(((None, group.shared) for group in packed.groups), ())] * 2  # tails, branches
+    assert [call.rows.stop for call in packed.parts if call.keys == (None,)] == [packed.groups[-1].shared.stop]
+    long = packing.pack_prompts(prompts(), TRIE.branches, 30, join_root=True)
+    assert long.parts == packing.pack_prompts(prompts(), TRIE.branches, 30).parts
 
 
 @pytest.mark.parametrize("engine", ["prefix", "plain"])

@@ -512,7 +512,10 @@ def _merged(
     root, row = seen[0], seen[-1]
     parts: list[_Part] = []
     for rows, keys, segments in packed.read_parts if only_reads else packed.parts:
-        key, value = root if keys is None else (x[:, :, keys] for x in row)
+        pieces = [
+            root if piece is None else (row[0][:, :, piece], row[1][:, :, piece]) for piece in keys
+        ]
+        key, value = kernels.joined(pieces)
         near, lse = kernels.attend_ragged(
             query[:, :, rows],
             key,

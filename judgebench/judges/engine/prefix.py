@@ -189,7 +189,9 @@ class PrefixEngine:
         if self._ready is not None and self._ready[0] is groups:
             packed = self._ready[1]
         else:
-            packed = pack_prompts(groups, () if trie is None else trie.branches, len(root))
+            branches = () if trie is None else trie.branches
+            on_cpu = self.model.device.type == "cpu"
+            packed = pack_prompts(groups, branches, len(root), join_root=on_cpu)
         self._ready = None
         self.computed += len(packed.token_ids)
         return packed.to(self.model.device), self.rooted(root) if len(root) else None
