@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import shlex
 import signal
@@ -25,6 +26,11 @@ _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 _NO_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 """Its errors for a name that nothing can have."""
+
+
+_OBJECTS = 100_000
+"""Objects made and not freed since the last look for garbage in circles, after which a command looks
+for it; Python's own number is 700."""
 
 
 FAULT = "This is a fault of judgebench and not of yours; please report it with all of the above."
@@ -59,6 +65,8 @@ def ending(
         given: its arguments.
         remedied: adds to a mistake what else is wrong, and the command that is right.
     """
+    # what imports make is never garbage, and looking for it takes a seventh of their time
+    gc.set_threshold(_OBJECTS)
     with UNTIL_THE_END, _terminable():
         try:
             yield

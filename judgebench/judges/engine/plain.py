@@ -234,17 +234,33 @@ class PlainEngine:
         self.computed = 0
 
     def forward(
-        self, token_ids: Sequence[int], cache: object | None = None
+        self, rows: Sequence[Sequence[int]], cache: object | None = None
     ) -> tuple[list[Tensor], object]:
-        """[tokens] -> for each exit the tokens' states [tokens, hidden]; and the model's own
-        cache."""
-        self.computed += len(token_ids)
-        row = torch.tensor([token_ids], device=self.model.device)
+        """Rows of one length -> for each exit the tokens' states [rows, tokens, hidden]; and the
+        model's own cache."""
+        self.computed += sum(map(len, rows))
+        ids = torch.tensor(rows, device=self.model.device)
         with own_attention(self.model, self._exact), self.head.capturing() as captured:
             output = self.head.decoder(
-                input_ids=row, past_key_values=cache, use_cache=not self._exact
+                input_ids=ids, past_key_values=cache, use_cache=not self._exact
             )
-        return [states[0] for states in captured()], getattr(output, "past_key_values", None)
+        return captured(), getattr(output, "past_key_values", None)
+
+    def last_logits(self, rows: Sequence[list[int]]) -> Tensor:
+        """[exits, rows, vocabulary] logits after each row's last token. Rows of one length are read
+        together: between them there is no padding."""
+        by_length: dict[int, list[int]] = {}
+        for place, row in enumerate(rows):
+            by_length.setdefault(len(row), []).append(place)
+        # 1. [exits, rows, hidden] states, in the order in which they are read
+        read = []
+        for places in by_length.values():
+            states, _ = self.forward([rows[place] for place in places])
+            read.append(torch.stack([of_exit[:, -1] for of_exit in states]))
+        # 2. the logits, in the order of the rows
+        logits = torch.stack([self.head.logits(states) for states in torch.cat(read, dim=1)])
+        order = torch.tensor(list(chain.from_iterable(by_length.values())))
+        return logits[:, order.argsort().to(logits.device)]
 
     def read(
         self,
@@ -260,12 +276,12 @@ class PlainEngine:
         """Of each exit the log-probabilities of all branches' children, [1, children]."""
         columns: list[list[Tensor]] = [[] for _ in self.head.exits]
         for prefix, children in zip(trie.prefixes, trie.children, strict=True):
-            # 1. the prompt with one branch behind it: states [tokens, hidden] of each exit
-            exits, _ = self.forward([*prompt, *prefix])
+            # 1. the prompt with one branch behind it: states [1, tokens, hidden] of each exit
+            exits, _ = self.forward([[*prompt, *prefix]])
             tokens = torch.tensor(children, device=self.head.weight.device)
             # 2. log-probabilities of the branch's children, [1, children]
             for of_exit, states in zip(columns, exits, strict=True):
-                of_exit.append(self.head.logprobs(states[-1:], tokens).cpu())
+                of_exit.append(self.head.logprobs(states[:, -1], tokens).cpu())
         return [torch.cat(of_exit, dim=1) for of_exit in columns]
 
     def start(self, groups: Groups, root: Array | None = None) -> PlainAnswers:
@@ -275,8 +291,9 @@ class PlainEngine:
         per_exit: list[list[Tensor]] = [[] for _ in self.head.exits]
         for ids in chain.from_iterable(groups):
             following = torch.tensor(ids[1:].tolist(), device=self.model.device)
-            for rows, states in zip(per_exit, self.forward(ids[:-1].tolist())[0], strict=True):
-                rows.append(self.head.each_logprob(states, following))
+            exits, _ = self.forward([ids[:-1].tolist()])
+            for rows, states in zip(per_exit, exits, strict=True):
+                rows.append(self.head.each_logprob(states[0], following))
         return per_exit
 
 
@@ -300,6 +317,6 @@ class PlainAnswers:
         head = self._engine.head
         last = []
         for i, token_ids in enumerate(rows):
-            states, self._caches[i] = self._engine.forward(token_ids, self._caches[i])
-            last.append([exit_[-1:] for exit_ in states])
+            states, self._caches[i] = self._engine.forward([token_ids], self._caches[i])
+            last.append([exit_[:, -1] for exit_ in states])
         self.logits = [head.logits(torch.cat(exit_)) for exit_ in zip(*last, strict=True)]
