@@ -273,8 +273,8 @@ def _run_config(
     data["dimensions"] = [card.dimension]
     if "dev_share" in data:
         data["dev_share"] = 0
-    if "scale" in data and data["scale"] is None and card.scale is not None:
-        data["scale"] = list(card.scale)
+    if "scale" in data and data["scale"] is None and card.ends is not None:
+        data["scale"] = list(card.ends)
     scale = data.get("scale")
     card.check_task(None, scale if isinstance(scale, list) else None)
     # 2. the card's judge, or what it has said of these texts

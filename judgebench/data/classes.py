@@ -211,11 +211,15 @@ def marked(
     scale: Mapping[str, Scale],
     dimensions: Sequence[str],
     pass_from: PassMarks,
+    falling: Sequence[str] = (),
 ) -> dict[str, Classes]:
     """Dimension -> its classes, with what `data.pass_from` says; `UserError` of a mark that lets no
     text fail, or pass, or of classes without order.
 
     One mark for all is that of the dimensions whose labels do not say what passes.
+
+    Args:
+        falling: dimensions on whose scale the lowest score is the best, and counts as the highest.
     """
     marks = pass_from
     if not isinstance(marks, Mapping):
@@ -230,13 +234,17 @@ def marked(
         known = classes.get(dimension, Classes())
         low, high = scale.get(dimension, (-math.inf, math.inf))
         label: Any = label_of(known, mark) if known.names else mark
+        ends = f"a number above {low:g}, up to {high:g}"
+        if dimension in falling and isinstance(label, int | float):
+            label = low + high - label
+            ends = f"a number below {high:g}, down to {low:g}"
         fault = ""
         if dimension not in dimensions:
             fault = f"is no dimension with human scores; there are {', '.join(dimensions)}"
         elif not known.ordered:
             fault = "has classes without order; order them by data.classes=[WORST,...,BEST]"
         elif label is None or isinstance(label, str) or not low < label <= high:
-            possible = ", ".join(known.names[1:]) or f"a number above {low:g}, up to {high:g}"
+            possible = ", ".join(known.names[1:]) or ends
             fault = (
                 f"has no such mark, from which a text passes; give {possible}, or marks of some "
                 "dimensions alone, as data.pass_from={DIMENSION: MARK}"

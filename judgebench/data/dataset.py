@@ -36,7 +36,7 @@ class DataSettings:
         published: where the data can be had: `file` (its path), `repository` (on GitHub),
             `licence`; or None.
         groups_are: the groups in the plural, for titles; None takes the class's.
-        pass_from: the lowest human score with which a text passes, or the class; of all dimensions
+        pass_from: the worst human score with which a text passes, or the class; of all dimensions
             or of each. None where nobody says, or two classes say it themselves.
         longest: characters that a text may have; longer ones would fill the memory long before a
             model has read them.
@@ -89,6 +89,7 @@ class Dataset:
             none; of dimensions in which some example has two or more.
         raters: names of the raters, the columns of each of `ratings`.
         classes: dimension -> what its labels say, of those whose labels are classes.
+        reversed: dimensions on which the lowest score is the best.
         places: the place of each example in the file ("mini.jsonl line 3"), for errors; or empty.
         rated: False where no human scored any text: the scores are NaN and go unchecked.
     """
@@ -100,6 +101,7 @@ class Dataset:
     rated: bool = True
     raters: Sequence[str] = ()
     classes: Mapping[str, Classes] = field(default_factory=dict)
+    reversed: Sequence[str] = ()
 
 
 def group_hash(*texts: str) -> str:
@@ -237,6 +239,21 @@ def completed(loaded: Dataset) -> Dataset:
         )
         examples.append(changed if same else replace(example, human=human))
     return replace(loaded, examples=examples)
+
+
+def best_last(loaded: Dataset) -> Dataset:
+    """`loaded` with its `reversed` dimensions counted the other way round, so that a higher score is
+    a better one on all: on a scale from 1 to 6, 1 counts 6."""
+    ratings = dict(loaded.ratings)
+    examples = list(loaded.examples)
+    for dimension in loaded.reversed:
+        both_ends = sum(loaded.scale[dimension])
+        if dimension in ratings:
+            ratings[dimension] = both_ends - ratings[dimension]
+        for i, example in enumerate(examples):
+            score = both_ends - example.human[dimension]
+            examples[i] = replace(example, human={**example.human, dimension: score})
+    return replace(loaded, examples=examples, ratings=ratings)
 
 
 def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
@@ -401,6 +418,8 @@ class JudgeDataModule(ABC):
         joined: labels of other files that need a look, as records of labels.json.
         classes: from `setup` on, dimension -> what its labels say, of those whose labels are classes
             or that have a mark from which a text passes.
+        reversed: from `setup` on, dimensions on which people's lowest score is the best; here it counts
+            as the highest.
         dimensions: with human scores; every example has all of them, NaN where it is unrated.
         split: group_id -> "dev" or "test", in file order.
 
@@ -422,6 +441,7 @@ class JudgeDataModule(ABC):
     ratings: Mapping[str, Array]
     raters: tuple[str, ...]
     classes: Mapping[str, Classes]
+    reversed: tuple[str, ...]
     rated: bool
     split: dict[str, str]
 
@@ -459,6 +479,7 @@ class JudgeDataModule(ABC):
             return
         loaded = completed(self.load())
         validate(loaded, self.longest)
+        loaded = best_last(loaded)
         groups = dict.fromkeys(example.group_id for example in loaded.examples)
         within = set(islice(groups, self.limit_groups))
         rows = []
@@ -468,9 +489,12 @@ class JudgeDataModule(ABC):
         self.examples = [loaded.examples[i] for i in rows]
         self.dimensions = tuple(self.examples[0].human)
         self.scale = loaded.scale
+        self.reversed = tuple(loaded.reversed)
         self.classes = loaded.classes
         if self.pass_from is not None:
-            self.classes = marked(self.classes, self.scale, self.dimensions, self.pass_from)
+            self.classes = marked(
+                self.classes, self.scale, self.dimensions, self.pass_from, self.reversed
+            )
         self.raters = tuple(loaded.raters)
         self.rated = loaded.rated
         self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}

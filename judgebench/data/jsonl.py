@@ -43,8 +43,9 @@ class JsonLines(JudgeDataModule):
         layouts: those of published files, as `{files: PATTERN, rows: PATH, fields: ...}` (see
             `Layout`). Rows without a text or a score are left out, and those about one text are put
             together.
-        scale: the humans' own scale: [low, high] for all dimensions, or a mapping dimension ->
-            [low, high] (a dimension not named is not checked), or None (nothing is).
+        scale: the humans' own scale: [worst, best] for all dimensions, as [1, 5], or [6, 1] where 1
+            is the best; or a mapping dimension -> [worst, best] (a dimension not named is not
+            checked), or None (nothing is).
         name: in tables; None takes the file's name without its ending.
         classes, nominal: see `LabelSettings`.
         labels: files of labels that are joined to the texts, see `join_labels`.
@@ -123,6 +124,16 @@ class JsonLines(JudgeDataModule):
         if isinstance(scale, dict) and needed and texts:  # of layouts, some lack a dimension
             scale = {name: ends for name, ends in scale.items() if name in texts[0].scores}
         dataset = dataset_of(texts, scale, classes)
+        # scales of which the lowest score is the best
+        falling = {name: ends for name, ends in dataset.scale.items() if ends[0] > ends[1]}
+        upwards = {name: (best, worst) for name, (worst, best) in falling.items()}
+        dataset = replace(dataset, scale={**dataset.scale, **upwards}, reversed=[*falling])
+        for name, (worst, best) in falling.items():
+            note = (
+                f"Of people's scores of {name} {best:g} is the best: figures count it as "
+                f"{worst:g}, so that higher is better everywhere."
+            )
+            self.note = " ".join(filter(None, [self.note, note]))
         if needed:
             return dataset
         spans = {name: _span(dataset, name) for name in (texts[0].scores if texts else ())}
@@ -138,7 +149,8 @@ class JsonLines(JudgeDataModule):
             listed = [f"{low:g} to {high:g} ({name})" for name, (low, high) in scales.items()]
             note = (
                 f"The humans' scale is taken from their scores: {', '.join(listed)}; "
-                "data.scale=[LOW,HIGH] gives another."
+                "data.scale=[LOW,HIGH] gives another, [HIGH,LOW] one of which the lowest score is "
+                "the best."
             )
             self.note = " ".join(filter(None, [self.note, note]))
         return replace(dataset, scale={**scales, **dataset.scale})
@@ -169,6 +181,7 @@ SCALES = (
     (0, 4),
     (1, 5),
     (0, 5),
+    (1, 6),
     (1, 7),
     (1, 10),
     (0, 10),
@@ -313,10 +326,10 @@ def _scale_ends(key: str, ends: Any, or_else: str = "") -> Scale:
         isinstance(x, int | float) and not isinstance(x, bool) for x in numbers
     ):
         with suppress(OverflowError):  # whole numbers that are too long to be floats
-            low, high = map(float, numbers)
-            if math.isfinite(low) and math.isfinite(high) and low < high:
-                return low, high
+            worst, best = map(float, numbers)
+            if math.isfinite(worst) and math.isfinite(best) and worst != best:
+                return worst, best
     raise UserError(
-        f"{key} must be the lowest and the highest human score, as in [1, 5]{or_else}, got "
-        f"{ends!r}."
+        f"{key} must be the worst and the best human score, as in [1, 5], or [5, 1] where 1 is the "
+        f"best{or_else}, got {ends!r}."
     )

@@ -28,6 +28,7 @@ from judgebench.types import Row
 _EMBEDDED = "embedded:"
 FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 _NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 LIMITS = Limits(size=2**33, nodes=10**9, loose=True)
 """Data may be large, and a row checks the texts and numbers that are taken from it."""
 
@@ -209,13 +210,21 @@ class FileRow:
     def _number(self, field: str, value: Any) -> float:
         if isinstance(value, str) and _NUMBER.fullmatch(value):
             return float(value)
+        if isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value):
+            raise self._wrong(
+                field,
+                "a number with a decimal point (commas are read in tables with semicolons or tabs, "
+                "where all cells of the column are such numbers)",
+                value,
+            )
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
             raise self._wrong(field, "a number", value)
         return float(value)
 
     def _score(self, field: str, value: Any, words: bool) -> float:
         text = str(value).lower() if isinstance(value, bool) else value
-        if not words or not isinstance(text, str) or not text.strip() or _NUMBER.fullmatch(text):
+        is_word = words and isinstance(text, str) and text.strip()
+        if not is_word or _NUMBER.fullmatch(text) or _DECIMAL_COMMA.fullmatch(text):
             return self._number(field, value)
         return Word.of(" ".join(self._text(field, text).split()), f"{self.place}: field '{field}'")
 
@@ -244,9 +253,10 @@ def _at(value: Any, path: str) -> Any:
             if inner is not None:
                 return inner
         return None
-    # 2. in a list: a number; of a text there is only the whole
+    # 2. in a list: a number, below 0 from the end; of a text there is only the whole
     index, _, rest = path.partition(".")
-    if isinstance(value, list) and index.isdecimal() and int(index) < len(value):
+    counted = isinstance(value, list) and re.fullmatch(r"-?[0-9]+", index)
+    if counted and -len(value) <= int(index) < len(value):
         item = value[int(index)]
         return _at(item, rest) if rest else item
     return value if isinstance(value, str) and path == "0" else None
@@ -421,21 +431,34 @@ def json_rows(path: Path) -> Iterator[FileRow]:
 
 def table_rows(path: Path) -> Iterator[FileRow]:
     """The rows of a table with a header, UTF-8: .csv, with quotes and commas, or semicolons where
-    the header has no comma; or .tsv, with tabs and no quotes. An empty cell counts as missing.
+    the header has no comma; or .tsv, with tabs and no quotes. An empty cell counts as missing. With
+    semicolons or tabs, a column of numbers of which some have a decimal comma gets points.
     `UserError` for no such file, or a line that has another number of cells."""
     tabs = path.suffix == ".tsv"
     text = read_text(
-        existing(path), path.name, size=LIMITS.size, remedy="save the file as UTF-8"
+        existing(path), path.name, size=LIMITS.size, remedy="save the file as UTF-8 (of Excel: CSV UTF-8)"
     ).removeprefix("\ufeff")
     first_line = text.partition("\n")[0]
     commas = ";" if ";" in first_line and "," not in first_line else ","
-    reader = csv.reader(
-        io.StringIO(text, newline=""),
-        delimiter="\t" if tabs else commas,
-        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
-        strict=True,
-    )
     csv.field_size_limit(LIMITS.size)
+
+    def reading() -> Any:
+        return csv.reader(
+            io.StringIO(text, newline=""),
+            delimiter="\t" if tabs else commas,
+            quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+            strict=True,
+        )
+
+    # columns of numbers with decimal commas
+    numeric: dict[int, bool] = {}
+    if tabs or commas == ";":
+        for cells in islice(_cells(reading(), path.name), 1, None):
+            for i, cell in enumerate(cells):
+                if cell:
+                    fits = _DECIMAL_COMMA.fullmatch(cell) is not None
+                    numeric[i] = numeric.get(i, True) and fits
+    reader = reading()
     header: list[str] = []
     for cells in _cells(reader, path.name):
         place = f"{path.name} line {reader.line_num}"
@@ -448,6 +471,9 @@ def table_rows(path: Path) -> Iterator[FileRow]:
                 "many."
             )
         elif cells:
+            for i, cell in enumerate(cells):
+                if numeric.get(i):
+                    cells[i] = cell.replace(",", ".")
             yield FileRow(
                 {name: cell or None for name, cell in zip(header, cells, strict=True)},
                 place,

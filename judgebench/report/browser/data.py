@@ -134,6 +134,7 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> Record:
         "series": [_series_data(index, number) for number in range(len(index.series))],
         "places": [_place_data(run, place) for place in index.places],
         "scales": {name: _scale(run, name) for name in run.scale},
+        "reversed": run.about.get("reversed", []),
         "compares": run.compares,
         "places_compared": list(map(str, comparing)),
         "ids": list(index.examples),

@@ -115,7 +115,8 @@ def looks(results: Results) -> Rows:
             row["why"] = "at random"
         row["why"] += f", {row['dimension']}" if several else ""
         row["start"] = beginning(texts.get(row["example"]) or "")
-        row |= {"judge": two(row["judge"]), "human": two(row["human"])}
+        for name in ("judge", "human"):
+            row[name] = two(results.as_rated(row["dimension"], row[name]))
     return shown
 
 
