@@ -53,7 +53,7 @@ def test_people_and_judge_in_one_file_end_in_a_verdict(judgebench, graded, file)
     _, out, _ = judgebench(f"data.path={file}", "human=rating", "judge=llm score", *QUICK)
     assert "judge=replay" in settings(out)
     assert "ranges=[[1,5]]" in settings(out)
-    assert "people's labels: 'rating' of quality, on [1,5] (human=COLUMN, data.scale=[LOW,HIGH])" in out
+    assert "people's labels: 'rating' of quality, on [1,5] (human=COLUMN, data.scale=[WORST,BEST])" in out
     assert "order texts      " in out
     assert re.search(r"Examples without a row, left out: 1 \(line-[89]\)", out)
     scores = RunFolder.open("run").read("scores")

@@ -139,6 +139,16 @@ _HEAD = """\
 """
 
 
+def no_card() -> str:
+    """A sentence for who names no card: how to get one, and the latest that lies here."""
+    there = sorted(Path("outputs/calibrate").glob(f"*/{NAME}"))
+    latest = f"; the latest here is card={there[-1]}" if there else ""
+    return (
+        "card: name a judge card, as card=judge_card.yaml. python -m judgebench.calibrate, with the "
+        f"words of the run that measured the judge, writes one and prints its path{latest}."
+    )
+
+
 @dataclass(frozen=True)
 class EstimateMap:
     """A map from the judge's score to a human's: straight lines between knots, flat beyond the

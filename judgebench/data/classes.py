@@ -211,7 +211,6 @@ def marked(
     scale: Mapping[str, Scale],
     dimensions: Sequence[str],
     pass_from: PassMarks,
-    falling: Sequence[str] = (),
 ) -> dict[str, Classes]:
     """Dimension -> its classes, with what `data.pass_from` says; `UserError` of a mark that lets no
     text fail, or pass, or of classes without order.
@@ -219,7 +218,7 @@ def marked(
     One mark for all is that of the dimensions whose labels do not say what passes.
 
     Args:
-        falling: dimensions on whose scale the lowest score is the best, and counts as the highest.
+        scale: dimension -> worst and best label, of which the best counts as the highest.
     """
     marks = pass_from
     if not isinstance(marks, Mapping):
@@ -235,9 +234,9 @@ def marked(
         low, high = scale.get(dimension, (-math.inf, math.inf))
         label: Any = label_of(known, mark) if known.names else mark
         ends = f"a number above {low:g}, up to {high:g}"
-        if dimension in falling and isinstance(label, int | float):
-            label = low + high - label
-            ends = f"a number below {high:g}, down to {low:g}"
+        if low > high and not isinstance(label, str):
+            ends = f"a number below {low:g}, down to {high:g}"
+            low, high, label = high, low, low + high - label
         fault = ""
         if dimension not in dimensions:
             fault = f"is no dimension with human scores; there are {', '.join(dimensions)}"

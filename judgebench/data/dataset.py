@@ -83,13 +83,12 @@ class Dataset:
 
     Attributes:
         examples: in file order.
-        scale: dimension -> (lowest, highest) human score; a dimension without an entry is not
-            checked.
+        scale: dimension -> (worst, best) human score, of which the worst may be the higher one; a
+            dimension without an entry is not checked.
         ratings: dimension -> [examples, raters] the scores of single raters, NaN where one gave
             none; of dimensions in which some example has two or more.
         raters: names of the raters, the columns of each of `ratings`.
         classes: dimension -> what its labels say, of those whose labels are classes.
-        reversed: dimensions on which the lowest score is the best.
         places: the place of each example in the file ("mini.jsonl line 3"), for errors; or empty.
         rated: False where no human scored any text: the scores are NaN and go unchecked.
     """
@@ -101,7 +100,6 @@ class Dataset:
     rated: bool = True
     raters: Sequence[str] = ()
     classes: Mapping[str, Classes] = field(default_factory=dict)
-    reversed: Sequence[str] = ()
 
 
 def group_hash(*texts: str) -> str:
@@ -197,7 +195,7 @@ def _example_faults(loaded: Dataset, longest: int) -> Faults:
 def _score_fault(scale: Scale | None, value: float) -> str | None:
     if not math.isfinite(value):
         return "is not a finite number; give one"
-    if scale is not None and not scale[0] - ROUNDING <= value <= scale[1] + ROUNDING:
+    if scale is not None and not min(scale) - ROUNDING <= value <= max(scale) + ROUNDING:
         return f"lies outside the data's own scale, {scale[0]:g} to {scale[1]:g}"
     return None
 
@@ -242,18 +240,21 @@ def completed(loaded: Dataset) -> Dataset:
 
 
 def best_last(loaded: Dataset) -> Dataset:
-    """`loaded` with its `reversed` dimensions counted the other way round, so that a higher score is
-    a better one on all: on a scale from 1 to 6, 1 counts 6."""
-    ratings = dict(loaded.ratings)
-    examples = list(loaded.examples)
-    for dimension in loaded.reversed:
-        both_ends = sum(loaded.scale[dimension])
+    """`loaded` with scales of which the lowest score is the best turned round, so that a higher score
+    is a better one on all: from 6 to 1, 1 counts 6."""
+    for dimension, (worst, best) in loaded.scale.items():
+        if worst < best:
+            continue
+        ratings = dict(loaded.ratings)
         if dimension in ratings:
-            ratings[dimension] = both_ends - ratings[dimension]
-        for i, example in enumerate(examples):
-            score = both_ends - example.human[dimension]
-            examples[i] = replace(example, human={**example.human, dimension: score})
-    return replace(loaded, examples=examples, ratings=ratings)
+            ratings[dimension] = worst + best - ratings[dimension]
+        examples = []
+        for example in loaded.examples:
+            score = worst + best - example.human[dimension]
+            examples.append(replace(example, human={**example.human, dimension: score}))
+        scale = {**loaded.scale, dimension: (best, worst)}
+        loaded = replace(loaded, examples=examples, ratings=ratings, scale=scale)
+    return loaded
 
 
 def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
@@ -479,6 +480,15 @@ class JudgeDataModule(ABC):
             return
         loaded = completed(self.load())
         validate(loaded, self.longest)
+        falling = {name: ends for name, ends in loaded.scale.items() if ends[0] > ends[1]}
+        self.reversed = tuple(falling)
+        for name, (worst, best) in falling.items():
+            note = (
+                f"Of people's scores of {name} {best:g} is the best: figures count it as "
+                f"{worst:g}, so that higher is better everywhere."
+            )
+            self.note = f"{self.note} {note}" if self.note else note
+        given_scale = loaded.scale
         loaded = best_last(loaded)
         groups = dict.fromkeys(example.group_id for example in loaded.examples)
         within = set(islice(groups, self.limit_groups))
@@ -489,12 +499,9 @@ class JudgeDataModule(ABC):
         self.examples = [loaded.examples[i] for i in rows]
         self.dimensions = tuple(self.examples[0].human)
         self.scale = loaded.scale
-        self.reversed = tuple(loaded.reversed)
         self.classes = loaded.classes
         if self.pass_from is not None:
-            self.classes = marked(
-                self.classes, self.scale, self.dimensions, self.pass_from, self.reversed
-            )
+            self.classes = marked(self.classes, given_scale, self.dimensions, self.pass_from)
         self.raters = tuple(loaded.raters)
         self.rated = loaded.rated
         self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}

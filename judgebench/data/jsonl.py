@@ -106,7 +106,7 @@ class JsonLines(JudgeDataModule):
         path = self.given_path()
         needed = self.layouts.declared
         texts, left = self.texts(rated=not self._label_files)
-        joined = join_labels(texts, self._label_files)
+        joined = join_labels(texts, self._label_files, self._given_scale)
         self.joined = joined.records
         if not needed and not joined.note:
             human = self.layouts.known[0].fields.human
@@ -124,16 +124,6 @@ class JsonLines(JudgeDataModule):
         if isinstance(scale, dict) and needed and texts:  # of layouts, some lack a dimension
             scale = {name: ends for name, ends in scale.items() if name in texts[0].scores}
         dataset = dataset_of(texts, scale, classes)
-        # scales of which the lowest score is the best
-        falling = {name: ends for name, ends in dataset.scale.items() if ends[0] > ends[1]}
-        upwards = {name: (best, worst) for name, (worst, best) in falling.items()}
-        dataset = replace(dataset, scale={**dataset.scale, **upwards}, reversed=[*falling])
-        for name, (worst, best) in falling.items():
-            note = (
-                f"Of people's scores of {name} {best:g} is the best: figures count it as "
-                f"{worst:g}, so that higher is better everywhere."
-            )
-            self.note = " ".join(filter(None, [self.note, note]))
         if needed:
             return dataset
         spans = {name: _span(dataset, name) for name in (texts[0].scores if texts else ())}
@@ -149,10 +139,21 @@ class JsonLines(JudgeDataModule):
             listed = [f"{low:g} to {high:g} ({name})" for name, (low, high) in scales.items()]
             note = (
                 f"The humans' scale is taken from their scores: {', '.join(listed)}; "
-                "data.scale=[LOW,HIGH] gives another, [HIGH,LOW] one of which the lowest score is "
-                "the best."
+                "data.scale=[WORST,BEST] gives another."
             )
-            self.note = " ".join(filter(None, [self.note, note]))
+            self.note = f"{self.note} {note}" if self.note else note
+        # one score that is farther from all others than these are from each other
+        for name in scales:
+            means = np.array([example.human[name] for example in dataset.examples])
+            single = dataset.ratings.get(name, means)
+            values, counts = np.unique(single[np.isfinite(single)], return_counts=True)
+            gaps = np.diff(values)
+            for end in (0, -1):
+                if len(gaps) > 2 and 2 * gaps[end] > gaps.sum() and counts[end] == 1:
+                    self.note = (
+                        f"{self.note} One score of {name} is {values[end]:g}, far from all others: "
+                        "correct it if it is a slip."
+                    )
         return replace(dataset, scale={**scales, **dataset.scale})
 
 
@@ -198,7 +199,8 @@ _FEW = 3
 def check_scale(dataset: Dataset, spans: Mapping[str, Scale | None]) -> None:
     """`UserError` where many scores of humans lie outside the given scale, with the narrowest usual
     one that holds all; `validate` names single ones."""
-    for name, (least, most) in dataset.scale.items():
+    for name, ends in dataset.scale.items():
+        least, most = sorted(ends)
         low, high = spans.get(name) or (least, most)
         means = [example.human[name] for example in dataset.examples if name in example.human]
         lowest = least - ROUNDING
@@ -207,7 +209,7 @@ def check_scale(dataset: Dataset, spans: Mapping[str, Scale | None]) -> None:
         outside = [i for i, mean in enumerate(means) if mean < lowest or mean > highest]
         if len(outside) <= _FEW:
             continue
-        holding = [ends for ends in SCALES if ends[0] <= low and high <= ends[1]]
+        holding = [pair for pair in SCALES if pair[0] <= low and high <= pair[1]]
         narrowest = holding[0] if holding else (low, high)
         first = outside[0]
         raise UserError(
@@ -215,7 +217,7 @@ def check_scale(dataset: Dataset, spans: Mapping[str, Scale | None]) -> None:
             f"score {means[first]:g} for '{name}' lies outside the data's own scale, {least:g} to "
             f"{most:g}, and so do {len(outside) - 1} more: they go from {low:g} to {high:g}, which "
             "is what data.scale must hold.",
-            give=["data.scale=[{:g},{:g}]".format(*narrowest)],
+            give=["data.scale=[{:g},{:g}]".format(*narrowest[:: 1 if ends[0] < ends[1] else -1])],
         )
 
 

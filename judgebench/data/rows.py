@@ -12,10 +12,10 @@ import glob
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -436,32 +436,34 @@ def table_rows(path: Path) -> Iterator[FileRow]:
     `UserError` for no such file, or a line that has another number of cells."""
     tabs = path.suffix == ".tsv"
     text = read_text(
-        existing(path), path.name, size=LIMITS.size, remedy="save the file as UTF-8 (of Excel: CSV UTF-8)"
+        existing(path),
+        path.name,
+        size=LIMITS.size,
+        remedy="save the file as UTF-8 (of Excel: CSV UTF-8)",
     ).removeprefix("\ufeff")
     first_line = text.partition("\n")[0]
     commas = ";" if ";" in first_line and "," not in first_line else ","
     csv.field_size_limit(LIMITS.size)
 
-    def reading() -> Any:
-        return csv.reader(
-            io.StringIO(text, newline=""),
-            delimiter="\t" if tabs else commas,
-            quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
-            strict=True,
-        )
-
-    # columns of numbers with decimal commas
-    numeric: dict[int, bool] = {}
+    reader = csv.reader(
+        io.StringIO(text, newline=""),
+        delimiter="\t" if tabs else commas,
+        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+        strict=True,
+    )
+    lines: Iterable[tuple[list[str], int]]
+    lines = ((cells, reader.line_num) for cells in _cells(reader, path.name))
+    # columns of numbers, in which commas are decimal ones
+    numeric = set()
     if tabs or commas == ";":
-        for cells in islice(_cells(reading(), path.name), 1, None):
-            for i, cell in enumerate(cells):
-                if cell:
-                    fits = _DECIMAL_COMMA.fullmatch(cell) is not None
-                    numeric[i] = numeric.get(i, True) and fits
-    reader = reading()
+        lines = list(lines)
+        columns = zip_longest(*(cells for cells, _ in lines[1:]))
+        for i, column in enumerate(columns):
+            if all(not cell or _DECIMAL_COMMA.fullmatch(cell) for cell in column):
+                numeric.add(i)
     header: list[str] = []
-    for cells in _cells(reader, path.name):
-        place = f"{path.name} line {reader.line_num}"
+    for cells, number in lines:
+        place = f"{path.name} line {number}"
         if not header:
             header = cells
             check_columns(header, place)
@@ -471,13 +473,12 @@ def table_rows(path: Path) -> Iterator[FileRow]:
                 "many."
             )
         elif cells:
-            for i, cell in enumerate(cells):
-                if numeric.get(i):
-                    cells[i] = cell.replace(",", ".")
+            for i in numeric:
+                cells[i] = cells[i].replace(",", ".")
             yield FileRow(
                 {name: cell or None for name, cell in zip(header, cells, strict=True)},
                 place,
-                reader.line_num,
+                number,
             )
 
 

@@ -273,13 +273,13 @@ def people_clause(columns: Columns, dimension: str, human: LabelRange | None) ->
         return "none (human=COLUMN)"
     if human is None:
         return f"{_listed(columns.human)} of {dimension} (human=COLUMN)"
-    ends = "data.scale=[LOW,HIGH]" if human.graded else "data.classes=[WORST,BEST]"
+    ends = "data.scale=[WORST,BEST]" if human.graded else "data.classes=[WORST,BEST]"
     return f"{_listed(columns.human)} of {dimension}, on {human} (human=COLUMN, {ends})"
 
 
 def judge_clause(columns: Columns, found: str) -> str:
     """A clause on the column of the judge's answers, and their range, and how it was `found`."""
-    return f"{columns.judge or 'no column'}, range {found} (judge=COLUMN, 'ranges=[[LOW,HIGH]]')"
+    return f"{columns.judge or 'no column'}, range {found} (judge=COLUMN, 'ranges=[[WORST,BEST]]')"
 
 
 # --- labels -------------------------------------------------------------------------------------
@@ -362,14 +362,14 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
         labels = list(dict.fromkeys(_singly(answers)))
         raise UserError(
             f"{file}: the judge's answers, as {_listed(labels[:3])}, are on no usual scale; name "
-            "theirs with 'ranges=[[LOW,HIGH]]', or words, worst first, with "
-            "'ranges=[[WORST,...,BEST]]'; of a run 'data.classes=[WORST,...,BEST]' names people's "
-            "too."
+            "theirs, worst first, with 'ranges=[[WORST,...,BEST]]'; in a run "
+            "'data.classes=[WORST,...,BEST]' names people's words and the judge's at once."
         )
     if own is None:
         return (str(human), "") if human else ("[1,5]", ", as labels have no plain scale")
     if human is not None and human.graded and not isinstance(own.entries[0], str):
-        if min(human.entries) <= own.entries[0] and own.entries[1] <= max(human.entries):
+        least, most = sorted(human.entries)
+        if least <= own.entries[0] and own.entries[1] <= most:
             own = human
     return str(own), "" if own.whole else ", the narrowest usual one that holds its scores"
 

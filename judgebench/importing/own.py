@@ -153,8 +153,8 @@ def _taken(
     check_told_apart(path, columns, labels, better)
     human = label_range(labels)
     number = r"\s*(-?\d+(?:\.\d+)?)\s*"
-    if ends := re.fullmatch(rf"\[{number},{number}\]", words.get("data.scale", "")):
-        human = LabelRange([json.loads(end) for end in ends.groups()], True)
+    if given_ends := re.fullmatch(rf"\[{number},{number}\]", words.get("data.scale", "")):
+        human = LabelRange([json.loads(end) for end in given_ends.groups()], True)
     if human is not None and not human.whole:
         human = None  # the scale is what scores span, which the run says
     if human is not None and human.graded:
@@ -203,7 +203,7 @@ def _taken(
         people = people_clause(columns, dimension, None)
     judge = judge_clause(columns, found)
     if columns.judge is None:
-        judge = f"judge={words.get('judge', 'smollm2')}, range {found} ('ranges=[[LOW,HIGH]]')"
+        judge = f"judge={words.get('judge', 'smollm2')}, range {found} ('ranges=[[WORST,BEST]]')"
     if (labelled or answers) and "ranges" not in words:
         overrides.append(f"ranges={judged}")
     return overrides, taken_lines(columns, people, judge)

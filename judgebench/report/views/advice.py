@@ -68,9 +68,7 @@ class Advice:
         """The advice in words; place: terminal, screen (the first of a page), section or league."""
         ends = results.scale.get(self.advised["dimension"]) or ()
         given = [f"{results.as_rated(self.advised['dimension'], end):g}" for end in ends]
-        return say(
-            "advice", part=place, advice=self, groups=results.groups, other_way=given[::-1]
-        )
+        return say("advice", part=place, advice=self, groups=results.groups, other_way=given[::-1])
 
 
 def choice_rows(results: Results) -> Rows:
