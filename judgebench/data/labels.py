@@ -142,8 +142,8 @@ def join_labels(
             elif label.value is None:
                 joined.records.append(label.record("unclear"))
             else:
-                known = scale.get(label.dimension) if isinstance(scale, Mapping) else scale
-                limits = known or label.row.value("scale") or ()
+                given = scale.get(label.dimension) if isinstance(scale, Mapping) else scale
+                limits = given or label.row.value("scale") or ()
                 numbers = [end for end in limits if isinstance(end, int | float)]
                 if len(numbers) == 2 and not isinstance(label.value, Word):
                     low, high = sorted(numbers)
