@@ -323,7 +323,7 @@ def test_a_scale_may_fall_to_its_best_score(write_jsonl):
         UserError, match=r"line 6.*the human score 6 for 'tone' lies outside the data's own scale, 5 to"
     ):
         ready(path, scale={"tone": [5, 1]})
-    with pytest.raises(UserError, match="what data.scale must hold") as caught:
+    with pytest.raises(UserError, match=r"what data.scale must hold") as caught:
         ready(write_jsonl(rows * 3), fields={**FIELDS, "example_id": None}, scale={"tone": [5, 2]})
     assert list(caught.value.give) == ["data.scale=[6,1]"]
 
