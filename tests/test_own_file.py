@@ -243,7 +243,10 @@ def test_estimates_of_a_card_are_on_the_scale_as_people_know_it(judgebench, grad
             [{"prompt": "Q", "response_a": "A.", "response_b": "B.", "winner": "A"}],
             ["+exp=pairwise data=jsonl_pairs", "{source: prompt, first: response_a, second: response_b, preference: "],
         ),
-        ([{"answer": "A.", "rating": "3,5", "llm": 3}], ["have decimal commas, as '3,5'; write 3.5, or save"]),
+        (
+            [{"answer": "A.", "rating": "3,5", "llm": 3}],
+            ["x.jsonl line 1: field 'rating' must be a number with a decimal point (commas are read in tables"],
+        ),
         ([{"answer": "A.", "rater1": 3, "rater_2": 4}], ["human=[rater1,rater_2] where each is what one person"]),
     ],
 )

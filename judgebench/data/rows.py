@@ -29,6 +29,10 @@ _EMBEDDED = "embedded:"
 FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 _NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
+_WITH_POINT = (
+    "a number with a decimal point (commas are read in tables with semicolons or tabs, where all "
+    "cells of the column are such numbers)"
+)
 LIMITS = Limits(size=2**33, nodes=10**9, loose=True)
 """Data may be large, and a row checks the texts and numbers that are taken from it."""
 
@@ -210,15 +214,9 @@ class FileRow:
     def _number(self, field: str, value: Any) -> float:
         if isinstance(value, str) and _NUMBER.fullmatch(value):
             return float(value)
-        if isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value):
-            raise self._wrong(
-                field,
-                "a number with a decimal point (commas are read in tables with semicolons or tabs, "
-                "where all cells of the column are such numbers)",
-                value,
-            )
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
-            raise self._wrong(field, "a number", value)
+            has_comma = isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value)
+            raise self._wrong(field, _WITH_POINT if has_comma else "a number", value)
         return float(value)
 
     def _score(self, field: str, value: Any, words: bool) -> float:
@@ -276,6 +274,8 @@ def file_rows(
         before: rows that are left out.
         first: line and byte of the row behind them, from which a .jsonl file is read.
     """
+    if path.suffix in (".xlsx", ".xls", ".ods"):
+        raise UserError(f"{path.name}: is a workbook; save its sheet as CSV UTF-8.")
     if path.suffix == ".parquet":
         rows = parquet_rows(path)
     elif path.suffix in (".csv", ".tsv"):

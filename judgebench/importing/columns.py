@@ -10,18 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from judgebench.data.classes import better_last
+from judgebench.data.fields import USUAL
 from judgebench.data.jsonl import SCALES
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError
 
-_TEXTS = {
-    "source": "source article document doc input inputs question prompt query request user_input "
-    "instruction dialogue context passage frage eingabe aufgabe quelle artikel pregunta entrada "
-    "fuente domanda entree",
-    "output": "output outputs summary response answer model_answer reply completion actual_output "
-    "generated_text prediction translation candidate antwort ausgabe zusammenfassung ubersetzung "
-    "respuesta resumen risposta reponse text texto texte",
-}
+_TEXTS = {role: USUAL[role] for role in ("source", "output")}
 _NAMES = {
     "system": "system_id system model model_name model_id",
     "group": "group_id group doc_id document_id article_id conversation_id",
@@ -213,13 +207,6 @@ def check_told_apart(file: str, columns: Columns, human: Sequence[Any], remedy: 
     """
     labels = _singly(human)
     numbers = [label for label in labels if _numbers([label])]
-    if len(numbers) == len(labels) and any("," in label for label in labels):
-        comma = next(label for label in labels if "," in label)
-        raise UserError(
-            f"{file}: people's labels in {_listed(columns.human)} have decimal commas, as "
-            f"{comma!r}; write {comma.replace(',', '.')}, or save the table as .csv with "
-            "semicolons, or .tsv, in which commas of numbers are read."
-        )
     if numbers and len(numbers) < len(labels):
         word = next(label for label in labels if label not in numbers)
         raise UserError(
@@ -360,10 +347,18 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
     own = label_range(answers)
     if own is None and answers and is_label(answers):
         labels = list(dict.fromkeys(_singly(answers)))
-        raise UserError(
-            f"{file}: the judge's answers, as {_listed(labels[:3])}, are on no usual scale; name "
-            "theirs, worst first, with 'ranges=[[WORST,...,BEST]]'; in a run "
+        words = [label for label in labels if not _numbers([label])]
+        remedy = (
+            "name theirs, worst first, with 'ranges=[[WORST,...,BEST]]'; in a run "
             "'data.classes=[WORST,...,BEST]' names people's words and the judge's at once."
+        )
+        if words and len(words) < len(labels):
+            remedy = (
+                f"leave a cell empty where there is no answer, as for {words[0]!r}, or name the "
+                "range with 'ranges=[[WORST,BEST]]': such answers then count as failed."
+            )
+        raise UserError(
+            f"{file}: the judge's answers, as {_listed(labels[:3])}, are on no usual scale; {remedy}"
         )
     if own is None:
         return (str(human), "") if human else ("[1,5]", ", as labels have no plain scale")

@@ -111,9 +111,8 @@ def _taken(
             "some texts first, as judgebench label FILE out=label.html."
         )
     # a column that people may have filled as well as a judge
-    if not {"judge", "exp", "human"} & {*words, *roles}:
-        taken = [*columns.human, *columns.unused]
-        for name in taken if columns.judge is None else ():
+    if columns.judge is None and not {"judge", "exp", "human"} & {*words, *roles}:
+        for name in (*columns.human, *columns.unused):
             if re.fullmatch(r"(?i)scores?|labels?", name):
                 people = columns.human if name not in columns.human else ["COLUMN"]
                 run = f"python -m judgebench data.path={path}"

@@ -198,7 +198,7 @@ class Results:
         """A score on the humans' scale as people know it: on a dimension whose lowest score is their
         best, as far from the other end."""
         ends = self.scale.get(dimension)
-        falls = ends and dimension in self.about.get("reversed", ())
+        falls = dimension in self.about.get("reversed", ())
         return sum(ends) - score if ends and falls else score
 
     @property

@@ -68,10 +68,9 @@ const Example = (() => {
     const bars = el("div", { class: "rated" }, given.map(([dimension, value]) => {
       const scale = index.scales[dimension];
       const share = value === null ? null : Data.onScale(value, scale);
-      const said = scale && value !== null && index.reversed.includes(dimension) ? scale[0] + scale[1] - value : value;
       return [el("span", {}, dimension),
         share === null ? el("span") : el("span", { class: "track" }, el("span", { class: "fill", width: `${100 * share}%` })),
-        value === null ? el("span", { class: "note" }, "not rated") : el("span", {}, `${index.compares && value > 0 ? "+" : ""}${short(said, 2)}`,
+        value === null ? el("span", { class: "note" }, "not rated") : el("span", {}, `${index.compares && value > 0 ? "+" : ""}${short(value, 2)}`,
           scale ? el("small", { class: "note" }, ` of ${short(scale[0])}–${short(scale[1])}`) : null)];
     }));
     return index.compares ? [bars, el("p", { class: "note" }, "By how much the humans prefer the judged text to the other.")] : bars;
