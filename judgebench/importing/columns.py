@@ -27,7 +27,7 @@ _HUMAN = re.compile(
     r"(rater|bewerter)_?\d+"
 )
 _JUDGE = re.compile(
-    r"(judge|llm|ai|auto|evaluator|grader|ki)(_\w+)?|(gpt|claude|gemini)\w*|judge?ment|verdict|urteil"
+    r"(judge|llm|ai|auto|evaluator|grader|ki)(_\w+)?|(gpt|claude|gemini)\w*_(score|rating|grade)|judge?ment|verdict|urteil"
 )
 _EITHER = re.compile(
     r"scores?|ratings?|grades?|stars|labels?|quality|pass(ed)?|correct|decision|result|"
