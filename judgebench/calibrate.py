@@ -7,6 +7,7 @@ What `python -m judgebench` takes, it takes too; where no experiment is named it
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -104,7 +105,13 @@ def _main(config: DictConfig) -> None:
             )
             card.write(path)
             print_safely(card_view(card))
-            print_safely(path)
+            # what the card is for; its path is the last line
+            used = f"card={shlex.quote(str(path))} data.path=FILE"
+            print_safely(
+                f"Score texts: python -m judgebench.score {used} out=scores.jsonl",
+                f"Check it on newly labelled ones: python -m judgebench.gate data=jsonl {used}",
+                path,
+            )
 
 
 if __name__ == "__main__":

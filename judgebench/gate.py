@@ -15,7 +15,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import JudgeCard
+from judgebench.cards.card import JudgeCard, no_card
 from judgebench.cli import handle_errors, run_checked
 from judgebench.config.check import check_config, check_labels, data_of
 from judgebench.config.inputs import inputs_of, store_of
@@ -129,9 +129,7 @@ def _main(config: DictConfig) -> None:
         check_labels(config)
         settings = GateSettings(*(config.get(field.name) for field in fields(GateSettings)))
         if OmegaConf.is_missing(config, "card"):
-            raise UserError(
-                "card: name a judge card, as card=judge_card.yaml; judgebench.calibrate writes one."
-            )
+            raise UserError(no_card())
         card = JudgeCard.read(path_of(config, "card"))
         # these take a second to import
         from judgebench.cards.requirements import Outcome, requirements_of
@@ -273,8 +271,8 @@ def _run_config(
     data["dimensions"] = [card.dimension]
     if "dev_share" in data:
         data["dev_share"] = 0
-    if "scale" in data and data["scale"] is None and card.scale is not None:
-        data["scale"] = list(card.scale)
+    if "scale" in data and data["scale"] is None and card.ends is not None:
+        data["scale"] = list(card.ends)
     scale = data.get("scale")
     card.check_task(None, scale if isinstance(scale, list) else None)
     # 2. the card's judge, or what it has said of these texts

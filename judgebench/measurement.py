@@ -144,6 +144,8 @@ class _Measures:
             "scale": self.scale,
             "agreement": raters_agreement(ratings),
         }
+        if self.data.reversed:
+            self.about["reversed"] = list(self.data.reversed)
         self.classes = {
             name: classes
             for name, classes in self.data.classes.items()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hydra
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.cards.card import JudgeCard
+from judgebench.cards.card import JudgeCard, no_card
 from judgebench.cli import handle_errors
 from judgebench.config.keys import FOLDER, path_of, switch_at
 from judgebench.data.rows import existing, named_files
@@ -38,10 +38,7 @@ def _main(config: DictConfig) -> None:
         mistakes.tell()
         # 2. the card, for what is asked of it
         if OmegaConf.is_missing(config, "card"):
-            raise UserError(
-                "card: name a judge card, as card=judge_card.yaml; python -m judgebench.calibrate "
-                "writes one."
-            )
+            raise UserError(no_card())
         card = JudgeCard.read(path_of(config, "card"))
         card.check_task(config.get("dimension"), plain(config.get("scale")))
         switch_at(config, "check_models")

@@ -208,9 +208,11 @@ def test_a_folder_with_other_rows_is_not_written_over(take):
 
 
 def test_columns_that_nothing_is_taken_from_are_named(take):
-    rows = [TEXT | {"rating_gpt4": i, "doc_text": "A long text about something. " * 3, "note": f"{i}."} for i in (1, 5)]
+    rows = [
+        TEXT | {"rating_gpt4": i, "doc_text": "A long text about something. " * 3, "remark": f"{i}."} for i in (1, 5)
+    ]
     _, out, _ = take(damaged("table.json", rows), "out=taken")
-    assert "  not used: 'rating_gpt4', 'doc_text', 'note'\n" in out
+    assert "  not used: 'rating_gpt4', 'doc_text', 'remark'\n" in out
     assert "judge: no column, range none" in out
 
 

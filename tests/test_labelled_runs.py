@@ -95,7 +95,7 @@ def test_a_second_look_shows_where_judge_and_people_differ_most_and_is_never_joi
     assert [gaps[text["id"]] for text in page["texts"]] == gaps.iloc[:5].tolist()
     (judge, said), (people, labelled) = page["texts"][0]["shown"]
     assert (judge, people) == ("The judge", "People")
-    assert "in range 0 to 100" in said
+    assert "in range 0-100" in said
     assert ". ann says so" in labelled
     # whatever the second look says, the verdict stays
     lines = [
@@ -107,3 +107,24 @@ def test_a_second_look_shows_where_judge_and_people_differ_most_and_is_never_joi
     pd.testing.assert_frame_equal(scores("run"), scores("again"))
     records = json.loads(Path("again/labels.json").read_text())
     assert sum(record["kind"] == "second_look" for record in records) == 5
+
+
+def test_a_second_look_has_the_question_and_grades_as_people_gave_them(desk, called):
+    texts = pd.read_json("texts.jsonl", lines=True, dtype=False).to_dict("records")
+    write_rows("texts.jsonl", [text | {"asked": f"Is it right, {text['group_id']}?"} for text in texts])
+    grades = [{"example_id": text["example_id"], "label": i % 6 + 1, "scale": [6, 1]} for i, text in enumerate(texts)]
+    write_rows("grades.jsonl", grades)
+    code, _, err = desk(
+        "data.path=texts.jsonl", "labels=grades.jsonl", "data.fields.question=asked", "run_dir=run", "ranges=[[100,0]]"
+    )
+    assert code == 0, err
+    called(label, "run", "disagreements=3", "out=second.html")
+    page = content_of("second.html")
+    assert [choice["label"] for choice in page["choices"]] == [6, 5, 4, 3, 2, 1]
+    given = {row["example_id"]: row["label"] for row in grades}
+    for text in page["texts"]:
+        assert text["question"].startswith("Is it right, ")
+        (_, said), (_, people) = text["shown"]
+        assert f"grades: {given[text['id']]}." in people
+        score, answer = said.split(", in range 100-0\n")
+        assert float(score) == float(answer)

@@ -46,7 +46,7 @@ def test_what_the_file_says_plainly_is_taken_from_it_and_a_judge_that_nobody_ask
     assert run.read("readings")["prompt"][0].startswith("What the judge was asked about quality is unknown")
     said = " ".join(out.split())
     assert (
-        "The humans' scale is taken from their scores: 1 to 10 (quality); data.scale=[LOW,HIGH] gives another" in said
+        "The humans' scale is taken from their scores: 1 to 10 (quality); data.scale=[WORST,BEST] gives another" in said
     )
 
 

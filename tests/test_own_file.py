@@ -4,14 +4,19 @@ from it, and the run says which command that is."""
 import csv
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
 import judgebench as package
+from judgebench.calibrate import main as calibrate
+from judgebench.cards.card import JudgeCard
+from judgebench.gate import main as gate
 from judgebench.importing.columns import dimension_of, label_range, table_columns
 from judgebench.importing.own import written_out
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
+from judgebench.score import main as score
 from tests.conftest import write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
@@ -53,7 +58,7 @@ def test_people_and_judge_in_one_file_end_in_a_verdict(judgebench, graded, file)
     _, out, _ = judgebench(f"data.path={file}", "human=rating", "judge=llm score", *QUICK)
     assert "judge=replay" in settings(out)
     assert "ranges=[[1,5]]" in settings(out)
-    assert "people's labels: 'rating' of quality, on [1,5] (human=COLUMN, data.scale=[LOW,HIGH])" in out
+    assert "people's labels: 'rating' of quality, on [1,5] (human=COLUMN, data.scale=[WORST,BEST])" in out
     assert "order texts      " in out
     assert re.search(r"Examples without a row, left out: 1 \(line-[89]\)", out)
     scores = RunFolder.open("run").read("scores")
@@ -120,7 +125,7 @@ def test_in_python_it_is_the_same(judgebench, graded):
         ("data=mini data.path=graded.csv human=rating", "human=rating: a column of your own file"),
         (
             "data.path=twice.jsonl",
-            "'rating', 'label' may all be the human's; give human=rating, or human=[rating,label]",
+            "give human=rating judge=label, or human=label judge=rating, or human=[rating,label] where each",
         ),
         ("data.path=raters.jsonl judge=judge", "each row is what one rater gave (column 'annotator')"),
         ("data.path=none.jsonl", "no column looks like people's labels; name it with human=COLUMN"),
@@ -176,3 +181,90 @@ def test_a_name_that_fits_no_text_is_not_taken(graded):
     assert (found.source, found.output, found.id) == ("prompt", "output", None)
     with pytest.raises(UserError, match="no row"):
         table_columns("f", [], {})
+
+
+def test_grades_of_which_1_is_the_best_end_in_the_figures_of_those_turned_round(judgebench, graded):
+    """Of a table as Excel writes it in Germany, with columns in German."""
+    head = "Eingabe;Ausgabe;Note;Urteil\n"
+    for name, turned in (("noten.csv", 6), ("upwards.csv", 0)):
+        lines = []
+        for row in graded:
+            grade, said = row["rating"], row["llm score"] or 3
+            values = (abs(turned - grade), abs(turned - said))
+            lines.append(f"{row['question']};{row['answer']};{values[0]};{values[1]},0")
+        Path(name).write_text("\ufeff" + head + "\n".join(lines), encoding="utf-8")
+    judgebench("data.path=upwards.csv", *QUICK[:-1], "run_dir=up")
+    _, out, _ = judgebench("data.path=noten.csv", "data.scale=[5,1]", *QUICK)
+    assert "ranges=[[5,1]]" in settings(out)
+    assert "Of people's scores of quality 1 is the best" in " ".join(out.split())
+    one, two = (RunFolder.open(folder).read("metrics") for folder in ("up", "run"))
+    for up, down in zip(one, two, strict=True):
+        assert (up["spearman"], up["kendall"]) == (down["spearman"], down["kendall"])
+    assert RunFolder.open("run").read("about")["reversed"] == ["quality"]
+    # only the judge's turned round: the run names the settings that mend it
+    _, out, _ = judgebench("data.path=noten.csv", "ranges=[[5,1]]", *QUICK[:-1], "run_dir=against")
+    said = " ".join(out.split())
+    assert "against the humans' order. If 1 is people's best score, give data.scale=[5,1]" in said
+    assert "; if 5 is the judge's, ranges=[[1,5]]" in said
+
+
+def test_estimates_of_a_card_are_on_the_scale_as_people_know_it(judgebench, graded, called):
+    rows = [row | {"rating": 6 - row["rating"]} for row in graded]
+    write_rows("falling.jsonl", rows)
+    known = ("judge=llm score", "human=rating", "ranges=[[1,5]]", *QUICK[:-1])
+    paths = []
+    for name, ends in (("graded", "[1,5]"), ("falling", "[5,1]")):
+        called(calibrate, f"data.path={name}.jsonl", *known, f"data.scale={ends}", f"run_dir={name}")
+        card = JudgeCard.read(f"{name}/judge_card.yaml")
+        assert (card.scale, card.reversed) == ((1, 5), name == "falling")
+        assert f"scale: [{'5.0, 1.0' if card.reversed else '1.0, 5.0'}]" in Path(name, "judge_card.yaml").read_text()
+        fields = "data.fields={source: question, output: answer}"
+        to = f"out={name}.csv"
+        code, _, err = called(score, f"card={name}/judge_card.yaml", f"data.path={name}.jsonl", fields, to)
+        assert code == 0, err
+        paths.append(Path(f"{name}.csv"))
+    up, down = (list(csv.DictReader(path.open())) for path in paths)
+    for one, other in zip(up, down, strict=True):
+        for end, turned in (("estimate", "estimate"), ("low", "high"), ("high", "low")):
+            assert one[end] == other[turned] == "" or float(one[end]) == pytest.approx(6 - float(other[turned]))
+        assert not other["low"] or float(other["low"]) <= float(other["high"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentences"),
+    [
+        (
+            [{"answer": "A.", "score": 3}],
+            ["whether people or a judge gave 'score'", "x.jsonl human=score. Where a judge"],
+        ),
+        ([{"answer": "A.", "human": 1, "label": 3}], ["gave 'label'", "x.jsonl human=human judge=label"]),
+        ([{"messages": [{"content": "A."}], "liked": True}], ["output=messages.-1.content source=messages.-2.content"]),
+        (
+            [{"prompt": "Q", "response_a": "A.", "response_b": "B.", "winner": "A"}],
+            ["+exp=pairwise data=jsonl_pairs", "{source: prompt, first: response_a, second: response_b, preference: "],
+        ),
+        (
+            [{"answer": "A.", "rating": "3,5", "llm": 3}],
+            ["x.jsonl line 1: field 'rating' must be a number with a decimal point (commas are read in tables"],
+        ),
+        ([{"answer": "A.", "rater1": 3, "rater_2": 4}], ["human=[rater1,rater_2] where each is what one person"]),
+    ],
+)
+def test_what_a_newcomer_has_is_asked_for_with_the_words_to_give(judgebench, rows, sentences):
+    write_rows("x.jsonl", rows)
+    code, _, err = judgebench("data.path=x.jsonl", *QUICK, mistaken=True)
+    assert code == 2
+    for sentence in sentences:
+        assert sentence in err
+
+
+def test_who_names_no_card_is_told_how_to_get_one_and_which_lies_here(judgebench, called):
+    write_rows("x.jsonl", [{"source": "Q", "output": "A."}])
+    _, _, err = called(score, "data.path=x.jsonl", mistaken=True)
+    assert "python -m judgebench.calibrate, with the words of the run" in err
+    assert "latest" not in err
+    for day in ("2026-01-02", "2026-01-03"):
+        Path("outputs/calibrate", day).mkdir(parents=True)
+        Path("outputs/calibrate", day, "judge_card.yaml").write_text("")
+    _, _, err = called(gate, "data=jsonl", mistaken=True)
+    assert "the latest here is card=outputs/calibrate/2026-01-03/judge_card.yaml" in err

@@ -277,6 +277,7 @@ def _card(
         scores=None if selected["settings"] else scores_of(data, rows),
         decision=decision,
         scale=scale,
+        reversed=dimension in data.reversed,
         figures={split: figure for split, figure in figures.items() if figure},
         attacks=attacked(results.metrics, selected, dimension),
         tried=[_tried(record) for record in tried],

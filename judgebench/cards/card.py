@@ -139,6 +139,16 @@ _HEAD = """\
 """
 
 
+def no_card() -> str:
+    """A sentence for who names no card: how to get one, and the latest that lies here."""
+    there = sorted(Path("outputs/calibrate").glob(f"*/{NAME}"))
+    latest = f"; the latest here is card={there[-1]}" if there else ""
+    return (
+        "card: name a judge card, as card=judge_card.yaml. python -m judgebench.calibrate, with the "
+        f"words of the run that measured the judge, writes one and prints its path{latest}."
+    )
+
+
 @dataclass(frozen=True)
 class EstimateMap:
     """A map from the judge's score to a human's: straight lines between knots, flat beyond the
@@ -236,6 +246,8 @@ class JudgeCard:
         scores: digest of a text that made it, in decimal -> its judge's score, of a sample; None where its
             decoding has learned from them, and in cards of earlier versions.
         scale: the humans' own [low, high]; None where it is not known.
+        reversed: True where people's lowest score is the best; the file has the scale as [high,
+            low]. Here it counts as the highest.
         figures: dev and test: its agreement with humans, with 95 % intervals.
         attacks: changes of its scores by the attacks that were tried.
         tried: every judge that calibration chose among, with its figures.
@@ -276,6 +288,12 @@ class JudgeCard:
     intervals: Errors | None = None
     decision: Row | None = None
     scores: Mapping[str, float] | None = None
+    reversed: bool = False
+
+    @property
+    def ends(self) -> Sequence[float] | None:
+        """The humans' scale as people know it, the worst score first."""
+        return self.scale and self.scale[:: -1 if self.reversed else 1]
 
     @property
     def title(self) -> str:
@@ -343,20 +361,20 @@ class JudgeCard:
         return [*inputs, *inputs_of(self.parts)]
 
     def check_task(self, dimension: Any, scale: Any) -> None:
-        """Checks that the card was made for a dimension, and for a humans' scale [low, high], else
+        """Checks that the card was made for a dimension, and for a humans' scale [worst, best], else
         `UserError`; None asks for neither."""
         pair = tuple(scale) if isinstance(scale, list | tuple) else ()
         numbers = len(pair) == 2 and all(type(end) in (int, float) for end in pair)
         if scale is not None and not numbers:
             raise UserError(
-                f"scale: {shown(scale)} is no scale; give its lowest and highest score, as "
+                f"scale: {shown(scale)} is no scale; give its worst and best score, as "
                 "'scale=[1,5]'."
             )
         wanted = [] if dimension is None else [str(dimension)]
         if pair:
             wanted.append(_SCALE.format(*pair))
-        if dimension not in (None, self.dimension) or pair not in ((), self.scale):
-            here = "an unknown scale" if self.scale is None else _SCALE.format(*self.scale)
+        if dimension not in (None, self.dimension) or pair not in ((), self.ends):
+            here = "an unknown scale" if self.ends is None else _SCALE.format(*self.ends)
             raise UserError(
                 f"card: it was calibrated for {self.dimension} on {here} "
                 f"({self.data.get('name', 'data')}), and {' on '.join(wanted)} is wanted here; its "
@@ -413,7 +431,7 @@ class JudgeCard:
 
     def write(self, path: Path) -> None:
         """Writes the card, whole or not at all; `UserError` where it cannot be written."""
-        values = {**vars(self), "range": self.range.given}
+        values = {**vars(self), "range": self.range.given, "scale": self.ends}
         for name in ("estimate", "intervals"):
             values[name] = values[name] and vars(values[name])
         content = {"format": FORMAT} | {name: values[name] for name in _KEYS}
@@ -454,9 +472,9 @@ class JudgeCard:
         try:
             scale = content["scale"]
             if scale is not None and not (
-                len(scale) == 2 and -math.inf < scale[0] <= scale[1] < math.inf
+                len(scale) == 2 and -math.inf < min(scale) <= max(scale) < math.inf
             ):
-                raise UserError(f"scale must be [low, high], got {shown(scale)}.")
+                raise UserError(f"scale must be [worst, best], got {shown(scale)}.")
             for file in content["files"]:
                 if not file or Path(file).is_absolute() or ".." in Path(file).parts:
                     raise UserError(
@@ -467,7 +485,8 @@ class JudgeCard:
                 "range": ScoreRange.parse(content["range"]),
                 "series": {key: content["series"][key] for key in ("judge", "decoding")},
                 "parts": {key: content["parts"][key] for key in PARTS},
-                "scale": scale and (float(scale[0]), float(scale[1])),
+                "scale": scale and (float(min(scale)), float(max(scale))),
+                "reversed": bool(scale and scale[0] > scale[1]),
                 "estimate": _made(EstimateMap, content["estimate"]),
                 "intervals": _made(Errors, content.get("intervals")),
                 "limits": [str(limit) for limit in content["limits"]],

@@ -381,6 +381,11 @@ def scored(
         widest = settings.wide * (card.scale[1] - card.scale[0])
         wide = pd.Series(high - low > widest + 1e-9).astype(object)
         frame = frame.assign(low=low, high=high, wide=wide.where(~np.isnan(low), None))
+    if card.reversed and card.scale is not None:
+        # as people know it: the lowest estimate is the best, and what was low is high
+        both_ends = sum(card.scale)
+        ends = {"estimate": "estimate", "low": "high", "high": "low"}
+        frame = frame.assign(**{end: both_ends - frame[other] for end, other in ends.items()})
     return frame[list(COLUMNS)]
 
 

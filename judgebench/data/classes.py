@@ -216,6 +216,9 @@ def marked(
     text fail, or pass, or of classes without order.
 
     One mark for all is that of the dimensions whose labels do not say what passes.
+
+    Args:
+        scale: dimension -> worst and best label, of which the best counts as the highest.
     """
     marks = pass_from
     if not isinstance(marks, Mapping):
@@ -230,13 +233,17 @@ def marked(
         known = classes.get(dimension, Classes())
         low, high = scale.get(dimension, (-math.inf, math.inf))
         label: Any = label_of(known, mark) if known.names else mark
+        ends = f"a number above {low:g}, up to {high:g}"
+        if low > high and not isinstance(label, str):
+            ends = f"a number below {low:g}, down to {high:g}"
+            low, high, label = high, low, low + high - label
         fault = ""
         if dimension not in dimensions:
             fault = f"is no dimension with human scores; there are {', '.join(dimensions)}"
         elif not known.ordered:
             fault = "has classes without order; order them by data.classes=[WORST,...,BEST]"
         elif label is None or isinstance(label, str) or not low < label <= high:
-            possible = ", ".join(known.names[1:]) or f"a number above {low:g}, up to {high:g}"
+            possible = ", ".join(known.names[1:]) or ends
             fault = (
                 f"has no such mark, from which a text passes; give {possible}, or marks of some "
                 "dimensions alone, as data.pass_from={DIMENSION: MARK}"

@@ -36,7 +36,7 @@ class DataSettings:
         published: where the data can be had: `file` (its path), `repository` (on GitHub),
             `licence`; or None.
         groups_are: the groups in the plural, for titles; None takes the class's.
-        pass_from: the lowest human score with which a text passes, or the class; of all dimensions
+        pass_from: the worst human score with which a text passes, or the class; of all dimensions
             or of each. None where nobody says, or two classes say it themselves.
         longest: characters that a text may have; longer ones would fill the memory long before a
             model has read them.
@@ -83,8 +83,8 @@ class Dataset:
 
     Attributes:
         examples: in file order.
-        scale: dimension -> (lowest, highest) human score; a dimension without an entry is not
-            checked.
+        scale: dimension -> (worst, best) human score, of which the worst may be the higher one; a
+            dimension without an entry is not checked.
         ratings: dimension -> [examples, raters] the scores of single raters, NaN where one gave
             none; of dimensions in which some example has two or more.
         raters: names of the raters, the columns of each of `ratings`.
@@ -195,7 +195,7 @@ def _example_faults(loaded: Dataset, longest: int) -> Faults:
 def _score_fault(scale: Scale | None, value: float) -> str | None:
     if not math.isfinite(value):
         return "is not a finite number; give one"
-    if scale is not None and not scale[0] - ROUNDING <= value <= scale[1] + ROUNDING:
+    if scale is not None and not min(scale) - ROUNDING <= value <= max(scale) + ROUNDING:
         return f"lies outside the data's own scale, {scale[0]:g} to {scale[1]:g}"
     return None
 
@@ -237,6 +237,24 @@ def completed(loaded: Dataset) -> Dataset:
         )
         examples.append(changed if same else replace(example, human=human))
     return replace(loaded, examples=examples)
+
+
+def best_last(loaded: Dataset) -> Dataset:
+    """`loaded` with scales of which the lowest score is the best turned round, so that a higher score
+    is a better one on all: from 6 to 1, 1 counts 6."""
+    for dimension, (worst, best) in loaded.scale.items():
+        if worst < best:
+            continue
+        ratings = dict(loaded.ratings)
+        if dimension in ratings:
+            ratings[dimension] = worst + best - ratings[dimension]
+        examples = []
+        for example in loaded.examples:
+            score = worst + best - example.human[dimension]
+            examples.append(replace(example, human={**example.human, dimension: score}))
+        scale = {**loaded.scale, dimension: (best, worst)}
+        loaded = replace(loaded, examples=examples, ratings=ratings, scale=scale)
+    return loaded
 
 
 def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
@@ -401,6 +419,8 @@ class JudgeDataModule(ABC):
         joined: labels of other files that need a look, as records of labels.json.
         classes: from `setup` on, dimension -> what its labels say, of those whose labels are classes
             or that have a mark from which a text passes.
+        reversed: from `setup` on, dimensions on which people's lowest score is the best; here it counts
+            as the highest.
         dimensions: with human scores; every example has all of them, NaN where it is unrated.
         split: group_id -> "dev" or "test", in file order.
 
@@ -422,6 +442,7 @@ class JudgeDataModule(ABC):
     ratings: Mapping[str, Array]
     raters: tuple[str, ...]
     classes: Mapping[str, Classes]
+    reversed: tuple[str, ...]
     rated: bool
     split: dict[str, str]
 
@@ -459,6 +480,16 @@ class JudgeDataModule(ABC):
             return
         loaded = completed(self.load())
         validate(loaded, self.longest)
+        falling = {name: ends for name, ends in loaded.scale.items() if ends[0] > ends[1]}
+        self.reversed = tuple(falling)
+        for name, (worst, best) in falling.items():
+            note = (
+                f"Of people's scores of {name} {best:g} is the best: figures count it as "
+                f"{worst:g}, so that higher is better everywhere."
+            )
+            self.note = f"{self.note} {note}" if self.note else note
+        given_scale = loaded.scale
+        loaded = best_last(loaded)
         groups = dict.fromkeys(example.group_id for example in loaded.examples)
         within = set(islice(groups, self.limit_groups))
         rows = []
@@ -470,7 +501,7 @@ class JudgeDataModule(ABC):
         self.scale = loaded.scale
         self.classes = loaded.classes
         if self.pass_from is not None:
-            self.classes = marked(self.classes, self.scale, self.dimensions, self.pass_from)
+            self.classes = marked(self.classes, given_scale, self.dimensions, self.pass_from)
         self.raters = tuple(loaded.raters)
         self.rated = loaded.rated
         self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}

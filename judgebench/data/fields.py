@@ -258,41 +258,14 @@ def check_rated(path: Path, texts: Sequence[Rated], fields: str | Row, key: str)
 
 # --- fields that a file lacks -------------------------------------------------------------------
 
-_USUAL: Mapping[str, Sequence[str]] = {
-    "source": (
-        "source",
-        "article",
-        "document",
-        "input",
-        "question",
-        "prompt",
-        "dialogue",
-        "context",
-        "passage",
-    ),
-    "output": (
-        "output",
-        "summary",
-        "response",
-        "answer",
-        "reply",
-        "text",
-        "translation",
-        "candidate",
-        "completion",
-    ),
-    "human": (
-        "human",
-        "rating",
-        "ratings",
-        "score",
-        "scores",
-        "grade",
-        "stars",
-        "label",
-        "quality",
-        "annotations",
-    ),
+USUAL = {
+    "source": "source article document doc input inputs question prompt query request user_input "
+    "instruction dialogue context passage frage eingabe aufgabe quelle artikel pregunta entrada "
+    "fuente domanda entree",
+    "output": "output outputs summary response answer model_answer reply completion actual_output "
+    "generated_text prediction translation candidate antwort ausgabe zusammenfassung ubersetzung "
+    "respuesta resumen risposta reponse text texto texte",
+    "human": "human rating ratings score scores grade stars label quality annotations note bewertung",
 }
 """Entry of `data.fields` -> names that files have for it, the likeliest first."""
 
@@ -349,7 +322,7 @@ def _meant(entry: str, there: Row, named: Collection[str]) -> str | None:
     """The field of a row that likely holds an entry of `data.fields`; None where no name is
     usual."""
     lowered = {name.lower(): name for name in there if name not in named}
-    for usual in _USUAL[entry]:
+    for usual in USUAL[entry].split():
         name = lowered.get(usual)
         if name is not None and (entry == "human" or isinstance(there[name], str)):
             return name

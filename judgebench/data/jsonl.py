@@ -43,8 +43,9 @@ class JsonLines(JudgeDataModule):
         layouts: those of published files, as `{files: PATTERN, rows: PATH, fields: ...}` (see
             `Layout`). Rows without a text or a score are left out, and those about one text are put
             together.
-        scale: the humans' own scale: [low, high] for all dimensions, or a mapping dimension ->
-            [low, high] (a dimension not named is not checked), or None (nothing is).
+        scale: the humans' own scale: [worst, best] for all dimensions, as [1, 5], or [6, 1] where 1
+            is the best; or a mapping dimension -> [worst, best] (a dimension not named is not
+            checked), or None (nothing is).
         name: in tables; None takes the file's name without its ending.
         classes, nominal: see `LabelSettings`.
         labels: files of labels that are joined to the texts, see `join_labels`.
@@ -105,7 +106,7 @@ class JsonLines(JudgeDataModule):
         path = self.given_path()
         needed = self.layouts.declared
         texts, left = self.texts(rated=not self._label_files)
-        joined = join_labels(texts, self._label_files)
+        joined = join_labels(texts, self._label_files, self._given_scale)
         self.joined = joined.records
         if not needed and not joined.note:
             human = self.layouts.known[0].fields.human
@@ -138,9 +139,21 @@ class JsonLines(JudgeDataModule):
             listed = [f"{low:g} to {high:g} ({name})" for name, (low, high) in scales.items()]
             note = (
                 f"The humans' scale is taken from their scores: {', '.join(listed)}; "
-                "data.scale=[LOW,HIGH] gives another."
+                "data.scale=[WORST,BEST] gives another."
             )
-            self.note = " ".join(filter(None, [self.note, note]))
+            self.note = f"{self.note} {note}" if self.note else note
+        # one score that is farther from all others than these are from each other
+        for name in scales:
+            means = np.array([example.human[name] for example in dataset.examples])
+            single = dataset.ratings.get(name, means)
+            values, counts = np.unique(single[np.isfinite(single)], return_counts=True)
+            gaps = np.diff(values)
+            for end in (0, -1):
+                if len(gaps) > 2 and 2 * gaps[end] > gaps.sum() and counts[end] == 1:
+                    self.note = (
+                        f"{self.note} One score of {name} is {values[end]:g}, far from all others: "
+                        "correct it if it is a slip."
+                    )
         return replace(dataset, scale={**scales, **dataset.scale})
 
 
@@ -169,6 +182,7 @@ SCALES = (
     (0, 4),
     (1, 5),
     (0, 5),
+    (1, 6),
     (1, 7),
     (1, 10),
     (0, 10),
@@ -185,7 +199,8 @@ _FEW = 3
 def check_scale(dataset: Dataset, spans: Mapping[str, Scale | None]) -> None:
     """`UserError` where many scores of humans lie outside the given scale, with the narrowest usual
     one that holds all; `validate` names single ones."""
-    for name, (least, most) in dataset.scale.items():
+    for name, ends in dataset.scale.items():
+        least, most = sorted(ends)
         low, high = spans.get(name) or (least, most)
         means = [example.human[name] for example in dataset.examples if name in example.human]
         lowest = least - ROUNDING
@@ -194,7 +209,7 @@ def check_scale(dataset: Dataset, spans: Mapping[str, Scale | None]) -> None:
         outside = [i for i, mean in enumerate(means) if mean < lowest or mean > highest]
         if len(outside) <= _FEW:
             continue
-        holding = [ends for ends in SCALES if ends[0] <= low and high <= ends[1]]
+        holding = [pair for pair in SCALES if pair[0] <= low and high <= pair[1]]
         narrowest = holding[0] if holding else (low, high)
         first = outside[0]
         raise UserError(
@@ -202,7 +217,7 @@ def check_scale(dataset: Dataset, spans: Mapping[str, Scale | None]) -> None:
             f"score {means[first]:g} for '{name}' lies outside the data's own scale, {least:g} to "
             f"{most:g}, and so do {len(outside) - 1} more: they go from {low:g} to {high:g}, which "
             "is what data.scale must hold.",
-            give=["data.scale=[{:g},{:g}]".format(*narrowest)],
+            give=["data.scale=[{:g},{:g}]".format(*narrowest[:: 1 if ends[0] < ends[1] else -1])],
         )
 
 
@@ -313,10 +328,10 @@ def _scale_ends(key: str, ends: Any, or_else: str = "") -> Scale:
         isinstance(x, int | float) and not isinstance(x, bool) for x in numbers
     ):
         with suppress(OverflowError):  # whole numbers that are too long to be floats
-            low, high = map(float, numbers)
-            if math.isfinite(low) and math.isfinite(high) and low < high:
-                return low, high
+            worst, best = map(float, numbers)
+            if math.isfinite(worst) and math.isfinite(best) and worst != best:
+                return worst, best
     raise UserError(
-        f"{key} must be the lowest and the highest human score, as in [1, 5]{or_else}, got "
-        f"{ends!r}."
+        f"{key} must be the worst and the best human score, as in [1, 5], or [5, 1] where 1 is the "
+        f"best{or_else}, got {ends!r}."
     )

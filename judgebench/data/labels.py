@@ -6,18 +6,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from judgebench.data.classes import name_of
 from judgebench.data.fields import Rated
-from judgebench.data.rows import FileRow, existing, file_rows
+from judgebench.data.rows import FileRow, Word, existing, file_rows
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import plain
 from judgebench.runtime.files import user_path
-from judgebench.types import Example, Record, Rows
+from judgebench.types import Example, Record, Rows, Scale
 
 DIMENSION = "quality"
 """The dimension of labels that name none, of data without one."""
@@ -102,9 +102,13 @@ class JoinedLabels:
     note: str = ""
 
 
-def join_labels(texts: Sequence[Rated], files: Sequence[Path]) -> JoinedLabels:
+def join_labels(
+    texts: Sequence[Rated],
+    files: Sequence[Path],
+    scale: Mapping[str, Scale] | Scale | None = None,
+) -> JoinedLabels:
     """Adds the labels of some files to the scores of the texts that they are about; `UserError`
-    where none rates any.
+    where none rates any, or one lies outside the scale of its page, or else outside `scale`.
 
     The first label that a rater gave a text counts; an unclear one leaves it unrated.
     """
@@ -138,6 +142,17 @@ def join_labels(texts: Sequence[Rated], files: Sequence[Path]) -> JoinedLabels:
             elif label.value is None:
                 joined.records.append(label.record("unclear"))
             else:
+                given = scale.get(label.dimension) if isinstance(scale, Mapping) else scale
+                limits = given or label.row.value("scale") or ()
+                numbers = [end for end in limits if isinstance(end, int | float)]
+                if len(numbers) == 2 and not isinstance(label.value, Word):
+                    low, high = sorted(numbers)
+                    if not low <= label.value <= high:
+                        raise UserError(
+                            f"{label.row.place}: the label {label.name} of '{label.example_id}' "
+                            f"lies outside the scale, {low:g} to {high:g}; correct it there, or "
+                            "take the line out."
+                        )
                 own = text.scores.get(label.dimension, {})
                 by_rater = {**own, label.rater: label.value, **own}
                 text.scores = {**text.scores, label.dimension: by_rater}

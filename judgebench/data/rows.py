@@ -12,10 +12,10 @@ import glob
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,11 @@ from judgebench.types import Row
 _EMBEDDED = "embedded:"
 FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 _NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
+_WITH_POINT = (
+    "a number with a decimal point (commas are read in tables with semicolons or tabs, where all "
+    "cells of the column are such numbers)"
+)
 LIMITS = Limits(size=2**33, nodes=10**9, loose=True)
 """Data may be large, and a row checks the texts and numbers that are taken from it."""
 
@@ -210,12 +215,14 @@ class FileRow:
         if isinstance(value, str) and _NUMBER.fullmatch(value):
             return float(value)
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300:
-            raise self._wrong(field, "a number", value)
+            has_comma = isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value)
+            raise self._wrong(field, _WITH_POINT if has_comma else "a number", value)
         return float(value)
 
     def _score(self, field: str, value: Any, words: bool) -> float:
         text = str(value).lower() if isinstance(value, bool) else value
-        if not words or not isinstance(text, str) or not text.strip() or _NUMBER.fullmatch(text):
+        is_word = words and isinstance(text, str) and text.strip()
+        if not is_word or _NUMBER.fullmatch(text) or _DECIMAL_COMMA.fullmatch(text):
             return self._number(field, value)
         return Word.of(" ".join(self._text(field, text).split()), f"{self.place}: field '{field}'")
 
@@ -244,9 +251,10 @@ def _at(value: Any, path: str) -> Any:
             if inner is not None:
                 return inner
         return None
-    # 2. in a list: a number; of a text there is only the whole
+    # 2. in a list: a number, below 0 from the end; of a text there is only the whole
     index, _, rest = path.partition(".")
-    if isinstance(value, list) and index.isdecimal() and int(index) < len(value):
+    counted = isinstance(value, list) and re.fullmatch(r"-?[0-9]+", index)
+    if counted and -len(value) <= int(index) < len(value):
         item = value[int(index)]
         return _at(item, rest) if rest else item
     return value if isinstance(value, str) and path == "0" else None
@@ -266,6 +274,8 @@ def file_rows(
         before: rows that are left out.
         first: line and byte of the row behind them, from which a .jsonl file is read.
     """
+    if path.suffix in (".xlsx", ".xls", ".ods"):
+        raise UserError(f"{path.name}: is a workbook; save its sheet as CSV UTF-8.")
     if path.suffix == ".parquet":
         rows = parquet_rows(path)
     elif path.suffix in (".csv", ".tsv"):
@@ -421,24 +431,39 @@ def json_rows(path: Path) -> Iterator[FileRow]:
 
 def table_rows(path: Path) -> Iterator[FileRow]:
     """The rows of a table with a header, UTF-8: .csv, with quotes and commas, or semicolons where
-    the header has no comma; or .tsv, with tabs and no quotes. An empty cell counts as missing.
+    the header has no comma; or .tsv, with tabs and no quotes. An empty cell counts as missing. With
+    semicolons or tabs, a column of numbers of which some have a decimal comma gets points.
     `UserError` for no such file, or a line that has another number of cells."""
     tabs = path.suffix == ".tsv"
     text = read_text(
-        existing(path), path.name, size=LIMITS.size, remedy="save the file as UTF-8"
+        existing(path),
+        path.name,
+        size=LIMITS.size,
+        remedy="save the file as UTF-8 (of Excel: CSV UTF-8)",
     ).removeprefix("\ufeff")
     first_line = text.partition("\n")[0]
     commas = ";" if ";" in first_line and "," not in first_line else ","
+    csv.field_size_limit(LIMITS.size)
+
     reader = csv.reader(
         io.StringIO(text, newline=""),
         delimiter="\t" if tabs else commas,
         quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
         strict=True,
     )
-    csv.field_size_limit(LIMITS.size)
+    lines: Iterable[tuple[list[str], int]]
+    lines = ((cells, reader.line_num) for cells in _cells(reader, path.name))
+    # columns of numbers, in which commas are decimal ones
+    numeric = set()
+    if tabs or commas == ";":
+        lines = list(lines)
+        columns = zip_longest(*(cells for cells, _ in lines[1:]))
+        for i, column in enumerate(columns):
+            if all(not cell or _DECIMAL_COMMA.fullmatch(cell) for cell in column):
+                numeric.add(i)
     header: list[str] = []
-    for cells in _cells(reader, path.name):
-        place = f"{path.name} line {reader.line_num}"
+    for cells, number in lines:
+        place = f"{path.name} line {number}"
         if not header:
             header = cells
             check_columns(header, place)
@@ -448,10 +473,12 @@ def table_rows(path: Path) -> Iterator[FileRow]:
                 "many."
             )
         elif cells:
+            for i in numeric:
+                cells[i] = cells[i].replace(",", ".")
             yield FileRow(
                 {name: cell or None for name, cell in zip(header, cells, strict=True)},
                 place,
-                reader.line_num,
+                number,
             )
 
 

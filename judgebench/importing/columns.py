@@ -4,31 +4,34 @@ labels are on."""
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from judgebench.data.classes import better_last
+from judgebench.data.fields import USUAL
 from judgebench.data.jsonl import SCALES
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError
 
-_TEXTS = {
-    "source": "source article document doc input inputs question prompt query request user_input "
-    "instruction dialogue context passage frage",
-    "output": "output outputs summary response answer model_answer reply completion actual_output "
-    "generated_text prediction translation candidate antwort text",
-}
+_TEXTS = {role: USUAL[role] for role in ("source", "output")}
 _NAMES = {
     "system": "system_id system model model_name model_id",
     "group": "group_id group doc_id document_id article_id conversation_id",
     "id": "example_id id item_id sample_id request_id custom_id trace_id uid uuid",
     "rater": "rater rater_id annotator annotator_id worker_id labeler",
 }
-_HUMAN = re.compile(r"(human|people|person|expert|manual|gold|annotat\w*|labell?er)s?(_\w+)?")
-_JUDGE = re.compile(r"(judge|llm|ai|auto|evaluator|grader)(_\w+)?|judge?ment|verdict")
+_HUMAN = re.compile(
+    r"(human|people|person|expert|manual|gold|annotat\w*|labell?er|mensch|thumbs?)s?(_\w+)?|"
+    r"(rater|bewerter)_?\d+"
+)
+_JUDGE = re.compile(
+    r"(judge|llm|ai|auto|evaluator|grader|ki)(_\w+)?|(gpt|claude|gemini)\w*_(score|rating|grade)|judge?ment|verdict|urteil"
+)
 _EITHER = re.compile(
-    r"scores?|ratings?|grades?|stars|labels?|quality|pass(ed)?|correct|decision|result"
+    r"scores?|ratings?|grades?|stars|labels?|quality|pass(ed)?|correct|decision|result|"
+    r"noten?|bewertung(en)?|punkte|sterne|qualitat|nota|puntuacion"
 )
 """Names that columns have: of texts, and of what names them, the likeliest first; of people's
 labels, of a judge's, and of one of both."""
@@ -139,9 +142,12 @@ def table_columns(
         if role in chosen:
             continue
         if len(fitting) > 1:
+            first, second = fitting[:2]
             several = f", or human=[{','.join(fitting)}] where each is what one person gave"
+            if fitting is unclear:
+                several = f" judge={second}, or human={second} judge={first}{several}"
             raise UserError(
-                f"{file}: {_listed(fitting)} may all be the {role}'s; give {role}={fitting[0]}"
+                f"{file}: {_listed(fitting)} may all be the {role}'s; give {role}={first}"
                 f"{several if role == 'human' else ''}."
             )
         if not fitting and unclear and not either:
@@ -155,6 +161,24 @@ def table_columns(
     if given.get("output") == "none":
         chosen["output"] = chosen.get("source") or chosen.get("id") or []
     if not chosen.get("output"):
+        chats = [name for name, held in values.items() if isinstance(held[0], list)]
+        if chats:
+            raise UserError(
+                f"{file}: '{chats[0]}' is a list; name what of it is judged, and what that answers "
+                f"to, as output={chats[0]}.-1.content source={chats[0]}.-2.content for the last "
+                "message of a chat and the one before."
+            )
+        pair = [name for name in values if re.search(r"_[ab12]$", _plain(name))][:2]
+        if len(pair) == 2 and isinstance(values[pair[0]][0], str):
+            source = (chosen.get("source") or ["SOURCE"])[0]
+            raise UserError(
+                f"{file}: {_listed(pair)} look like two texts of which people prefer one; such "
+                "pairs are compared by python -m judgebench +exp=pairwise data=jsonl_pairs "
+                f"data.path={file} 'data.fields={{source: {source}, first: {pair[0]}, second: "
+                f"{pair[1]}, preference: COLUMN, first_system: null, second_system: null}}' "
+                "'dimensions=[overall]'. Of "
+                f"one text a row name it with output=COLUMN, as output={pair[0]}."
+            )
         raise UserError(
             f"{file}: none of its columns ({_listed(values)}) looks like the judged texts; name it "
             "with output=COLUMN, which may be a path into objects, as output=answer.text, or give "
@@ -204,8 +228,9 @@ def _listed(names: Any) -> str:
 
 
 def _plain(name: str) -> str:
-    """A column's name in small letters, with one line for other signs."""
-    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", re.sub(r"['’]s\b", "", name))
+    """A column's name in small letters without accents, with one line for other signs."""
+    folded = unicodedata.normalize("NFKD", re.sub(r"['’]s\b", "", name))
+    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", re.sub(r"[\u0300-\u036f]", "", folded))
     return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
 
 
@@ -235,13 +260,13 @@ def people_clause(columns: Columns, dimension: str, human: LabelRange | None) ->
         return "none (human=COLUMN)"
     if human is None:
         return f"{_listed(columns.human)} of {dimension} (human=COLUMN)"
-    ends = "data.scale=[LOW,HIGH]" if human.graded else "data.classes=[WORST,BEST]"
+    ends = "data.scale=[WORST,BEST]" if human.graded else "data.classes=[WORST,BEST]"
     return f"{_listed(columns.human)} of {dimension}, on {human} (human=COLUMN, {ends})"
 
 
 def judge_clause(columns: Columns, found: str) -> str:
     """A clause on the column of the judge's answers, and their range, and how it was `found`."""
-    return f"{columns.judge or 'no column'}, range {found} (judge=COLUMN, 'ranges=[[LOW,HIGH]]')"
+    return f"{columns.judge or 'no column'}, range {found} (judge=COLUMN, 'ranges=[[WORST,BEST]]')"
 
 
 # --- labels -------------------------------------------------------------------------------------
@@ -260,9 +285,9 @@ def _singly(values: Sequence[Any]) -> list[str]:
 
 
 def _numbers(labels: Sequence[str]) -> set[float]:
-    """Different labels as numbers; empty where one is none."""
+    """Different labels as numbers, which may have decimal commas; empty where one is none."""
     try:
-        return set(map(float, labels))
+        return {float(re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", label)) for label in labels}
     except ValueError:
         return set()
 
@@ -322,14 +347,23 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
     own = label_range(answers)
     if own is None and answers and is_label(answers):
         labels = list(dict.fromkeys(_singly(answers)))
+        words = [label for label in labels if not _numbers([label])]
+        remedy = (
+            "name theirs, worst first, with 'ranges=[[WORST,...,BEST]]'; in a run "
+            "'data.classes=[WORST,...,BEST]' names people's words and the judge's at once."
+        )
+        if words and len(words) < len(labels):
+            remedy = (
+                f"leave a cell empty where there is no answer, as for {words[0]!r}, or name the "
+                "range with 'ranges=[[WORST,BEST]]': such answers then count as failed."
+            )
         raise UserError(
-            f"{file}: the judge's answers, as {_listed(labels[:3])}, are on no usual scale; name "
-            "theirs with 'ranges=[[LOW,HIGH]]', or words, worst first."
+            f"{file}: the judge's answers, as {_listed(labels[:3])}, are on no usual scale; {remedy}"
         )
     if own is None:
         return (str(human), "") if human else ("[1,5]", ", as labels have no plain scale")
     if human is not None and human.graded and not isinstance(own.entries[0], str):
-        least, most = human.entries
+        least, most = sorted(human.entries)
         if least <= own.entries[0] and own.entries[1] <= most:
             own = human
     return str(own), "" if own.whole else ", the narrowest usual one that holds its scores"

@@ -3,6 +3,7 @@ becomes the settings that it stands for."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from judgebench.config.choices import choices
 from judgebench.data.rows import FILE_ENDINGS, FileRow, data_files, file_rows, local_path
 from judgebench.importing.columns import (
     ROLES,
+    LabelRange,
     check_told_apart,
     dimension_of,
     judge_clause,
@@ -108,6 +110,19 @@ def _taken(
             f"{path}: no column looks like people's labels; name it with human=COLUMN, or label "
             "some texts first, as judgebench label FILE out=label.html."
         )
+    # a column that people may have filled as well as a judge
+    if columns.judge is None and not {"judge", "exp", "human"} & {*words, *roles}:
+        for name in (*columns.human, *columns.unused):
+            if re.fullmatch(r"(?i)scores?|labels?", name):
+                people = columns.human if name not in columns.human else ["COLUMN"]
+                run = f"python -m judgebench data.path={path}"
+                raise UserError(
+                    f"{path}: it cannot be told whether people or a judge gave '{name}'. Where "
+                    f"people did: {run} human={quoted(name)}. Where a judge did: {run} "
+                    f"human={people[0]} judge={quoted(name)}; without a column of people's, label "
+                    f"some texts first by judgebench label {path} out=label.html, and give "
+                    "labels=labels_NAME.jsonl in place of human=."
+                )
     # 1. texts and names
     overrides = []
     entries: dict[str, str | None] = {
@@ -136,6 +151,9 @@ def _taken(
     better = "" if "data.classes" in words else "give 'data.classes=[WORST,BEST]'"
     check_told_apart(path, columns, labels, better)
     human = label_range(labels)
+    number = r"\s*(-?\d+(?:\.\d+)?)\s*"
+    if given_ends := re.fullmatch(rf"\[{number},{number}\]", words.get("data.scale", "")):
+        human = LabelRange([json.loads(end) for end in given_ends.groups()], True)
     if human is not None and not human.whole:
         human = None  # the scale is what scores span, which the run says
     if human is not None and human.graded:
@@ -184,7 +202,7 @@ def _taken(
         people = people_clause(columns, dimension, None)
     judge = judge_clause(columns, found)
     if columns.judge is None:
-        judge = f"judge={words.get('judge', 'smollm2')}, range {found} ('ranges=[[LOW,HIGH]]')"
+        judge = f"judge={words.get('judge', 'smollm2')}, range {found} ('ranges=[[WORST,BEST]]')"
     if (labelled or answers) and "ranges" not in words:
         overrides.append(f"ranges={judged}")
     return overrides, taken_lines(columns, people, judge)

@@ -49,18 +49,19 @@ class PageSettings:
         if self.scale is None:
             labels: list[Any] = [name_of(name) for name in self.classes or _USUAL]
             signs = [label[:1].lower() for label in labels]
-            ascends = True
         else:
             parsed = ScoreRange.parse(list(self.scale))
             labels = [int(value) if value.is_integer() else value for value in parsed.values]
+            if parsed.reversed:
+                labels.reverse()
             signs = list(map(str, labels))
-            ascends = not parsed.labels
         names = {str(label).casefold() for label in labels}
-        if not (ascends and 2 <= len(labels) == len(names) <= len(_KEYS)) or "" in names:
+        if not (2 <= len(labels) == len(names) <= len(_KEYS)) or "" in names:
             raise UserError(
                 f"{'classes' if self.scale is None else 'scale'}: {len(labels)} labels, from "
                 f"{shown(labels[0])} on; give 2 to {len(_KEYS)}, for which there are keys, the worst "
-                "first and each once, as classes=[fail,pass] or scale=[1,5]."
+                "first and each once, as classes=[fail,pass], scale=[1,5] or, where 1 is the best, "
+                "scale=[6,1]."
             )
         # 2. their keys: no sign twice, none of the page's own, each one letter or digit
         free = set(signs) - set(_TAKEN)

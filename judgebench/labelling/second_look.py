@@ -10,7 +10,7 @@ from judgebench.data.labels import label_files, read_labels
 from judgebench.labelling.draw import Drawn
 from judgebench.labelling.page import PageSettings
 from judgebench.runtime.errors import UserError
-from judgebench.types import RANGE, Example
+from judgebench.types import RANGE, Example, ScoreRange
 
 Shown = Mapping[str, list[tuple[str, str]]]
 """example_id -> titles and texts that stand below the text."""
@@ -51,16 +51,23 @@ def disagreements_of(run: Path, settings: PageSettings) -> tuple[PageSettings, D
         name = row["example_id"]
         text = texts.loc[name]
         names = (name, row["group_id"], row["system_id"])
-        examples.append(Example(*names, text["source"], text["output"], {}, text["context"]))
-        said = f"{row['score']:.4g}, in range {row['range_min']:g} to {row['range_max']:g}"
+        asked = text.get("question") or ""  # which runs of earlier versions have not kept
+        examples.append(
+            Example(*names, text["source"], text["output"], {}, text["context"], question=asked)
+        )
+        score_range = ScoreRange.of(row)
+        score = score_range.mirrored(row["score"])
+        said = f"{score:.4g}, in range {score_range}"
+        mean = results.as_rated(dimension, row["human"])
         shown[name] = [
             ("The judge", f"{said}\n{answers.get(name, '')}"),
-            ("People", people.get(name) or f"mean {row['human']:g}"),
+            ("People", people.get(name) or f"mean {mean:g}"),
         ]
     # 4. labels as people gave them
     if settings.scale is None and settings.classes is None:
         classes = (results.about.get("classes") or {}).get(dimension)
-        labels = {"classes": classes["names"]} if classes else {"scale": [low, high]}
+        ends = [results.as_rated(dimension, end) for end in (low, high)]
+        labels = {"classes": classes["names"]} if classes else {"scale": ends}
         settings = replace(settings, **labels)
     drawn = Drawn(examples, dict.fromkeys(shown, 1.0), 0, 0)
     return replace(settings, dimension=dimension), drawn, shown

@@ -49,7 +49,8 @@ class Results:
     Attributes:
         config: config.yaml: resolved, secrets masked.
         environment: environment.json.
-        about: about.json: `titles`, `scale` and `agreement`.
+        about: about.json: `titles`, `scale`, `agreement`, and `reversed`, dimensions whose lowest
+            score is people's best, where there are any; in tables it counts as the highest.
         readings: one row an example and condition, `READINGS_SCHEMA`.
         scores: one row an example, condition and decoding, `SCORES_SCHEMA`.
         metrics: see `judgebench.stats.evaluate.evaluate`.
@@ -192,6 +193,13 @@ class Results:
         return {
             name: (float(ends[0]), float(ends[1])) if ends else None for name, ends in scale.items()
         }
+
+    def as_rated(self, dimension: str, score: float) -> float:
+        """A score on the humans' scale as people know it: on a dimension whose lowest score is their
+        best, as far from the other end."""
+        ends = self.scale.get(dimension)
+        falls = dimension in self.about.get("reversed", ())
+        return sum(ends) - score if ends and falls else score
 
     @property
     def agreement(self) -> Mapping[str, Mapping[str, float | None]]:

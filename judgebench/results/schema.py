@@ -80,7 +80,8 @@ have a row an order, its scores a row a pair."""
 EXAMPLES_SCHEMA = pa.schema(
     [
         *_columns(
-            _TEXT, "example_id group_id system_id split source context output rival_id rival"
+            _TEXT,
+            "example_id group_id system_id split source context question output rival_id rival",
         ),
         ("dimensions", _TEXTS),
         ("human", pa.list_(_NUMBER)),

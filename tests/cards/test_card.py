@@ -220,7 +220,7 @@ def test_files_that_are_no_card_are_told_apart(tmp_path):
         "!!python/object/apply:os.system ['true']": "not valid YAML",
         "format: something": "this is no judge card",
         yaml.safe_dump({**content, "range": [3, 3]}): r"card.yaml: range",
-        yaml.safe_dump({**content, "scale": [5, 1]}): r"card.yaml: scale must be \[low, high\]",
+        yaml.safe_dump({**content, "scale": [1, 3, 5]}): r"card.yaml: scale must be \[worst, best\]",
     }
     for wide in ({"errors": [1.0]}, {"spread": [1.0, 0.0, 0.0]}, {"spread": [1.0]}, {"errors": [1.0, float("nan")]}):
         errors = {"spread": [1.0, 0.0, 0.5], "errors": [1.0, 2.0], "articles": [0, 1], **wide}

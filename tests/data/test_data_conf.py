@@ -110,7 +110,7 @@ def test_a_job_of_a_sweep_chooses_by_its_dev_split():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        *((f"data.scale={scale}", "data.scale must be the lowest and the highest") for scale in ("5", "abc", "'[1]'")),
+        *((f"data.scale={scale}", "data.scale must be the worst and the best") for scale in ("5", "abc", "'[1]'")),
         *(
             (f"data.fields={fields}", f"data.fields: {shown} should be a mapping")
             for fields, shown in (("abc", "'abc'"), ("5", "5"))

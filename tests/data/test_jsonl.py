@@ -44,7 +44,7 @@ def test_the_defaults_name_what_the_rows_do_not(write_jsonl):
     assert data.scale == {"clarity": (1.0, 2.0)}  # of tone all scores are one
     assert (
         data.note
-        == "The humans' scale is taken from their scores: 1 to 2 (clarity); data.scale=[LOW,HIGH] gives another."
+        == "The humans' scale is taken from their scores: 1 to 2 (clarity); data.scale=[WORST,BEST] gives another."
     )
 
 
@@ -128,7 +128,7 @@ def test_a_score_in_a_field_of_its_own_may_be_missing_but_not_all(write_jsonl):
         ),
         ({"fields": {**FIELDS, "source": ["a", 1]}}, r"^data.fields.source\[1\]: 1 should be a valid string.$"),
         *(
-            ({"fields": FIELDS, "scale": scale}, "data.scale must be the lowest and the highest human score, .*null")
+            ({"fields": FIELDS, "scale": scale}, "data.scale must be the worst and the best human score, .*null")
             for scale in ([1], "[1,5]", [1, float("inf")], [1, 10**400], [False, True])
         ),
         ({"fields": FIELDS, "scale": {"clarity": "1-5"}}, "data.scale.clarity must be .* got '1-5'"),
@@ -301,3 +301,35 @@ def test_several_questions_about_one_article_are_one_group(write_jsonl):
     assert names == ["cat/ask/Sat?", "cat/ask/Sat?#2", "cat/ask/A dog?", "cat/ask/A dog?#2"]
     with pytest.raises(UserError, match=r"or name the question about it that differs, as data.fields.question=qu"):
         ready(write_jsonl(rows), {**FIELDS, "human": {"quality": "quality"}, "source": ["article", "ask"]})
+
+
+def test_a_scale_may_fall_to_its_best_score(write_jsonl):
+    """A school's grades from 6 to 1: everywhere behind the file a higher score is a better one."""
+    rows = [row | {"scores": {"clarity": {"ann": grade, "ben": 7 - grade}, "tone": grade}} for row, grade in
+            zip(my_rows(), (1, 2, 3, 4, 5, 6), strict=True)]  # fmt: skip
+    path = write_jsonl(rows)
+    data = ready(path, scale={"clarity": [1, 6], "tone": [6, 1]}, pass_from={"tone": 4})
+    assert human(data, "tone") == [6, 5, 4, 3, 2, 1]
+    assert human(data, "clarity") == [3.5] * 6
+    assert data.scale == {"clarity": (1, 6), "tone": (1, 6)}
+    assert data.reversed == ("tone",)
+    assert data.classes["tone"].pass_from == 3
+    assert "Of people's scores of tone 1 is the best: figures count it as 6" in data.note
+    both = ready(path, scale=[6, 1])
+    np.testing.assert_array_equal(both.ratings["clarity"][0], [6, 1])
+    with pytest.raises(UserError, match=r"'tone' has no such mark.* a number below 6, down to 1"):
+        ready(path, scale={"tone": [6, 1]}, pass_from={"tone": 6})
+    with pytest.raises(
+        UserError, match=r"line 6.*the human score 6 for 'tone' lies outside the data's own scale, 5 to"
+    ):
+        ready(path, scale={"tone": [5, 1]})
+    with pytest.raises(UserError, match=r"what data.scale must hold") as caught:
+        ready(write_jsonl(rows * 3), fields={**FIELDS, "example_id": None}, scale={"tone": [5, 2]})
+    assert list(caught.value.give) == ["data.scale=[6,1]"]
+
+
+@pytest.mark.parametrize(("last", "is_told"), [(44, True), (5, False), (6, False)])
+def test_a_lone_score_far_from_all_others_is_told(write_jsonl, last, is_told):
+    rows = [row | {"scores": {"clarity": score}} for row, score in zip(my_rows(), (1, 2, 3, 4, 4, last), strict=True)]
+    note = ready(write_jsonl(rows)).note
+    assert ("One score of clarity is 44, far from all others: correct it if it is a slip." in note) is is_told

@@ -23,7 +23,7 @@ def joined(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_rows("texts.jsonl", TEXTS)
 
-    def joined(texts=None, fields=None, **files):
+    def joined(texts=None, fields=None, scale=None, **files):
         if texts is not None:
             write_rows("texts.jsonl", texts)
         for name, rows in files.items():
@@ -36,6 +36,7 @@ def joined(tmp_path, monkeypatch):
             "texts.jsonl",
             fields={"source": "source", "output": "output", "human": "human"} | (fields or {}),
             labels=",".join(names),
+            scale=scale,
         )
         data.setup()
         return data
@@ -121,6 +122,13 @@ def test_pages_say_which_class_is_worst_and_how_texts_were_drawn(joined):
     data = joined(ann=rows)
     assert data.scale["quality"] == (1, 5)
     assert "probabilities" not in data.note
+    data = joined(ann=[label("t0", 6, scale=[6, 1]), label("t1", 2, scale=[6, 1])])
+    assert (human(data)["t0"], human(data)["t1"], data.reversed) == (1, 5, ("quality",))
+
+
+def test_a_label_outside_the_declared_scale_is_refused_with_its_line(joined):
+    with pytest.raises(UserError, match=r"ben.jsonl line 2: the label 44 of 't1' lies outside the scale, 1 to 5"):
+        joined(scale=[5, 1], ann=[label("t0", 5)], ben=[label("t0", 4, "ben"), label("t1", 44, "ben")])
 
 
 @pytest.mark.parametrize(
@@ -137,7 +145,11 @@ def test_pages_say_which_class_is_worst_and_how_texts_were_drawn(joined):
         ([{"label": 1}], "ann.jsonl line 1: field 'example_id' is missing"),
         ([label("gone", 1, reason="\ud800")], "ann.jsonl line 1: field 'reason' must be text of whole characters"),
         ([label("t0", {"ann": 1})], "ann.jsonl line 1: field 'label' must be one number or class"),
-        ([label("t0", 1, scale=[5])], "labels must be the lowest and the highest human score"),
+        (
+            [label("t0", 4), label("t1", 44, scale=[1, 5])],
+            "ann.jsonl line 2: the label 44 of 't1' lies outside the scale, 1",
+        ),
+        ([label("t0", 1, scale=[5])], "labels must be the worst and the best human score"),
     ],
 )
 def test_mistakes_are_named(joined, rows, sentence):

@@ -236,3 +236,24 @@ def test_a_table_with_semicolons_is_read_as_excel_writes_it_in_many_countries(tm
     file = tmp_path / "grades.csv"
     file.write_text('\ufeffFrage;Antwort;Note\n"A; b?";Ja, gut.;4\n')
     assert [dict(row.values) for row in table_rows(file)] == [{"Frage": "A; b?", "Antwort": "Ja, gut.", "Note": "4"}]
+
+
+@pytest.mark.parametrize(("name", "sign"), [("t.csv", ";"), ("t.tsv", "\t")])
+def test_a_column_of_numbers_with_decimal_commas_gets_points(tmp_path, name, sign):
+    path = tmp_path / name
+    lines = ["text,more;grade;word;mean", "Eins, zwei;3,5;1,5;", "3,5;4;N/A;-2,25", ";;2;1"]
+    path.write_text("\n".join(lines).replace("text,more", "text").replace(";", sign), encoding="utf-8")
+    rows = list(table_rows(path))
+    assert [row.value("grade") for row in rows] == ["3.5", "4", None]
+    assert [row.value("mean") for row in rows] == [None, "-2.25", "1"]
+    assert [row.value("text") for row in rows] == ["Eins, zwei", "3,5", None]
+    assert [row.value("word") for row in rows] == ["1,5", "N/A", "2"]
+    assert [row.position for row in rows] == [2, 3, 4]
+    with pytest.raises(UserError, match=r"line 2: field 'word' must be a number with a decimal point .*, got '1,5'"):
+        rows[0].scores("word", words=True)
+
+
+def test_a_path_may_count_from_the_end_of_a_list():
+    row = FileRow({"messages": [{"content": "Why?"}, {"content": "So."}]}, "chat.jsonl line 1", 1)
+    assert (row.text("messages.-1.content"), row.text("messages.-2.content")) == ("So.", "Why?")
+    assert not row.has("messages.-3.content")

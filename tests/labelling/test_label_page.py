@@ -127,7 +127,7 @@ def test_every_label_has_a_key(label, given, keys):
         (["nowhere.jsonl"], "nowhere.jsonl: there is no such file"),
         (["texts.jsonl", "n=0"], "n: 0 should be"),
         (["texts.jsonl", "scale=[0,100]"], "scale: 101 labels, from 0 on; give 2 to 10"),
-        (["texts.jsonl", "scale=[5,1]"], "the worst first"),
+        (["texts.jsonl", "classes=[pass]"], "the worst first"),
         (["texts.jsonl", "classes=[a,A]"], "each once"),
         (["texts.jsonl", "out=texts.jsonl"], "it would overwrite data.path=texts.jsonl"),
         (["texts.jsonl", "out=page.txt"], "ends in .html"),

@@ -23,7 +23,7 @@ from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results, with_labels
 from judgebench.runtime.errors import UserError
 from judgebench.tuning.tuners import PER_RANGE
-from judgebench.types import RANGE, Record, Row, Rows
+from judgebench.types import RANGE, Array, Record, Row, Rows
 
 CHARACTERS = 200_000
 """Of texts in a piece: some hundredths of a second to unpack, and large enough to compress well."""
@@ -124,7 +124,14 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> Record:
     comparing: Sequence[Any] = []
     if run.compares and len(run.readings):
         comparing = run.readings["candidates"].iloc[0]
-    # 4. scores that failed or were moved
+    # 4. scores on the humans' scale, as people know it
+    dimensions = [index.places[place].dimension for place in index.place]
+
+    def as_rated(scores: Array) -> list[float | int | None]:
+        rows = zip(dimensions, scores.tolist(), strict=True)
+        return [_number(run.as_rated(dimension, score)) for dimension, score in rows]
+
+    # 5. scores that failed or were moved
     statuses = []
     for s, row in np.argwhere(index.status > 0).tolist():
         statuses.append([s, row, int(index.status[s, row])])
@@ -142,10 +149,10 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> Record:
         **{f"{name}s": texts.tolist() for name, (_, texts) in coded.items()},
         "example": index.example.tolist(),
         "place": index.place.tolist(),
-        "human": list(map(_number, index.human.tolist())),
+        "human": as_rated(index.human),
         "scores": [list(map(_number, scores.tolist())) for scores in index.scores],
         "advised": [list(pair) for pair in index.advised],
-        "calibrated": list(map(_number, index.calibrated.tolist())),
+        "calibrated": as_rated(index.calibrated),
         "status": statuses,
         "flags": {name: rows.tolist() for name, rows in index.flags.items()},
         "raised": raised,
@@ -189,7 +196,9 @@ def _number(value: Any, places: int = 4) -> float | int | None:
 
 def _scale(run: Results, dimension: str) -> list[float] | None:
     scale = run.scale.get(dimension)
-    return [float(end) for end in scale] if scale is not None and spans(scale) else None
+    if scale is None or not spans(scale):
+        return None
+    return [run.as_rated(dimension, end) for end in scale]
 
 
 def bounds(index: Index, run: Results) -> list[int]:
@@ -252,7 +261,7 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
                 if row["rival_id"]:
                     rival = [row["rival_id"], row["rival"]]
                 for name, value in zip(row["dimensions"], row["human"], strict=True):
-                    human.append([name, _number(value, 4)])
+                    human.append([name, _number(run.as_rated(name, value), 4)])
             chunk["group"].append(groups[key])
             chunk["output"].append(output)
             chunk["rival"].append(rival)

@@ -64,14 +64,11 @@ class Advice:
         ends = map(general, [*kappas[:1], *kappas[-1:]])
         return " to ".join(dict.fromkeys(ends))
 
-    def say(self, place: str, groups: str) -> str:
-        """The advice in words.
-
-        Args:
-            place: terminal, screen (the first of a page), section or league.
-            groups: the word for groups of examples.
-        """
-        return say("advice", part=place, advice=self, groups=groups)
+    def say(self, place: str, results: Results) -> str:
+        """The advice in words; place: terminal, screen (the first of a page), section or league."""
+        ends = results.scale.get(self.advised["dimension"]) or ()
+        given = [f"{results.as_rated(self.advised['dimension'], end):g}" for end in ends]
+        return say("advice", part=place, advice=self, groups=results.groups, other_way=given[::-1])
 
 
 def choice_rows(results: Results) -> Rows:
@@ -100,11 +97,11 @@ def advices(results: Results) -> dict[str, Advice]:
 def advice_lines(results: Results, place: str) -> list[str]:
     """A line a dimension, which only several of them are named by: see `Advice.say`."""
     every = advices(results)
-    lines = {name: advice.say(place, results.groups) for name, advice in every.items()}
+    lines = {name: advice.say(place, results) for name, advice in every.items()}
     return [f"{name}: {line}" if len(lines) > 1 else line for name, line in lines.items()]
 
 
 def recommendations(results: Results) -> list[str]:
     """A sentence a dimension: the setting to take, what it promises, how many folds agreed, what
     the best-looking one would have promised."""
-    return [advice.say("league", results.groups) for advice in advices(results).values()]
+    return [advice.say("league", results) for advice in advices(results).values()]

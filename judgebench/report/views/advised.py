@@ -226,7 +226,7 @@ def distance_lines(results: Results) -> list[Block]:
 def setting_lines(results: Results) -> list[Block]:
     """The setting to take, what it promises, and how many folds agreed."""
     every = advices(results).items()
-    lines = {name: advice.say("section", results.groups) for name, advice in every}
+    lines = {name: advice.say("section", results) for name, advice in every}
     return sentences(results, lines)
 
 

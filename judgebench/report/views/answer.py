@@ -46,6 +46,7 @@ Lines = list[tuple[str, Any]]
 
 _ATTACKS = 4
 _GAINS = 3
+_KEPT = "To keep this setting: judgebench calibrate with the same words writes a judge card."
 _FAILED = 0.02  # share of answers that could not be read, above which a line says so
 
 
@@ -56,6 +57,8 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     """
     head = [Text(subject(results), style="bold"), Text("")]
     tail = [Text(f"  {line}", style="yellow") for line in _notes(results)]
+    if results.choice and (results.config.get("data") or {}).get("fields"):  # one's own file
+        tail.append(Text(f"  {_KEPT}"))
     if results.path and results.config.get("report"):
         tail.append(Text(f"  {results.folder / 'report.html'}"))
     room = MOST - 1 - _height(*head, *tail)

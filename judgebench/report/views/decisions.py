@@ -68,7 +68,8 @@ def _mark(row: Row) -> str | None:
         return None
     score_range = range_of(row)
     if not score_range.worded:
-        return f"{mark:.4g}"
+        lower = " or lower" if score_range.reversed else ""
+        return f"{score_range.mirrored(mark):.4g}{lower}"
     passing = [
         name
         for name, value in zip(score_range.candidates, score_range.values, strict=True)

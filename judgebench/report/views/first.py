@@ -80,7 +80,8 @@ def looks(results: Results) -> Rows:
             continue
         place = {name: lead[name] for name in ("dimension", "range", "attack", "defense")}
         part = cell_scores(scored, lead)
-        plain = on_scale(part["score"].to_numpy(float), Cell.of(lead).range, scale)
+        asked = Cell.of(lead).range
+        plain = on_scale(part["score"].to_numpy(float), asked, scale)
         part["judge"] = part[CALIBRATED].fillna(pd.Series(plain, part.index))
         part["gap"] = (part["judge"] - part["human"]).abs() / (scale[1] - scale[0])
         called = {
@@ -91,7 +92,7 @@ def looks(results: Results) -> Rows:
         }
         part = part.rename(columns=called)[[*called.values(), "judge", "human", "gap"]]
         texts_of_part: Any = part[part["gap"].notna()].to_dict("records")
-        rows += [{"place": place, **text} for text in texts_of_part]
+        rows += [{"place": place, "asked": asked, **text} for text in texts_of_part]
     # 2. each text once, those of the largest gap first
     texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
     rows.sort(key=lambda row: -row["gap"])
@@ -108,14 +109,15 @@ def looks(results: Results) -> Rows:
     for position, row in enumerate(shown):
         place = row.pop("place")
         row |= {**place, "fitted": is_known(row["fitted"])}
-        row["raw"] = f"{two(row['raw'])} in {row['range']}"
+        row["raw"] = f"{two(row.pop('asked').mirrored(row['raw']))} in {row['range']}"
         row["address"] = urlencode({"example": row["example"]} | place, quote_via=quote)
         row["why"] = "judge higher" if row["judge"] > row["human"] else "judge lower"
         if position >= WORST:
             row["why"] = "at random"
         row["why"] += f", {row['dimension']}" if several else ""
         row["start"] = beginning(texts.get(row["example"]) or "")
-        row |= {"judge": two(row["judge"]), "human": two(row["human"])}
+        for name in ("judge", "human"):
+            row[name] = two(results.as_rated(row["dimension"], row[name]))
     return shown
 
 
