@@ -6,6 +6,7 @@ are decoded, and what the card makes of their scores (`scored`).
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 import shlex
@@ -30,11 +31,12 @@ from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import check_texts, judge_of, planned, prepare
 from judgebench.job import show_dry_run, trainers
 from judgebench.judges.earlier.replay import ReplaySpec
-from judgebench.judges.judge import Questions, RunReadings
+from judgebench.judges.judge import Questions, ReadingJudge, RunReadings
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.models import Models, Trainers
 from judgebench.judges.served.settings import bare_name, is_loopback
-from judgebench.judges.spec import SERVED
+from judgebench.judges.spec import LOCAL, SERVED
+from judgebench.prompts.builder import Judged as JudgedText
 from judgebench.report.render import Terminal
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import IntervalSettings
@@ -119,6 +121,7 @@ class Judge:
         check_places(card, config)
         self._parts = check_config(config, here=False)
         self._judge = judge_of(self._parts)
+        self._planner: ReadingJudge | None = None
         check_texts(self._parts, self._judge, Unrated())
         make = trainers(self._parts)
         self.processes = make([])  # a mistake in it
@@ -185,10 +188,28 @@ class Judge:
         return self._parts.place == SERVED
 
     def in_shards(self) -> None:
-        """Prepares for texts shard after shard, of which not all answers of an earlier time are
-        kept in memory."""
+        """Prepares for texts shard after shard: of answers of an earlier time not all are kept in
+        memory, and prompts can be built `ahead`."""
+        judge = self._judge
         if isinstance(self._parts.judge, ReplaySpec):
-            self._judge = replace(self._judge, settings=self._parts.judge.indexed())
+            self._judge = replace(judge, settings=self._parts.judge.indexed())
+        # a tokenizer takes on the options of each call, and a builder remembers, so that what
+        # builds prompts beside the reader has both for itself
+        if LOCAL in judge.settings.capabilities and not planned(judge):
+            self._planner = replace(judge, builder=copy.deepcopy(judge.builder))
+
+    @property
+    def ahead(self) -> bool:
+        """True where the prompts of a shard can be built while another is read. Not where a defense
+        gets ready by the texts; nor where no model is read here, for then both want one core."""
+        return self._planner is not None
+
+    def questions(self, examples: Sequence[Example], judged: JudgedText) -> Questions:
+        """The prompts about texts, built `ahead`, by any one thread; `judged` gives the judged text
+        of each."""
+        assert self._planner is not None
+        conditions = self._parts.all_conditions()
+        return self._planner.questions(examples, conditions, _split(examples), judged=judged)
 
     def show_prompts(self, examples: Sequence[Example], console: Terminal) -> None:
         """Prints the prompts about texts that would be read."""
@@ -197,8 +218,11 @@ class Judge:
         questions = self._judge.questions(examples, conditions, _split(examples))
         show_dry_run(self._judge, questions, console, names)
 
-    def judged(self, examples: Sequence[Example]) -> tuple[RunReadings, pd.DataFrame]:
-        """The readings, and `COLUMNS` with a row a text."""
+    def judged(
+        self, examples: Sequence[Example], questions: Questions | None = None
+    ) -> tuple[RunReadings, pd.DataFrame]:
+        """The readings, and `COLUMNS` with a row a text; `questions` are built here, unless they
+        were `ahead`."""
         # 1. models are looked at before hours are spent with another one, and again after, for a
         # server says what it is with its answers; those in memory do not change
         if self._check:
@@ -218,8 +242,9 @@ class Judge:
                 trainer=self.trainer,
                 models=self.models,
             )
-        conditions = self._parts.all_conditions()
-        readings, scores = judge.ask(examples, conditions, split, self.trainer, self.models)
+        if questions is None:
+            questions = judge.questions(examples, self._parts.all_conditions(), split)
+        readings, scores = judge.ask(questions, split, self.trainer, self.models)
         if self._check:
             check_models(self.card, readings.fingerprints)
             self._check = readings.served is not None

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import csv
 import json
-from collections import Counter
+import threading
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial, reduce
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +31,7 @@ from judgebench.config.parts import built
 from judgebench.data.jsonl import Unrated
 from judgebench.data.shards import Texts
 from judgebench.job import check_trainer_of_actors
+from judgebench.judges.judge import Questions
 from judgebench.judges.local.ray_runner import RayRunner, by_actors
 from judgebench.report.formats import say
 from judgebench.report.render import Terminal
@@ -52,7 +56,7 @@ from judgebench.runtime.parsing import read_json
 from judgebench.runtime.progress import Progressing
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.runtime.terminal import print_safely
-from judgebench.types import FAILED, Record, Records, Row, Rows
+from judgebench.types import FAILED, Condition, Example, Record, Records, Row, Rows
 
 _ENDINGS = (".jsonl", ".csv", ".parquet")
 _MANIFEST = "_manifest.json"  # which readers of a folder of Parquet leave out
@@ -141,12 +145,13 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
         if processes.first and (several or runner is not None):
             stack.enter_context(whole)
         scoring = Scoring(partial(make, store=path_of(config, "store")), parts, judge)
+        stack.callback(scoring.stop)
         away: list[ComeBack] = []
         with parts.kept_after_mistakes():
             if runner is None:
                 scored = scoring.here(todo, whole if several and processes.first else None)
             else:
-                scored = by_actors(runner, scoring, todo)
+                scored = by_actors(runner, scoring, todo, at_once=1 + judge.ahead)
             for shard in scored:
                 if isinstance(shard, ComeBack):  # the other shards go into batches, too
                     away.append(shard)
@@ -228,6 +233,10 @@ class Scoring:
     """Work of scoring shards: the texts of each are read from their place, judged, and their scores
     written. It is this process's, or that of actors (`judgebench.judges.local.ray_runner.Work`).
 
+    While a shard is read, a thread of its own plans the next, and no other: it reads the texts and
+    builds the prompts, where the judge lets it (`Judge.ahead`). All else, such as the store, is
+    the reader's. What is wrong with the texts is said when their turn comes.
+
     Args:
         make: makes the judge of an actor.
         judge: that of this process.
@@ -237,6 +246,9 @@ class Scoring:
         self._make = make
         self._parts = parts
         self._judge = judge
+        self._planner = ThreadPoolExecutor(1)
+        self._reader = ThreadPoolExecutor(1)
+        self._stopped = threading.Event()
 
     def __reduce__(self) -> Any:
         return type(self), (self._make, self._parts, None)
@@ -249,24 +261,56 @@ class Scoring:
         self._judge = self._make(trainer=trainer)
         self._judge.in_shards()
 
+    def stop(self) -> None:
+        """Ends what is planned ahead, for the process waits for its threads."""
+        self._stopped.set()
+        self._planner.shutdown(wait=False, cancel_futures=True)
+
     def here(self, todo: Sequence[int], whole: Progressing | None) -> Iterator[Shard | ComeBack]:
         """Shards scored by this process, one after the other; `whole`: progress of them all."""
+        plans = map(self._planned, todo)
+        ahead = deque(islice(plans, 1))
         for number in todo:
+            ahead.extend(islice(plans, 1))
             size = self._parts.texts.sizes[number]
             with nullcontext() if whole is None else whole.part(size):
-                scored = self(number)
+                scored = self._scored(number, ahead.popleft())
             yield scored
 
     def __call__(self, task: int) -> Shard | ComeBack:
-        """Scores the shard of a number."""
+        """Scores the shard of a number, once those are scored that came before it: an actor calls
+        this from several threads."""
+        return self._reader.submit(self._scored, task, self._planned(task)).result()
+
+    def _planned(self, number: int) -> Callable[[], _Plan]:
+        """Gives the plan of a shard, from now on made ahead where that can be."""
+        if self._judge.ahead:
+            return self._planner.submit(self._plan, number).result
+        return partial(self._plan, number)
+
+    def _plan(self, number: int) -> _Plan:
+        texts = self._parts.texts.shard(number)
+        return texts, self._judge.questions(texts, self._text) if self._judge.ahead else None
+
+    def _text(self, example: Example, condition: Condition) -> str:
+        """The judged text; planning stops here when the scoring does."""
+        if self._stopped.is_set():
+            raise CancelledError
+        return example.output
+
+    def _scored(self, number: int, plan: Callable[[], _Plan]) -> Shard | ComeBack:
         judge = self._judge
         try:
-            readings, frame = judge.judged(self._parts.texts.shard(task))
+            readings, frame = judge.judged(*plan())
         except ComeBack as error:
             return error
         judge.models.spent += float((readings.served or {}).get("cost") or 0.0)
-        note = self._parts.write(task, frame, readings.served) if here().first else {}
-        return Shard(task, note, readings.fingerprints)
+        note = self._parts.write(number, frame, readings.served) if here().first else {}
+        return Shard(number, note, readings.fingerprints)
+
+
+_Plan = tuple[Sequence[Example], Questions | None]
+"""The texts of a shard, and their prompts where these are built ahead."""
 
 
 class _Parts:

@@ -79,7 +79,8 @@ class ReadingJudge:
         store: opens the store of readings.
 
     Example:
-        readings, scores = judge.ask(examples, conditions, split, trainer, models)
+        questions = judge.questions(examples, conditions, split)
+        readings, scores = judge.ask(questions, split, trainer, models)
         scores["score"]
     """
 
@@ -181,17 +182,8 @@ class ReadingJudge:
             evidence=reader.evidence,
         )
 
-    def ask(
-        self,
-        examples: Sequence[Example],
-        conditions: Sequence[Condition],
-        split: Split,
-        trainer: Trainers,
-        models: Models,
-    ) -> Asked:
-        """The readings of examples under conditions, and their scores; see `questions`, `read` and
-        `scores`."""
-        questions = self.questions(examples, conditions, split)
+    def ask(self, questions: Questions, split: Split, trainer: Trainers, models: Models) -> Asked:
+        """The readings of all prompts, and their scores; see `read` and `scores`."""
         readings = self.read(questions, split, trainer, models)
         # an earlier judge may have answered none of them
         return Asked(readings, self.scores(readings.readings) if readings.readings else {})
