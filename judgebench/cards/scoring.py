@@ -10,12 +10,12 @@ from __future__ import annotations
 import csv
 import json
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial, reduce
-from itertools import islice
+from itertools import tee
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,6 @@ from judgebench.config.parts import built
 from judgebench.data.jsonl import Unrated
 from judgebench.data.shards import Texts
 from judgebench.job import check_trainer_of_actors
-from judgebench.judges.judge import Questions
 from judgebench.judges.local.ray_runner import RayRunner, by_actors
 from judgebench.report.formats import say
 from judgebench.report.render import Terminal
@@ -145,13 +144,13 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
         if processes.first and (several or runner is not None):
             stack.enter_context(whole)
         scoring = Scoring(partial(make, store=path_of(config, "store")), parts, judge)
-        stack.callback(scoring.stop)
+        stack.callback(scoring.stopped.set)
         away: list[ComeBack] = []
         with parts.kept_after_mistakes():
             if runner is None:
                 scored = scoring.here(todo, whole if several and processes.first else None)
             else:
-                scored = by_actors(runner, scoring, todo, at_once=1 + judge.ahead)
+                scored = by_actors(runner, scoring, todo, at_once=2)
             for shard in scored:
                 if isinstance(shard, ComeBack):  # the other shards go into batches, too
                     away.append(shard)
@@ -234,12 +233,15 @@ class Scoring:
     written. It is this process's, or that of actors (`judgebench.judges.local.ray_runner.Work`).
 
     While a shard is read, a thread of its own plans the next, and no other: it reads the texts and
-    builds the prompts, where the judge lets it (`Judge.ahead`). All else, such as the store, is
+    builds their prompts, which takes nearly all of the planning. All else, such as the store, is
     the reader's. What is wrong with the texts is said when their turn comes.
 
     Args:
         make: makes the judge of an actor.
         judge: that of this process.
+
+    Attributes:
+        stopped: ends what is being planned, for a process waits for its threads.
     """
 
     def __init__(self, make: Callable[..., Judge], parts: _Parts, judge: Judge) -> None:
@@ -248,7 +250,7 @@ class Scoring:
         self._judge = judge
         self._planner = ThreadPoolExecutor(1)
         self._reader = ThreadPoolExecutor(1)
-        self._stopped = threading.Event()
+        self.stopped = threading.Event()
 
     def __reduce__(self) -> Any:
         return type(self), (self._make, self._parts, None)
@@ -261,56 +263,44 @@ class Scoring:
         self._judge = self._make(trainer=trainer)
         self._judge.in_shards()
 
-    def stop(self) -> None:
-        """Ends what is planned ahead, for the process waits for its threads."""
-        self._stopped.set()
-        self._planner.shutdown(wait=False, cancel_futures=True)
-
     def here(self, todo: Sequence[int], whole: Progressing | None) -> Iterator[Shard | ComeBack]:
         """Shards scored by this process, one after the other; `whole`: progress of them all."""
-        plans = map(self._planned, todo)
-        ahead = deque(islice(plans, 1))
-        for number in todo:
-            ahead.extend(islice(plans, 1))
+        plans, ahead = tee(self._planner.submit(self._plan, number) for number in todo)
+        next(ahead, None)
+        for number, plan in zip(todo, plans, strict=True):
+            next(ahead, None)
             size = self._parts.texts.sizes[number]
             with nullcontext() if whole is None else whole.part(size):
-                scored = self._scored(number, ahead.popleft())
+                scored = self._scored(number, plan)
             yield scored
 
     def __call__(self, task: int) -> Shard | ComeBack:
         """Scores the shard of a number, once those are scored that came before it: an actor calls
         this from several threads."""
-        return self._reader.submit(self._scored, task, self._planned(task)).result()
+        return self._reader.submit(
+            self._scored, task, self._planner.submit(self._plan, task)
+        ).result()
 
-    def _planned(self, number: int) -> Callable[[], _Plan]:
-        """Gives the plan of a shard, from now on made ahead where that can be."""
-        if self._judge.ahead:
-            return self._planner.submit(self._plan, number).result
-        return partial(self._plan, number)
-
-    def _plan(self, number: int) -> _Plan:
+    def _plan(self, number: int) -> Any:
+        """The texts of a shard and their prompts (`Judge.questions`)."""
         texts = self._parts.texts.shard(number)
-        return texts, self._judge.questions(texts, self._text) if self._judge.ahead else None
+        return texts, self._judge.questions(texts, self._text)
 
     def _text(self, example: Example, condition: Condition) -> str:
         """The judged text; planning stops here when the scoring does."""
-        if self._stopped.is_set():
+        if self.stopped.is_set():
             raise CancelledError
         return example.output
 
-    def _scored(self, number: int, plan: Callable[[], _Plan]) -> Shard | ComeBack:
+    def _scored(self, number: int, plan: Future[Any]) -> Shard | ComeBack:
         judge = self._judge
         try:
-            readings, frame = judge.judged(*plan())
+            readings, frame = judge.judged(*plan.result())
         except ComeBack as error:
             return error
         judge.models.spent += float((readings.served or {}).get("cost") or 0.0)
         note = self._parts.write(number, frame, readings.served) if here().first else {}
         return Shard(number, note, readings.fingerprints)
-
-
-_Plan = tuple[Sequence[Example], Questions | None]
-"""The texts of a shard, and their prompts where these are built ahead."""
 
 
 class _Parts:

@@ -30,13 +30,6 @@ if TYPE_CHECKING:
     from judgebench.readings.store import ReadingStore
 
 
-class Asked(NamedTuple):
-    """Readings, and the columns of their scores; none where nothing was read."""
-
-    readings: RunReadings
-    scores: Mapping[str, Array]
-
-
 class Questions(NamedTuple):
     """Prompts for a judge, and its earlier answers to them; None where it is asked now."""
 
@@ -80,8 +73,8 @@ class ReadingJudge:
 
     Example:
         questions = judge.questions(examples, conditions, split)
-        readings, scores = judge.ask(questions, split, trainer, models)
-        scores["score"]
+        readings = judge.read(questions, split, trainer, models)
+        judge.scores(readings.readings)["score"]
     """
 
     settings: JudgeSettings
@@ -181,12 +174,6 @@ class ReadingJudge:
             served=reader.served,
             evidence=reader.evidence,
         )
-
-    def ask(self, questions: Questions, split: Split, trainer: Trainers, models: Models) -> Asked:
-        """The readings of all prompts, and their scores; see `read` and `scores`."""
-        readings = self.read(questions, split, trainer, models)
-        # an earlier judge may have answered none of them
-        return Asked(readings, self.scores(readings.readings) if readings.readings else {})
 
     def scores(self, readings: Sequence[Reading]) -> dict[str, Array]:
         """The scores of readings by every decoding, see `decode`."""

@@ -191,10 +191,6 @@ def by_actors(
             max_concurrent_calls_per_actor=at_once,
             enable_true_multi_threading=at_once > 1,
         )
-        # a pool grows and shrinks by its tasks in hand as a share of those that it works on
-        context = ray.data.DataContext.get_current()
-        context.actor_pool_util_upscaling_threshold = 1.75 / at_once
-        context.actor_pool_util_downscaling_threshold = 0.5 / at_once
         results = ray.data.from_arrow(rows).map_batches(
             Actor,
             fn_constructor_args=[work, _versions(), device, home],
@@ -416,7 +412,10 @@ def _ray(
         os.close(nothing)
         if main:  # Ray takes the signal for itself, and this program ends by it with a sentence
             signal.signal(signal.SIGTERM, before)
-    ray.data.DataContext.get_current().enable_progress_bars = False
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    # a pool may grow while its actors have as much in hand as they work on at once
+    context.actor_pool_util_upscaling_threshold = 1.0
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     # 2. actors, and what each needs
     there = ray.cluster_resources()
