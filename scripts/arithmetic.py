@@ -53,9 +53,10 @@ class Job:
         operations = 2 * computed * (self.judge + self.assistant) * self.judgments
         hours = operations / (PEAK * SHARE) / 3600
         # 2. wall hours of each stage, if it were alone
+        planning = models * self.judgments / PLANNED[self.texts] / 3600 / self.gpus
         stages = {
             f"{self.gpus} GPUs": hours / self.gpus,
-            "planning, by their actors": models * self.judgments / PLANNED[self.texts] / 3600 / self.gpus,
+            "planning, by their actors": planning,
             "scores, by their actors": self.judgments / SCORED / 3600 / self.gpus,
             "checks, one process": self.judgments / CHECKED / 3600,
         }
@@ -68,7 +69,7 @@ class Job:
             "tokens computed": _short(computed * models * self.judgments),
             "GPU hours": _figure(hours),
             **{f"alone: {stage}": _hours(wall) for stage, wall in stages.items()},
-            "one after the other": _hours(sum(stages.values())),
+            "together, planning beside the GPUs": _hours(sum(stages.values()) - min(hours / self.gpus, planning)),
             "bottleneck": slowest,
             "readings in SQLite, if kept": f"{_short(models * self.judgments * BYTES['SQLite'])}B",
             "texts read": f"{_short(self.judgments * BYTES['text'])}B",

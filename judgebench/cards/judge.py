@@ -6,6 +6,7 @@ are decoded, and what the card makes of their scores (`scored`).
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 import shlex
@@ -35,6 +36,7 @@ from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.models import Models, Trainers
 from judgebench.judges.served.settings import bare_name, is_loopback
 from judgebench.judges.spec import SERVED
+from judgebench.prompts.builder import Judged as JudgedText
 from judgebench.report.render import Terminal
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import IntervalSettings
@@ -119,6 +121,7 @@ class Judge:
         check_places(card, config)
         self._parts = check_config(config, here=False)
         self._judge = judge_of(self._parts)
+        self._planner = self._judge
         check_texts(self._parts, self._judge, Unrated())
         make = trainers(self._parts)
         self.processes = make([])  # a mistake in it
@@ -177,7 +180,7 @@ class Judge:
         rows = [{"context": "", **text} for text in texts]
         data = Unrated(rows=rows, fields={"context": "context"}, dimensions=[self.card.dimension])
         data.setup()
-        return self.judged(data.examples)[1]
+        return self.judged(data.examples, self.questions(data.examples))[1]
 
     @property
     def served(self) -> bool:
@@ -185,20 +188,30 @@ class Judge:
         return self._parts.place == SERVED
 
     def in_shards(self) -> None:
-        """Prepares for texts shard after shard, of which not all answers of an earlier time are
-        kept in memory."""
+        """Prepares for texts shard after shard: of answers of an earlier time not all are kept in
+        memory, and prompts have a builder of their own."""
         if isinstance(self._parts.judge, ReplaySpec):
             self._judge = replace(self._judge, settings=self._parts.judge.indexed())
+        # a tokenizer takes on the options of each call, and a builder remembers: a thread that
+        # builds prompts beside the reader shares neither
+        self._planner = replace(self._judge, builder=copy.deepcopy(self._judge.builder))
+
+    def questions(self, examples: Sequence[Example], judged: JudgedText | None = None) -> Questions:
+        """The prompts about texts, but for those under a defense that gets ready by the texts;
+        behind `in_shards` any one thread may build them while others are read. `judged` gives the
+        judged text of each; None takes the example's."""
+        names = planned(self._judge)
+        conditions = [each for each in self._parts.all_conditions() if each.defense not in names]
+        return self._planner.questions(examples, conditions, _split(examples), judged=judged)
 
     def show_prompts(self, examples: Sequence[Example], console: Terminal) -> None:
         """Prints the prompts about texts that would be read."""
-        names = planned(self._judge)
-        conditions = [each for each in self._parts.all_conditions() if each.defense not in names]
-        questions = self._judge.questions(examples, conditions, _split(examples))
-        show_dry_run(self._judge, questions, console, names)
+        show_dry_run(self._judge, self.questions(examples), console, planned(self._judge))
 
-    def judged(self, examples: Sequence[Example]) -> tuple[RunReadings, pd.DataFrame]:
-        """The readings, and `COLUMNS` with a row a text."""
+    def judged(
+        self, examples: Sequence[Example], questions: Questions
+    ) -> tuple[RunReadings, pd.DataFrame]:
+        """The readings, and `COLUMNS` with a row a text; see `questions`."""
         # 1. models are looked at before hours are spent with another one, and again after, for a
         # server says what it is with its answers; those in memory do not change
         if self._check:
@@ -207,25 +220,27 @@ class Judge:
         # 2. the readings, once the defense is prepared
         judge = self._judge
         split = _split(examples)
-        for stage in (SOURCES, TEXTS) if planned(judge) else ():
-            judge = prepare(
-                judge,
-                stage,
-                self._parts,
-                examples=examples,
-                split=split,
-                dataset="texts",
-                trainer=self.trainer,
-                models=self.models,
-            )
-        conditions = self._parts.all_conditions()
-        readings, scores = judge.ask(examples, conditions, split, self.trainer, self.models)
+        if planned(judge):
+            for stage in (SOURCES, TEXTS):
+                judge = prepare(
+                    judge,
+                    stage,
+                    self._parts,
+                    examples=examples,
+                    split=split,
+                    dataset="texts",
+                    trainer=self.trainer,
+                    models=self.models,
+                )
+            questions = judge.questions(examples, self._parts.all_conditions(), split)
+        readings = judge.read(questions, split, self.trainer, self.models)
         if self._check:
             check_models(self.card, readings.fingerprints)
             self._check = readings.served is not None
-        # 3. what the card makes of their scores
-        if not scores:
+        # 3. what the card makes of their scores; an earlier judge may have answered none of them
+        if not readings.readings:
             return readings, pd.DataFrame(columns=COLUMNS)
+        scores = judge.scores(readings.readings)
         return readings, scored(self.card, scores, examples, self.intervals)
 
 

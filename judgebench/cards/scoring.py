@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import csv
 import json
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial, reduce
+from itertools import tee
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,7 +55,7 @@ from judgebench.runtime.parsing import read_json
 from judgebench.runtime.progress import Progressing
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.runtime.terminal import print_safely
-from judgebench.types import FAILED, Record, Records, Row, Rows
+from judgebench.types import FAILED, Condition, Example, Record, Records, Row, Rows
 
 _ENDINGS = (".jsonl", ".csv", ".parquet")
 _MANIFEST = "_manifest.json"  # which readers of a folder of Parquet leave out
@@ -141,12 +144,13 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
         if processes.first and (several or runner is not None):
             stack.enter_context(whole)
         scoring = Scoring(partial(make, store=path_of(config, "store")), parts, judge)
+        stack.callback(scoring.stopped.set)
         away: list[ComeBack] = []
         with parts.kept_after_mistakes():
             if runner is None:
                 scored = scoring.here(todo, whole if several and processes.first else None)
             else:
-                scored = by_actors(runner, scoring, todo)
+                scored = by_actors(runner, scoring, todo, at_once=2)
             for shard in scored:
                 if isinstance(shard, ComeBack):  # the other shards go into batches, too
                     away.append(shard)
@@ -228,15 +232,25 @@ class Scoring:
     """Work of scoring shards: the texts of each are read from their place, judged, and their scores
     written. It is this process's, or that of actors (`judgebench.judges.local.ray_runner.Work`).
 
+    While a shard is read, a thread of its own plans the next, and no other: it reads the texts and
+    builds their prompts, which takes nearly all of the planning. All else, such as the store, is
+    the reader's. What is wrong with the texts is said when their turn comes.
+
     Args:
         make: makes the judge of an actor.
         judge: that of this process.
+
+    Attributes:
+        stopped: ends what is being planned, for a process waits for its threads.
     """
 
     def __init__(self, make: Callable[..., Judge], parts: _Parts, judge: Judge) -> None:
         self._make = make
         self._parts = parts
         self._judge = judge
+        self._planner = ThreadPoolExecutor(1)
+        self._reader = ThreadPoolExecutor(1)
+        self.stopped = threading.Event()
 
     def __reduce__(self) -> Any:
         return type(self), (self._make, self._parts, None)
@@ -251,22 +265,42 @@ class Scoring:
 
     def here(self, todo: Sequence[int], whole: Progressing | None) -> Iterator[Shard | ComeBack]:
         """Shards scored by this process, one after the other; `whole`: progress of them all."""
-        for number in todo:
+        plans, ahead = tee(self._planner.submit(self._plan, number) for number in todo)
+        next(ahead, None)
+        for number, plan in zip(todo, plans, strict=True):
+            next(ahead, None)
             size = self._parts.texts.sizes[number]
             with nullcontext() if whole is None else whole.part(size):
-                scored = self(number)
+                scored = self._scored(number, plan)
             yield scored
 
     def __call__(self, task: int) -> Shard | ComeBack:
-        """Scores the shard of a number."""
+        """Scores the shard of a number, once those are scored that came before it: an actor calls
+        this from several threads."""
+        return self._reader.submit(
+            self._scored, task, self._planner.submit(self._plan, task)
+        ).result()
+
+    def _plan(self, number: int) -> Any:
+        """The texts of a shard and their prompts (`Judge.questions`)."""
+        texts = self._parts.texts.shard(number)
+        return texts, self._judge.questions(texts, self._text)
+
+    def _text(self, example: Example, condition: Condition) -> str:
+        """The judged text; planning stops here when the scoring does."""
+        if self.stopped.is_set():
+            raise CancelledError
+        return example.output
+
+    def _scored(self, number: int, plan: Future[Any]) -> Shard | ComeBack:
         judge = self._judge
         try:
-            readings, frame = judge.judged(self._parts.texts.shard(task))
+            readings, frame = judge.judged(*plan.result())
         except ComeBack as error:
             return error
         judge.models.spent += float((readings.served or {}).get("cost") or 0.0)
-        note = self._parts.write(task, frame, readings.served) if here().first else {}
-        return Shard(task, note, readings.fingerprints)
+        note = self._parts.write(number, frame, readings.served) if here().first else {}
+        return Shard(number, note, readings.fingerprints)
 
 
 class _Parts:

@@ -30,13 +30,6 @@ if TYPE_CHECKING:
     from judgebench.readings.store import ReadingStore
 
 
-class Asked(NamedTuple):
-    """Readings, and the columns of their scores; none where nothing was read."""
-
-    readings: RunReadings
-    scores: Mapping[str, Array]
-
-
 class Questions(NamedTuple):
     """Prompts for a judge, and its earlier answers to them; None where it is asked now."""
 
@@ -79,8 +72,9 @@ class ReadingJudge:
         store: opens the store of readings.
 
     Example:
-        readings, scores = judge.ask(examples, conditions, split, trainer, models)
-        scores["score"]
+        questions = judge.questions(examples, conditions, split)
+        readings = judge.read(questions, split, trainer, models)
+        judge.scores(readings.readings)["score"]
     """
 
     settings: JudgeSettings
@@ -180,21 +174,6 @@ class ReadingJudge:
             served=reader.served,
             evidence=reader.evidence,
         )
-
-    def ask(
-        self,
-        examples: Sequence[Example],
-        conditions: Sequence[Condition],
-        split: Split,
-        trainer: Trainers,
-        models: Models,
-    ) -> Asked:
-        """The readings of examples under conditions, and their scores; see `questions`, `read` and
-        `scores`."""
-        questions = self.questions(examples, conditions, split)
-        readings = self.read(questions, split, trainer, models)
-        # an earlier judge may have answered none of them
-        return Asked(readings, self.scores(readings.readings) if readings.readings else {})
 
     def scores(self, readings: Sequence[Reading]) -> dict[str, Array]:
         """The scores of readings by every decoding, see `decode`."""

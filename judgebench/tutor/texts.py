@@ -87,7 +87,9 @@ class JudgeScorer:
         )
         split = dict.fromkeys((example.group_id for example in examples), "")
         runner = self.runner
-        _, columns = judge.ask(unrated, [self.condition], split, runner.trainer, runner.models)
+        questions = judge.questions(unrated, [self.condition], split)
+        read = judge.read(questions, split, runner.trainer, runner.models)
+        columns = judge.scores(read.readings)
         scores = np.where(columns["status"] == FAILED, np.nan, columns["score"].astype(np.float64))
         by_example = dict(zip(columns["example_id"], scores, strict=True))
         return np.array([by_example[example.example_id] for example in examples])

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import CancelledError
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from judgebench.cards import Judge, JudgeCard
+from judgebench.cards import Judge, JudgeCard, scoring
 from judgebench.cards.card import Errors, EstimateMap
 from judgebench.data.shards import Texts
 from judgebench.runtime.errors import UserError
@@ -222,6 +224,53 @@ def test_a_mistake_behind_scored_shards_keeps_them_and_says_how_to_go_on(score, 
     pd.testing.assert_frame_equal(pd.read_parquet("scores"), pd.read_parquet("whole"))
     one = Judge.from_card("l.yaml", check_models=False, judge={"dtype": "float32"}).frame(rows)
     np.testing.assert_allclose(pd.read_parquet("whole")["score"], one["score"], atol=1e-5)
+
+
+def test_the_next_shard_alone_is_planned_while_one_is_read_and_readings_stay(score, tiny_pair, called, monkeypatch):
+    of = {**vars(JudgeCard.read("card.yaml")), "parts": {**parts(), **local(tiny_pair[0])}}
+    JudgeCard(**of).write(Path("l.yaml"))
+    steps, read_by = [], []
+    planned = [threading.Event() for _ in range(4)]
+    texts_of, write = Texts.shard, scoring._Parts.write
+
+    def shard(self, number):
+        steps.append(f"planned {number}")
+        read_by.append(threading.current_thread())
+        texts = texts_of(self, number)
+        planned[number].set()
+        return texts
+
+    def written(self, number, *given):
+        assert number == 3 or planned[number + 1].wait(60), "while this one is read"
+        steps.append(f"written {number}")
+        return write(self, number, *given)
+
+    monkeypatch.setattr(Texts, "shard", shard)
+    monkeypatch.setattr(scoring._Parts, "write", written)
+    command = ("card=l.yaml", "data.path=texts.jsonl", "check_models=false", "shard=15", "+judge.dtype=float32")
+    assert called(main, *command, "out=scores", mistaken=True)[0] == 0
+    assert steps == [
+        *("planned 0", "planned 1", "written 0", "planned 2", "written 1", "planned 3", "written 2", "written 3")
+    ]
+    assert len({*read_by}) == 1
+    assert threading.main_thread() not in read_by
+    judge = Judge.from_card("l.yaml", check_models=False, judge={"dtype": "float32"}, store="none")
+    rows = rows_of(COUNT)
+    for part in sorted(Path("scores").glob("part-*")):
+        frame = pd.read_parquet(part)
+        alone, rows = judge.frame(rows[: len(frame)]), rows[len(frame) :]
+        assert alone["score"].tolist() == frame["score"].tolist(), "to the last bit"
+    assert not rows
+
+
+def test_what_is_planned_ahead_ends_with_the_scoring(score):
+    texts = Texts("texts.jsonl", None, ["quality"], 15)
+    judge = Judge.from_card("card.yaml", judge={"path": "answers.jsonl"})
+    judge.in_shards()
+    work = scoring.Scoring(None, scoring._Parts(Path("scores"), texts, {}), judge)
+    work.stopped.set()
+    with pytest.raises(CancelledError):
+        next(work.here([0, 1], None))
 
 
 def test_answers_are_looked_up_as_they_are_matched_whole(score):

@@ -166,10 +166,17 @@ class Work(Protocol):
         """The result of a task; `UserError` ends the work."""
 
 
-def by_actors(settings: RayRunner, work: Work, tasks: Sequence[Any]) -> Iterator[Any]:
+def by_actors(
+    settings: RayRunner, work: Work, tasks: Sequence[Any], at_once: int = 1
+) -> Iterator[Any]:
     """Results of tasks as they come, in any order; one pool of actors does them all, and the tasks
     of an actor that dies are done again. `UserError` where an actor finds a mistake, or Ray gives
-    up."""
+    up.
+
+    Args:
+        at_once: tasks, 1 or 2, that an actor works on at once, each in a thread of its own. It has
+            two in hand in any case, so none hoards more.
+    """
     import pyarrow as pa
 
     with _ray(settings) as (ray, (least, most), needs, device):
@@ -177,7 +184,13 @@ def by_actors(settings: RayRunner, work: Work, tasks: Sequence[Any]) -> Iterator
         rows = [
             pa.Table.from_pylist([{"task": bytes(ForkingPickler.dumps(task))}]) for task in tasks
         ]
-        pool = ray.data.ActorPoolStrategy(min_size=least, max_size=max(least, min(most, len(rows))))
+        pool = ray.data.ActorPoolStrategy(
+            min_size=least,
+            max_size=max(least, min(most, len(rows))),
+            max_tasks_in_flight_per_actor=2,
+            max_concurrent_calls_per_actor=at_once,
+            enable_true_multi_threading=at_once > 1,
+        )
         results = ray.data.from_arrow(rows).map_batches(
             Actor,
             fn_constructor_args=[work, _versions(), device, home],
@@ -217,6 +230,7 @@ class Actor:
         self._device = device
         self._home = home[0]
         self._begun = False
+        self._beginning = threading.Lock()
         with suppress(OSError):  # paths of models and texts may be relative
             os.chdir(home[1])
 
@@ -229,8 +243,9 @@ class Actor:
             result = None
             mistakes: tuple[str, ...] = ()
             try:
-                if not self._begun:
-                    self._begin()
+                with self._beginning:
+                    if not self._begun:
+                        self._begin()
                 result = self._work(ForkingPickler.loads(row["task"]))
             except UserError as error:
                 mistakes = tuple(error.sentences)
@@ -397,7 +412,10 @@ def _ray(
         os.close(nothing)
         if main:  # Ray takes the signal for itself, and this program ends by it with a sentence
             signal.signal(signal.SIGTERM, before)
-    ray.data.DataContext.get_current().enable_progress_bars = False
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    # a pool may grow while its actors have as much in hand as they work on at once
+    context.actor_pool_util_upscaling_threshold = 1.0
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     # 2. actors, and what each needs
     there = ray.cluster_resources()
