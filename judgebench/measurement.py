@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -44,7 +43,7 @@ from judgebench.tuning.choose import choice_records
 from judgebench.tuning.learned import Tuned
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import CrossFit
-from judgebench.types import Array, Classes, Record, Records
+from judgebench.types import Classes, Columns, Record, Records
 
 STUDIES = {
     "beside_humans": beside_humans_records,
@@ -66,7 +65,7 @@ class Decoded:
     """The scores of a run: what was tuned, and the columns of scores.parquet."""
 
     tuned: Tuned
-    columns: Mapping[str, Array]
+    columns: Columns
 
 
 def decode_run(experiment: Experiment, readings: RunReadings) -> Decoded:

@@ -239,7 +239,7 @@ def _about(
         "date": datetime.fromtimestamp(ended, UTC).date().isoformat(),
         "config": {name: public(config.get(name)) for name in groups},
     }
-    masked: dict[str, Any] = mask_secrets(about)
+    masked: Record = mask_secrets(about)
     return masked
 
 

@@ -47,7 +47,7 @@ from judgebench.runtime.fields import (
 )
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, divided
+from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, Numbers, divided
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.decisions import CHOSEN
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
@@ -622,7 +622,7 @@ def fit_errors(rated: Labelled) -> tuple[EstimateMap, Errors]:
 
 def estimate_errors(
     rated: Labelled, resamples: int, folds: int = 5, chances: bool = False
-) -> dict[str, float | None]:
+) -> Numbers:
     """The distance of cross-fitted estimates from the humans' scores: `mean_absolute_error`;
     `guess_error`, that of always saying the mean; `gain`, the latter less the former; `bias`, the
     mean of estimates less the humans'. On a known scale, of the intervals of each tenth of the

@@ -30,7 +30,7 @@ from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import atomic, check_run_file, user_path, writing
 from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
-from judgebench.types import Array, Prompt, Reading, ScoreRange
+from judgebench.types import Array, Prompt, Reading, Record, ScoreRange
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +64,7 @@ class ModelReading:
     tokens: Array | None = None
 
 
-def reading_key(identity: dict[str, Any], token_ids: Array) -> str:
+def reading_key(identity: Record, token_ids: Array) -> str:
     """The address of a model reading, 64 hexadecimal digits.
 
     Args:
@@ -117,7 +117,7 @@ def pack_readings(readings: Sequence[ModelReading]) -> bytes:
     and the mailbox is open to the network."""
     rows = []
     for reading in readings:
-        row: dict[str, Any] = vars(reading).copy()
+        row: Record = vars(reading).copy()
         for name, kind in _KINDS.items():
             row[name] = None if row[name] is None else np.asarray(row[name], kind).tolist()
         rows.append(row)
@@ -166,7 +166,7 @@ def reading_frame(readings: Sequence[Reading]) -> pd.DataFrame:
     import pandas as pd
 
     prompts = [reading.prompt for reading in readings]
-    columns: dict[str, Any] = {**key_columns(readings)}
+    columns: Record = {**key_columns(readings)}
     columns["candidates"] = [list(prompt.condition.range.candidates) for prompt in prompts]
     for name in ("main_logprobs", "assistant_logprobs", "text"):
         columns[name] = [getattr(reading, name) for reading in readings]
@@ -357,7 +357,7 @@ class Recording:
     def rows(self) -> Sequence[Mapping[str, Any]]:
         """Every row of the file, `SCHEMA`, checked."""
         with _reading(self.path):
-            rows: list[dict[str, Any]] = read_table(self.path).to_pylist()
+            rows: list[Record] = read_table(self.path).to_pylist()
         for number, row in enumerate(rows, start=1):
             if (fault := _fault(row)) is not None:
                 raise UserError(f"{self.path} row {number}: {fault}; {_AGAIN}.")

@@ -13,7 +13,7 @@ import pandas as pd
 from judgebench.report.formats import Format, interval, is_known, no_text, say, text
 from judgebench.results.results import labelled
 from judgebench.stats.clusters import FEWEST, Estimate
-from judgebench.types import Record, Row, Rows
+from judgebench.types import Key, Record, Row, Rows
 
 
 @dataclass(frozen=True)
@@ -375,13 +375,13 @@ def labelled_rows(given: Iterable[Row]) -> Rows:
 
 def rows_by(rows: Iterable[Record], keys: Sequence[str]) -> list[Rows]:
     """Rows by their values of `keys`, in order of appearance."""
-    groups: dict[tuple[Any, ...], Rows] = {}
+    groups: dict[Key, Rows] = {}
     for row in rows:
         groups.setdefault(values(row, keys), []).append(row)
     return list(groups.values())
 
 
-def values(row: Row, keys: Iterable[str]) -> tuple[Any, ...]:
+def values(row: Row, keys: Iterable[str]) -> Key:
     """A row's values of `keys`, None where it lacks one."""
     return tuple(map(row.get, keys))
 

@@ -27,9 +27,16 @@ from typing import Literal
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import FEWEST, Clusters, divided, jackknife, with_agreement_interval
+from judgebench.stats.clusters import (
+    FEWEST,
+    Clusters,
+    Numbers,
+    divided,
+    jackknife,
+    with_agreement_interval,
+)
 from judgebench.stats.correlation import krippendorff_alpha
-from judgebench.types import Array, Record
+from judgebench.types import Array, Record, Scale
 
 MOST_CATEGORIES = 101
 """Numbers of a scale beyond which it is no list of categories: 0 to 100 still is."""
@@ -45,7 +52,7 @@ _SAME = 1e-9  # numbers no farther apart are one category
 _SINGULAR = 1e10  # condition of the equations beyond which their answer is rounding
 
 
-def categories_of(ratings: Array, scale: tuple[float, float]) -> Array | None:
+def categories_of(ratings: Array, scale: Scale) -> Array | None:
     """The whole numbers from one end of the scale to the other; None where they are too many, or
     where a rating [N, R] is none of them.
 
@@ -153,11 +160,11 @@ def agreement_record(ratings: Array, clusters: Clusters) -> Record:
     clusters = clusters.at(rated)
     values = ratings[~np.isnan(ratings)]
 
-    def of_texts(rows: Array) -> dict[str, float | None]:
+    def of_texts(rows: Array) -> Numbers:
         part = ratings[rows]
         # of one text, what raters differ by is all that varies
         several = ((~np.isnan(part)).sum(axis=1) > 1).sum() > 1
-        alphas: dict[str, float | None] = {}
+        alphas: Numbers = {}
         for metric in _METRICS:
             alphas[f"alpha_{metric}"] = krippendorff_alpha(part, metric) if several else None
         return alphas

@@ -52,7 +52,7 @@ from judgebench.stats.clusters import (
 )
 from judgebench.stats.few_labels import FewLabels, predicted_means
 from judgebench.stats.scores import JudgeScores, cross_fitted, dealt, isotonic_means
-from judgebench.types import Array, Classes, Record, Rows
+from judgebench.types import Array, Classes, Ends, Record, Rows
 
 SAID = "as said"
 CHOSEN = "chosen mark"
@@ -93,7 +93,7 @@ def correlation_within(right: Array, mass: Array) -> float:
     return float(np.clip(drawn, 0.0, 1.0))
 
 
-def wilson(share: float, texts: float, quantile: float) -> tuple[float, float]:
+def wilson(share: float, texts: float, quantile: float) -> Ends:
     """The ends of Wilson's interval (1927): the shares p with (share - p)^2 <= quantile^2 p (1 - p)
     / texts.
 

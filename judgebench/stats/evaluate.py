@@ -48,6 +48,7 @@ from judgebench.stats.clusters import (
     FEWEST,
     RESAMPLES,
     Clusters,
+    Numbers,
     divided,
     percentile_interval,
     with_intervals,
@@ -62,7 +63,18 @@ from judgebench.stats.correlation import (
     mean_pairwise_spearman,
 )
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared, stand_ins
-from judgebench.types import CLAMPED, FAILED, Array, Record, Row, Rows, ScoreRange
+from judgebench.types import (
+    CLAMPED,
+    FAILED,
+    Array,
+    Columns,
+    Record,
+    Row,
+    Rows,
+    Scale,
+    Scales,
+    ScoreRange,
+)
 
 CHANGES = (
     "change",
@@ -214,7 +226,7 @@ def _standing(clean: Array, scores: Array, group: Array) -> tuple[Array, Array]:
 
 def against_clean(
     cell: Cell,
-    parts: Mapping[Cell, Mapping[str, Array]],
+    parts: Mapping[Cell, Columns],
     correlated: Mapping[tuple[Cell, str], Correlated],
     levels: Sequence[str],
     resamples: int = RESAMPLES,
@@ -360,9 +372,7 @@ def suffix_records(
     return records
 
 
-def _of_part(
-    part: Mapping[str, Array], learned: Any, contexts: str, systems: str
-) -> dict[str, Array]:
+def _of_part(part: Columns, learned: Any, contexts: str, systems: str) -> dict[str, Array]:
     """The rows of one part, see `suffix_records`."""
     known = np.isin(part["group_id"].astype(str), list(learned.contexts))
     rows = known == (contexts == SEEN)
@@ -401,7 +411,7 @@ def evaluate(
     levels: Sequence[str] = LEVELS,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    scale: Mapping[str, tuple[float, float] | None] | None = None,
+    scale: Scales | None = None,
     rules: Mapping[str, str] | None = None,
 ) -> Rows:
     """Agreement of each judge under each condition with the humans: a record per cell, in the order
@@ -475,7 +485,7 @@ def evaluate(
 
 def correlate_part(
     level: str,
-    part: Mapping[str, Array],
+    part: Columns,
     resamples: int,
     seed: int,
     jackknife: bool = False,
@@ -546,7 +556,7 @@ def _flags(measured: Correlated, spearman_high: float | None, unstable: bool) ->
 # --- bias of a judge, stability over ranges, likeness to its assistant --------------------------
 
 
-def mapped(human: Array, scale: tuple[float, float], score_range: ScoreRange) -> Array | None:
+def mapped(human: Array, scale: Scale, score_range: ScoreRange) -> Array | None:
     """Human scores [n], mapped linearly from the data's scale to the range; None where the scale
     has no length.
 
@@ -578,9 +588,7 @@ def histogram(values: Array, score_range: ScoreRange) -> Array:
     return np.bincount(candidate_index(values, score_range), minlength=len(score_range.values))
 
 
-def bias(
-    judge: Array, human: Array, score_range: ScoreRange, scale: tuple[float, float] | None
-) -> dict[str, float | None]:
+def bias(judge: Array, human: Array, score_range: ScoreRange, scale: Scale | None) -> Numbers:
     """Distance of the judge's scores [n] as a whole from the humans' [n] on a scale with these
     ends, mapped linearly to the range; None without a scale of some length, or without a rating.
 

@@ -25,7 +25,6 @@ resampled articles (`clusters.Clusters`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import scipy  # its parts come when they are first used
@@ -38,7 +37,7 @@ from judgebench.decoding.rules import (
 )
 from judgebench.stats.clusters import Clusters, divided, unknown
 from judgebench.stats.scores import JudgeScores, cross_fitted, dealt, on_scale, with_flag
-from judgebench.types import LABELS, RANGE, Array, Record, Records, Row, Rows
+from judgebench.types import LABELS, RANGE, Array, Key, Record, Records, Row, Rows, Scale
 
 PAIR = "pair"
 """The judge of decodings that contrast main and assistant."""
@@ -77,11 +76,11 @@ def forecast_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/forecasts.json, one a distribution, which several `decodings` may share:
     the head of the first, and the three records of this module; without probabilities texts, groups
     (0) and reason alone."""
-    shared: dict[tuple[Any, ...], tuple[list[JudgeScores], Array | None, str]] = {}
+    shared: dict[Key, tuple[list[JudgeScores], Array | None, str]] = {}
     for sample in samples:
         cell = sample.cell
         logprobs, reason = distribution_of(sample)
-        key: tuple[Any, ...] = (cell.table, cell.range, cell.judge)
+        key: Key = (cell.table, cell.range, cell.judge)
         if logprobs is None:
             key += (cell.decoding, *cell.knobs)
         elif cell.judge == PAIR and cell.lambda_ is not None and cell.temperature is not None:
@@ -356,9 +355,7 @@ def with_silent(metrics: Records, forecasts: Records) -> list[Row]:
 # --- 3. intervals of single texts ---------------------------------------------------------------
 
 
-def coverage_record(
-    scores: Array, human: Array, clusters: Clusters, scale: tuple[float, float]
-) -> Record:
+def coverage_record(scores: Array, human: Array, clusters: Clusters, scale: Scale) -> Record:
     """The share of rated texts whose interval (`text_intervals`) holds the humans' mean, and the
     intervals' width."""
     low, high, _ = text_intervals(scores, human, clusters, scale)
@@ -382,7 +379,7 @@ def coverage_record(
 
 
 def text_intervals(
-    scores: Array, human: Array, clusters: Clusters, scale: tuple[float, float]
+    scores: Array, human: Array, clusters: Clusters, scale: Scale
 ) -> tuple[Array, Array, Array]:
     """Conformal intervals of the humans' score of each text, split by group: a new text belongs to
     a new article, so articles, not texts, are exchangeable.

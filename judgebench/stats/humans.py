@@ -16,14 +16,11 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from judgebench.stats.agreement import (
-    agreement_record,
-    alternative_record,
-    categories_of,
-)
+from judgebench.stats.agreement import agreement_record, alternative_record, categories_of
 from judgebench.stats.clusters import (
     RESAMPLES,
     Clusters,
+    Numbers,
     chunks,
     divided,
     resampled_and_left_out,
@@ -39,7 +36,7 @@ from judgebench.stats.correlation import (
     mean_pairwise_spearman,
 )
 from judgebench.stats.scores import CLEAN, Cell, JudgeScores, Scores, cross_fitted, ratings_of
-from judgebench.types import Array, Record, Records, Rows
+from judgebench.types import Array, Record, Records, Rows, Scales
 
 FEWEST_TEXTS = 10
 """Texts shared with others with which a rater counts: the rho of fewer says next to nothing."""
@@ -214,7 +211,7 @@ def raters_agreement(ratings: pd.DataFrame) -> dict[str, dict[str, float]]:
 def human_records(
     panels: Mapping[tuple[str, str], Panel],
     dataset: str,
-    scale: Mapping[str, tuple[float, float] | None] | None = None,
+    scale: Scales | None = None,
 ) -> Rows:
     """The records of humans.json: of the panel of each dimension and split what its raters agree
     on, over the texts with two ratings or more. Scale: dimension -> lowest and highest score that a
@@ -265,7 +262,7 @@ def beside_raters(
     return completed
 
 
-def _with_panel(scores: Scores, cell: Cell, panel: Panel) -> dict[str, float | None]:
+def _with_panel(scores: Scores, cell: Cell, panel: Panel) -> Numbers:
     """The keys of `beside_raters` of one cell."""
     part = scores.answered.part(cell)
     score_of = pd.Series(part["score"], part["example_id"])
@@ -457,7 +454,7 @@ def points_record(
 
 def rater_points_record(
     ratings: Array, clusters: Clusters, categories: Array | None = None
-) -> dict[str, float | None]:
+) -> Numbers:
     """The agreement in points of single raters with each other, single_* as in `points_record`:
     what a judge can be measured by. Every pair counts in both directions, so that their bias is
     0."""
@@ -467,12 +464,10 @@ def rater_points_record(
     return _intervals("single_", single_figures(ratings, ratings, clusters, categories), clusters)
 
 
-def _intervals(
-    kind: str, figures: Mapping[str, Array], clusters: Clusters
-) -> dict[str, float | None]:
+def _intervals(kind: str, figures: Mapping[str, Array], clusters: Clusters) -> Numbers:
     """Figures [1 + B + J] by their names after `kind`: those corrected for chance by the jackknife,
     others by the resamples; without resamples no intervals."""
-    record: dict[str, float | None] = {}
+    record: Numbers = {}
     for name, values in figures.items():
         resampled, left_out = resampled_and_left_out(values, clusters)
         if name in _CORRECTED:
@@ -583,9 +578,7 @@ def _distance(scores: Array, ratings: Array, clusters: Clusters) -> Array:
     return divided(sums, clusters.sums(1.0 * np.isfinite(apart).sum(axis=1)))
 
 
-def explained_record(
-    sample: JudgeScores, scores: Array, left_out: Array, end: str = ""
-) -> dict[str, float | None]:
+def explained_record(sample: JudgeScores, scores: Array, left_out: Array, end: str = "") -> Numbers:
     """The part of the humans' means that scores [N] explain, compared with always saying the mean
     rating, which is learned as calibrated scores are: from texts of other groups, or of other
     systems, `left_out` [N].

@@ -26,12 +26,13 @@ from judgebench.stats.clusters import (
     RESAMPLES,
     SIGNIFICANCE,
     Clusters,
+    Numbers,
     with_intervals,
 )
 from judgebench.stats.correlation import CORRELATIONS, LEVELS
 from judgebench.stats.evaluate import changes, check_metric_settings, correlate_part
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared
-from judgebench.types import RANGE, Array, Record, Records, Row, Rows
+from judgebench.types import RANGE, Array, Columns, Key, Record, Records, Row, Rows
 
 Series = tuple[str, str]
 """(judge, decoding), as in the columns of scores.parquet."""
@@ -343,7 +344,7 @@ def compare(
 def _correlations(
     level: str,
     cells: tuple[Cell, Cell],
-    sides: Sequence[Mapping[str, Array]],
+    sides: Sequence[Columns],
     resamples: int,
     seed: int,
 ) -> SeriesGap | None:
@@ -385,10 +386,10 @@ def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:
     return records
 
 
-def _spread(difference: Array) -> dict[str, float | None]:
+def _spread(difference: Array) -> Numbers:
     """A difference [1 + B] with its percentile interval and its standard error, which are None with
     fewer than two resamples in which it is known."""
-    record: dict[str, float | None] = {"difference": float(difference[0])}
+    record: Numbers = {"difference": float(difference[0])}
     record |= dict.fromkeys(("low", "high", "se"))
     known = difference[1:][~np.isnan(difference[1:])]
     if len(known) > 1:
@@ -426,7 +427,7 @@ def corrected_together(records: Records) -> Rows:
     return corrected
 
 
-def _sides(record: Row) -> tuple[Any, ...]:
+def _sides(record: Row) -> Key:
     """The condition and the two series of a record of `compare`, whatever its range."""
     condition = ("dimension", "attack", "defense", "second_defense")
     series = ("first_judge", "first_decoding", "second_judge", "second_decoding")

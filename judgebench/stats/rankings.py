@@ -42,10 +42,17 @@ from judgebench.stats.bradley_terry import (
     fit_strengths,
     preferred,
 )
-from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_intervals
+from judgebench.stats.clusters import (
+    CONFIDENCE,
+    RESAMPLES,
+    Clusters,
+    Numbers,
+    unknown,
+    with_intervals,
+)
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows, tied_ranks
 from judgebench.stats.scores import COMPARED, Scores
-from judgebench.types import Array, Record, Row, Rows
+from judgebench.types import Array, Columns, Record, Row, Rows
 
 DEV = "dev"
 
@@ -82,7 +89,7 @@ class TextPairs:
     clusters: Clusters
 
     @classmethod
-    def of(cls, part: Mapping[str, Array], resamples: int, seed: int) -> TextPairs:
+    def of(cls, part: Columns, resamples: int, seed: int) -> TextPairs:
         """From the columns of a cell."""
 
         def column(name: str) -> list[str]:
@@ -339,7 +346,7 @@ def why_resting(
     return f"{never}: without pairwise.prior ({prior:g}) strengths would be infinite"
 
 
-def _bounded(name: str, values: Array | None) -> dict[str, float | None]:
+def _bounded(name: str, values: Array | None) -> Numbers:
     """A number [1 + B] of the data with the interval of its resamples; None where there is none."""
     return unknown((name,)) if values is None else with_intervals({name: values})
 

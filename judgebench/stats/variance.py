@@ -35,6 +35,7 @@ import pandas as pd
 from judgebench.stats.clusters import (
     Clusters,
     Estimate,
+    Numbers,
     divided,
     keys_of,
     resampled_and_left_out,
@@ -43,7 +44,7 @@ from judgebench.stats.clusters import (
     with_jackknife,
 )
 from judgebench.stats.scores import Cell, JudgeScores, series_of
-from judgebench.types import LABELS, RANGE, Array, Record, Rows
+from judgebench.types import LABELS, RANGE, Array, Key, Record, Rows
 
 Effect = frozenset[str]
 """The facets of a component."""
@@ -184,7 +185,7 @@ def share_of(components: Components, effects: Sequence[Effect]) -> Array:
     return divided(np.sum(parts, axis=0), total)
 
 
-def _bounded(name: str, values: Array, clusters: Clusters) -> dict[str, float | None]:
+def _bounded(name: str, values: Array, clusters: Clusters) -> Numbers:
     """The record of a number between 0 and 1 made of components, by `with_agreement_interval`: of
     the number itself, or of the rest to 1 where that is the smaller, so that shares and their rest
     have the same interval. At 0 and 1, where a group more or less decides whether a component is
@@ -236,13 +237,13 @@ def component_records(scores: CrossedScores) -> Rows:
     return records
 
 
-def facet_share(scores: CrossedScores, facet: str) -> dict[str, float | None]:
+def facet_share(scores: CrossedScores, facet: str) -> Numbers:
     """The part of a score's variance that is due to one facet: of the range, the size of score
     range bias in one number. own: of its component, what all texts are moved alike; interactions:
     of all its interactions, what changes their order (with an error of single scores, if there is
     one); both; each with its interval. None where a component is unknown, or no score varies."""
     every = [effect for effect in scores.components if facet in effect]
-    record: dict[str, float | None] = {}
+    record: Numbers = {}
     for name, effects in zip(_KINDS, (every[:1], every[1:], every), strict=True):
         record |= _bounded(name, share_of(scores.components, effects), scores.clusters)
     return record
@@ -267,7 +268,7 @@ def variance_records(samples: Sequence[JudgeScores]) -> Rows:
     humans: dict[tuple[str, str], Record] = {}
     for table in tables.values():
         # 1. each series over its ranges
-        by_judge: dict[tuple[Any, ...], dict[str, dict[Any, JudgeScores]]] = {}
+        by_judge: dict[Key, dict[str, dict[Any, JudgeScores]]] = {}
         for cells in series_of(table).values():
             ranged = {score_range: table[cell] for score_range, cell in cells.items()}
             if len(ranged) > 1:

@@ -24,7 +24,7 @@ from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.scores import CLEAN, Cell, JudgeScores, cell_record, first_record
 from judgebench.stats.systems import system_records
 from judgebench.stats.text_pairs import PAIRS, text_pair_record
-from judgebench.types import Record, Records, Row, Rows
+from judgebench.types import Ends, Record, Records, Row, Rows, Scale
 
 YES = "yes"
 CARE = "with care"
@@ -385,9 +385,7 @@ class _Facts:
             return said._replace(clause=clause, value=chance, scores=CALIBRATED)
         return self._by_error(said, error, errors, scale)
 
-    def _by_error(
-        self, said: Verdict, error: Estimate, errors: _Errors, scale: tuple[float, float]
-    ) -> Verdict:
+    def _by_error(self, said: Verdict, error: Estimate, errors: _Errors, scale: Scale) -> Verdict:
         """The verdict on scores that explain something of the ratings."""
         scores = str(said.scores)
         lowest, highest = scale
@@ -794,7 +792,7 @@ def _less(top: float, estimate: Estimate) -> Estimate:
     return Estimate(top - estimate.value, low, high)
 
 
-def _ends(estimate: Estimate | None) -> tuple[float, float]:
+def _ends(estimate: Estimate | None) -> Ends:
     """The ends of an interval, infinitely far where they are unknown."""
     if estimate is None or estimate.low is None or estimate.high is None:
         return -math.inf, math.inf

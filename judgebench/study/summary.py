@@ -35,7 +35,7 @@ from judgebench.runtime.terminal import print_safely
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.study.storage import write_json
 from judgebench.tracking.loggers import check_loggers, log_sweep
-from judgebench.types import Record, Records, Row, ScoreRange
+from judgebench.types import Key, Record, Records, Row, ScoreRange
 
 SUMMARY = "sweep.json"
 
@@ -122,7 +122,7 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
     if len(keys) != 2:
         return {}
     # 1. the values of each objective and dimension, by range and place
-    points_of: dict[tuple[Any, ...], dict[str, Points]] = {}
+    points_of: dict[Key, dict[str, Points]] = {}
     for row in rows:
         place = tuple(row["params"].get(key) for key in keys)
         if any(isinstance(at, bool) or not isinstance(at, int | float) for at in place):

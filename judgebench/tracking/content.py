@@ -17,7 +17,7 @@ from judgebench.results.results import Results, range_of
 from judgebench.stats.correlation import shown_level
 from judgebench.stats.humans import RAW
 from judgebench.stats.scores import shown_split
-from judgebench.types import Records, Row, Rows, ScoreRange
+from judgebench.types import Record, Records, Row, Rows, ScoreRange
 
 _SCALARS = (
     "spearman",
@@ -163,7 +163,7 @@ def best_scalars(summary: Row) -> dict[str, float]:
 def _named(numbers: Sequence[Named]) -> dict[str, float]:
     """The finite numbers by name; where several records share a name, it has lambda and t too."""
     several = Counter(name for name, _, _ in numbers)
-    named: dict[str, Any] = {}
+    named: Record = {}
     for name, record, values in numbers:
         place = name + setting_name(record) if several[name] > 1 else name
         named |= {f"{place}/{key}": value for key, value in values.items()}

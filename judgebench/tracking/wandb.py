@@ -31,7 +31,7 @@ from judgebench.tracking.content import (
     tracked_files,
     verdicts,
 )
-from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows
+from judgebench.types import LABELS, RANGE, Key, Record, Records, Row, Rows
 
 if TYPE_CHECKING:
     import wandb
@@ -79,7 +79,7 @@ class QuietWandbLogger:
         }
         # W&B's service outlives a run, and reads a relative path from where it was started
         self.save_dir = Path(save_dir).absolute()
-        self._init: dict[str, Any] = {
+        self._init: Record = {
             "dir": self.save_dir,
             "mode": mode,
             "settings": settings,
@@ -183,7 +183,7 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> 
     selected = ids[np.unique(spread.round().astype(int))]
     keys = _PAIR_KEY if "rival_id" in scores else _KEY
     # 2. their scores, a column each
-    rows: dict[tuple[Any, ...], Record] = {}
+    rows: dict[Key, Record] = {}
     scores = scores[scores["example_id"].isin(selected)]
     for score in records(scores):
         key = tuple(score.get(name) for name in keys)

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from judgebench.decoding.rules import Contrastive, Decoding
+from judgebench.decoding.rules import Contrastive, Decodings
 from judgebench.stats.clusters import (
     FEWEST,
     SIGNIFICANCE,
@@ -49,7 +49,7 @@ from judgebench.stats.paired import flipped_means, flips
 from judgebench.stats.scores import CLEAN, Cell, Scores, on_scale, shared
 from judgebench.tuning.learned import Learner, Learners, Tuned, check_groups, deal
 from judgebench.tuning.tuners import EQUAL, FEW_LABELS, CrossFit
-from judgebench.types import Array, Record, Rows
+from judgebench.types import Array, Record, Rows, Scale, Scales
 
 LEVEL = 0.5
 """The largest chance with which the best of all settings has such a gain without an effect, of
@@ -279,10 +279,10 @@ class Candidates:
 def choice_records(
     scores: Scores,
     dataset: str,
-    decodings: Mapping[str, Decoding],
+    decodings: Decodings,
     tuned: Tuned,
     tuner: Any,
-    scale: Mapping[str, tuple[float, float] | None],
+    scale: Scales,
     resamples: int,
     reads: bool = True,
     labels: Mapping[str, tuple[int, bool]] | None = None,
@@ -377,10 +377,10 @@ def choice_records(
 def _candidates(
     scores: Scores,
     cells: Sequence[Cell],
-    decodings: Mapping[str, Decoding],
+    decodings: Decodings,
     learners: Learners,
     metric: str,
-    own: tuple[float, float] | None,
+    own: Scale | None,
 ) -> tuple[list[Cell], Candidates]:
     """The settings among the cells of a dimension, the simplest first; an assistant alone is
     another judge."""

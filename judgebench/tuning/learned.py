@@ -13,8 +13,8 @@ from judgebench.decoding.rules import Contrastive, Decoding, Folded, Ranged, has
 from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import ratio, tied_ranks
 from judgebench.stats.scores import with_flag
-from judgebench.tuning.tuners import Cell, Setting, best_point
-from judgebench.types import LABELS, RANGE, Array, Record, Records, Row, ScoreRange
+from judgebench.tuning.tuners import Setting, best_point
+from judgebench.types import LABELS, RANGE, Array, Cell, Record, Records, Row, ScoreRange
 
 EDGE = "edge"
 """The flag of a metric record whose lambda and t lie at an end of what was looked at."""

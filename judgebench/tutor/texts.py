@@ -36,7 +36,7 @@ from judgebench.tutor.writing import (
     Written,
     written_example,
 )
-from judgebench.types import FAILED, Array, Condition, Example, Prompt
+from judgebench.types import FAILED, Array, Condition, Example, Prompt, Record
 
 TextScorer = Callable[[Sequence[Example]], np.ndarray]
 """[examples] the judge's score of each, NaN where it gave none (see `JudgeScorer`)."""
@@ -133,7 +133,7 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> Array:
     module.configure_model()
     module.to(tutor.runner.device).on_predict_start()
     # 2. its states, batch by batch
-    states: dict[str, Any] = {}
+    states: Record = {}
     with torch.inference_mode():
         for batch in plan(prompts, tutor.spec.token_budget):
             readings = module.predict_step(batch, 0)

@@ -23,7 +23,7 @@ from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results, with_labels
 from judgebench.runtime.errors import UserError
 from judgebench.tuning.tuners import PER_RANGE
-from judgebench.types import RANGE, Record, Row, Rows
+from judgebench.types import RANGE, Key, Record, Row, Rows
 
 CHARACTERS = 200_000
 """Of texts in a piece: some hundredths of a second to unpack, and large enough to compress well."""
@@ -274,7 +274,7 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
     decided = _contrasted(index, run, rows)
     # 1. what examples say, and their changed texts
     texts: dict[str, dict[str, str]] = {}
-    changed: dict[tuple[Any, ...], str] = {}
+    changed: dict[Key, str] = {}
     names = with_labels(_KEY, run.texts)
     if run.examples is not None:
         columns_of = ["example_id", "source", "context", "output", "rival"]

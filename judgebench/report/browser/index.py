@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from judgebench.results.results import (
     with_labels,
 )
 from judgebench.stats.correlation import shown_level
-from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, Array, Row, ScoreRange
+from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, Array, Key, Row, ScoreRange
 
 STATUSES = (PARSED, FAILED, CLAMPED)
 CUT = "article cut"
@@ -165,7 +164,7 @@ def _ordered(places: Sequence[Place]) -> list[Place]:
     attacks = [place.attack for place in places]
     defenses = [place.defense for place in places]
 
-    def rank(place: Place) -> tuple[Any, ...]:
+    def rank(place: Place) -> Key:
         return (
             dimensions.index(place.dimension),
             place.range.order,

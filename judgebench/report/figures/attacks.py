@@ -3,7 +3,7 @@ assessment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,10 +17,10 @@ from judgebench.report.figures.style import INK, MUTED, shorten
 from judgebench.report.formats import say
 from judgebench.report.views.defenses import FREE_TEXT_NOTE
 from judgebench.report.views.phrases import PHRASE, drawn_rows, phrase_frame, silent_note
-from judgebench.results.results import NO_DEFENSE, Results, Series, number, range_of
+from judgebench.results.results import NO_DEFENSE, Results, Series, Titles, number, range_of
 from judgebench.stats.correlation import shown_level
 from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows
+from judgebench.types import LABELS, RANGE, Key, Record, Records, Row, Rows
 
 _MOST_PANELS = 8
 _FLAT = (0, (1, 2))
@@ -46,7 +46,7 @@ def phrase_figures(results: Results) -> dict[str, Figure | None]:
 
 
 @style.house_style()
-def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figure | None:
+def phrase_figure(rows: pd.DataFrame, titles: Titles) -> Figure | None:
     """A line a judge and decoding, with its clean mean as a flat line and 95 % bands; a panel a
     kind of texts, those that the phrase never saw first. Where a run has several defenses, these
     are the lines, and each judge and decoding has panels of its own; of many of these, only the
@@ -166,7 +166,7 @@ def is_win_probability(record: Row) -> bool:
 def assessment_figure(
     absolute: Records,
     comparative: Records,
-    titles: Mapping[str, str | None],
+    titles: Titles,
     judge: str = "main",
     rule: str = "expectation",
 ) -> Figure | None:
@@ -217,7 +217,7 @@ def assessment_figure(
     )
 
 
-def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[tuple[Any, ...]]], turned: bool) -> None:
+def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[Key]], turned: bool) -> None:
     """A panel: its title, the name of its y axis, and groups of bars (records, their column, their
     shift from the tick, width, color and hatch). `turned` turns the names of attacks."""
     title, name, groups = panel

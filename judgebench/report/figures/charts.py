@@ -37,7 +37,7 @@ from judgebench.report.views.league import league_rows
 from judgebench.report.views.systems import advised_systems
 from judgebench.results.results import Results, range_of
 from judgebench.stats.repairs import AGREEMENT, POINTS
-from judgebench.types import Record, Row, Rows, ScoreRange
+from judgebench.types import Ends, Record, Row, Rows, ScoreRange
 
 LOOKS = 4
 """Looks of series, each a color and a shape: circle, square, diamond, triangle; the color of a
@@ -81,8 +81,8 @@ class Chart:
     form: Format
     note: str = ""
     rule: float | None = None
-    band: tuple[float, float] | None = None
-    ends: tuple[float, float] | None = None
+    band: Ends | None = None
+    ends: Ends | None = None
     stacked: bool = False
     line_height: int = 26
     width: int = 300
@@ -103,7 +103,7 @@ class Chart:
         return self.line_height * len(self.lines) + 18
 
     @property
-    def span(self) -> tuple[float, float]:
+    def span(self) -> Ends:
         """The ends of the axis: as given, else of all numbers, a little wider."""
         if self.ends:
             return self.ends
@@ -152,7 +152,7 @@ class Chart:
     def _thing(self, mark: ChartMark, y: float, height: float) -> Record:
         """The place of a mark whose lane has its middle at y."""
         end = self.at(mark.value)
-        thing: dict[str, Any] = {
+        thing: Record = {
             "kind": "dot",
             "look": mark.look,
             "x": end,

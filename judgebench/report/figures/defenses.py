@@ -15,7 +15,7 @@ from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, INK, MUTED, STANDARDS, shorten
 from judgebench.report.formats import percent, say, three, two
 from judgebench.results.results import Results, number
-from judgebench.types import Row
+from judgebench.types import Record, Row
 
 _MARKERS = {"high": "o", "low": "s"}
 
@@ -76,7 +76,7 @@ def candidates_figure(results: Results, standard: Row) -> Figure | None:
         for threshold, side, align in ((low, "low", "right"), (high, "high", "left")):
             color = STANDARDS[side]
             axis.axvline(threshold, color=color, linestyle="--", linewidth=1.3)
-            place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "fontsize": 8}
+            place: Record = {"xycoords": ("data", "axes fraction"), "fontsize": 8}
             place |= {"ha": align, "va": "bottom", "color": color}
             axis.annotate(f" {two(threshold)} ", (threshold, 1.0), **place)
         ends = f"{standard['range_min']:g} to {standard['range_max']:g}"
@@ -110,7 +110,7 @@ def embeddings_figure(results: Results, standard: Row) -> Figure | None:
 
     def draw(axis: Axes, _: None) -> None:
         for side, points in sides.items():
-            how: dict[str, Any] = {"color": STANDARDS[side]}
+            how: Record = {"color": STANDARDS[side]}
             x, y = points.T
             axis.scatter(
                 x,
@@ -336,7 +336,7 @@ def detector_figure(results: Results) -> Figure | None:
         if test["false_positive_rate"] is not None:
             share = percent(test["false_positive_rate"])
             lines.append(f"test, clean texts warned of: {share}")
-        place: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "bbox": box}
+        place: Record = {"transform": axis.transAxes, "va": "bottom", "bbox": box}
         axis.text(
             0.03,
             0.04,

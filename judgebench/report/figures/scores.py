@@ -3,7 +3,6 @@ by comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,10 @@ from judgebench.report.views import bias
 from judgebench.report.views.bias import reported_rows, variance_frame
 from judgebench.report.views.pairwise import ranking_records
 from judgebench.results import results as cells
-from judgebench.results.results import Results, Series, SeriesIndex
+from judgebench.results.results import Results, Series, SeriesIndex, Titles
 from judgebench.stats.bradley_terry import ELO_MEAN
 from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.types import Records, ScoreRange
+from judgebench.types import Records, Scale, ScoreRange
 
 _BAND = "#e9e9e9"
 _MOST_TICKS = 21
@@ -32,7 +31,7 @@ _WIDE = 11
 
 @style.house_style()
 def score_figure(
-    scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles: Mapping[str, str | None]
+    scores: pd.DataFrame, dimension: str, scale: Scale | None, titles: Titles
 ) -> Figure:
     """Share of texts per score: grouped bars for each judge with discrete scores, and for the
     humans; of the reported split, without attack and defense where there are such. Decodings whose
@@ -287,7 +286,7 @@ def pairwise_figures(results: Results) -> dict[str, Figure]:
 
 
 @style.house_style()
-def ranking_figure(blocks: Records, titles: Mapping[str, str | None]) -> Figure:
+def ranking_figure(blocks: Records, titles: Titles) -> Figure:
     """Elo with its interval, a row a system, judges (a block each) on the left and humans on the
     right; the first block's strongest on top."""
     order = [system["system"] for system in blocks[0]["ranking"]]

@@ -24,7 +24,7 @@ from judgebench.types import Array, Record, Records, Row
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
 _CHOSEN = "#222222"
-_RING: dict[str, Any] = {"markerfacecolor": "none", "markersize": 8}
+_RING: Record = {"markerfacecolor": "none", "markersize": 8}
 _LEAST = 1e-3
 """Kappa below which the axis is linear, so that 0 has a place on it."""
 

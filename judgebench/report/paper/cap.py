@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -25,7 +25,7 @@ from judgebench.report.paper.tables import (
 )
 from judgebench.results.results import NO_DEFENSE, Results, number, range_of
 from judgebench.stats.scores import CLEAN
-from judgebench.types import Record, Records, Rows
+from judgebench.types import Key, Record, Records, Rows
 
 ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}
 """The paper's attacks, and how it prints them. The adaptive one asks the judge to ignore
@@ -206,7 +206,7 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
         path = settings.get("path")
         tutor = None if path is None else ModelSource(path, settings.get("gguf_file")).title
         # 1. scores: of each judge and defense those of one decoding
-        places: dict[tuple[Any, ...], Record] = {}
+        places: dict[Key, Record] = {}
         decodings: dict[tuple[str, str], str | None] = {}
         for record in run.shown:
             # where it stands; True where the paper prints this place
@@ -215,7 +215,7 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
             dimension = str(record["dimension"])
             printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
             paper = printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0)
-            place: dict[str, Any] = {
+            place: Record = {
                 "dataset": dataset,
                 "dimension": dimension,
                 "range": str(score_range),

@@ -18,7 +18,7 @@ from judgebench.report.render import to_latex, to_markdown
 from judgebench.report.table import Col, Table, View
 from judgebench.results.results import Results
 from judgebench.runtime.files import as_csv
-from judgebench.types import Row
+from judgebench.types import Record, Row
 
 FOLDER = Path(__file__).resolve().parent.parent / "published"
 """The figures that the papers print, as data: facts with their source."""
@@ -91,7 +91,7 @@ class PaperTable:
         both = self.has_ours and self.rows["printed"].any()
         for measure in self.measures if self.has_ours else ():
             if measure.ours:
-                style: dict[str, Any] = {
+                style: Record = {
                     "ends": measure.ends or measure.form,
                     "signs": f"{measure.key}_signs",
                 }
@@ -112,7 +112,7 @@ class PaperTable:
                 columns.append(Col(measure.head, cells, signs=f"{column}_signs", group=PAPER))
         heads = [Col(head, key, left=True) for key, head in self.labels.items()]
         above = "{section}" if "section" in shown else ""
-        look: dict[str, Any] = {
+        look: Record = {
             "title": self.title,
             "sections": self.sections,
             "section": above,

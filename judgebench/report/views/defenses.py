@@ -3,8 +3,6 @@ costs."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import scipy  # its parts come when they are first used
 
@@ -22,7 +20,7 @@ from judgebench.report.table import (
 from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, attacked_rows
 from judgebench.results.results import NO_DEFENSE, Results, defenses_of
 from judgebench.stats.scores import shown_split
-from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows
+from judgebench.types import LABELS, RANGE, Key, Record, Records, Row, Rows
 
 # --- side by side --------------------------------------------------------------------------------
 
@@ -43,7 +41,7 @@ def with_stand_ins(metrics: Records) -> Rows:
     that their judge has under the others, and so marked."""
     given = list(map(dict, metrics))
     # 1. of each cell, the decodings with lambda and t that every defense has
-    settings: dict[tuple[Any, ...], Rows] = {}
+    settings: dict[Key, Rows] = {}
     for row in given:
         settings.setdefault(values(row, _CELL), []).append(row)
     # 2. answers in free text stand for each decoding; for their own, where others have it, too

@@ -19,7 +19,7 @@ from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.paired import LESS, MORE
 from judgebench.stats.scores import CLEAN
 from judgebench.stats.variance import RANGES
-from judgebench.types import LABELS, RANGE, Record, Row, Rows
+from judgebench.types import LABELS, RANGE, Key, Record, Row, Rows
 
 _REPAIR = ("dimension", "defense", "judge", "decoding", "lambda", "temperature")
 _COMPARED = ("difference", "difference_low", "difference_high", "p_holm", "says", "significant")
@@ -77,9 +77,9 @@ def _prompt_tokens(results: Results) -> dict[Any, dict[Any, float]]:
     return tokens
 
 
-def _figures(results: Results) -> dict[tuple[Any, ...], Record]:
+def _figures(results: Results) -> dict[Key, Record]:
     """Numbers from files other than choice.json, by `_key`; none of a key that no file has."""
-    figures: dict[tuple[Any, ...], Record] = defaultdict(dict)
+    figures: dict[Key, Record] = defaultdict(dict)
     # 1. agreement, and its difference to the plain decoding
     for row in correlation_rows(results, silent=True):
         if row["range"] != "average":
@@ -108,7 +108,7 @@ def _figures(results: Results) -> dict[tuple[Any, ...], Record]:
     return figures
 
 
-def _key(row: Row, side: str = "", mean: bool = False) -> tuple[Any, ...]:
+def _key(row: Row, side: str = "", mean: bool = False) -> Key:
     """The repair that a record, or one side of it, is about, and its range; None of a mean over
     ranges."""
     values = [row.get(f"{side}{name}", row.get(name)) for name in _REPAIR]

@@ -28,7 +28,7 @@ from judgebench.report.table import (
     rows_by,
 )
 from judgebench.report.views.correlations import correlation_rows
-from judgebench.results.results import Results, distinct, range_of, with_labels
+from judgebench.results.results import Results, Titles, distinct, range_of, with_labels
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
 from judgebench.stats.forecasts import NOT_ANSWERING
 from judgebench.tuning.learned import EDGE
@@ -55,7 +55,7 @@ def headline(results: Results) -> Record:
     return {"title": title, "lead": lead, "facts": facts}
 
 
-def judges_line(titles: Mapping[str, str | None]) -> str:
+def judges_line(titles: Titles) -> str:
     """The models: main, and assistant where there is one."""
     assistant = titles.get("assistant")
     return f"main: {titles['main']}" + (f" · assistant: {assistant}" if assistant else "")
@@ -176,7 +176,7 @@ _CONDITIONS = View(
 def dry_run_view(
     prompts: Sequence[Prompt],
     tokens: Mapping[Condition, tuple[int, int]],
-    titles: Mapping[str, str | None],
+    titles: Titles,
     planned: Sequence[str] = (),
 ) -> RenderableType:
     """Conditions with their numbers of examples and tokens (condition -> prompt tokens together,
