@@ -338,8 +338,14 @@ class Experiment:
 
         groups = len(self.data.split)
         asked = int(self.parts.config.metrics.resamples)
-        counts = {"groups": groups, "asked": asked, "drawn": affordable(groups, asked)}
-        return say("data_note", part="resamples", data=self.data, **counts)
+        return say(
+            "data_note",
+            part="resamples",
+            data=self.data,
+            groups=groups,
+            asked=asked,
+            drawn=affordable(groups, asked),
+        )
 
     @property
     def _foreign(self) -> str | None:

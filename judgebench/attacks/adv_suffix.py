@@ -415,8 +415,8 @@ def learn(
         record |= {
             "seconds_now": round(time.perf_counter() - began, 3),
             "steps_resumed": walk.resumed,
+            "journal": journal.key,
         }
-        record |= {"journal": journal.key}
         prefix = ADV_SUFFIX if len(objectives) == 1 else f"{ADV_SUFFIX}_{name}"
         best = [phrase.text for phrase in walk.best]
         phrases.append(

@@ -732,16 +732,20 @@ def card_view(card: JudgeCard) -> str:
     """The selected judge in some lines: what it promises, and its limits."""
     test = card.figures.get(TEST, {})
     promise = card.figures.get(PROMISED, {})
-    facts = {
-        "card": card,
-        "test": test,
-        "mean_absolute_error": Estimate.of(test, "mean_absolute_error"),
-        "guess_error": Estimate.of(test, "guess_error"),
-        "brier": Estimate.of(test, "brier"),
-        "guess_brier": Estimate.of(test, "guess_brier"),
-        "spearman": Estimate.of(promise, "spearman"),
-        "pearson": Estimate.of(promise, "pearson"),
-    }
-    parts = [say("card", part=part, **facts) for part in ("promise", "error")]
+    parts = [
+        say(
+            "card",
+            part=part,
+            card=card,
+            test=test,
+            mean_absolute_error=Estimate.of(test, "mean_absolute_error"),
+            guess_error=Estimate.of(test, "guess_error"),
+            brier=Estimate.of(test, "brier"),
+            guess_brier=Estimate.of(test, "guess_brier"),
+            spearman=Estimate.of(promise, "spearman"),
+            pearson=Estimate.of(promise, "pearson"),
+        )
+        for part in ("promise", "error")
+    ]
     lines = [f"  {line}" for line in parts if line]
     return "\n".join([f"Judge card: {card.title}", *lines, *card.verdict])

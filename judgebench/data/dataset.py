@@ -351,12 +351,14 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
             human = {
                 dimension: score - rival.human[dimension] for dimension, score in text.human.items()
             }
-            compared = {
-                "rival_id": rival.example_id,
-                "rival": rival.output,
-                "rival_system_id": rival.system_id,
-            }
-            made[name] = replace(text, example_id=name, human=human, **compared)
+            made[name] = replace(
+                text,
+                example_id=name,
+                human=human,
+                rival_id=rival.example_id,
+                rival=rival.output,
+                rival_system_id=rival.system_id,
+            )
     if not made:
         raise UserError(
             "prompt.rivals: every text of this data is alone in its group, so there is nothing to "

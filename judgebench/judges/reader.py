@@ -230,8 +230,11 @@ class RecordedReader(BaseReader):
                 for prompt in prompts:
                     row = self._row(prompt, how)
                     part = split[prompt.example.group_id]
-                    answer = {"text": row["text"], "seconds": row["seconds"]}
-                    readings.append(Reading(prompt, part, generation=how, **answer))
+                    readings.append(
+                        Reading(
+                            prompt, part, generation=how, text=row["text"], seconds=row["seconds"]
+                        )
+                    )
         return readings
 
     def _row(self, prompt: Prompt, how: Generation | None) -> Row:

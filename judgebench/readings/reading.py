@@ -166,8 +166,10 @@ def reading_frame(readings: Sequence[Reading]) -> pd.DataFrame:
     import pandas as pd
 
     prompts = [reading.prompt for reading in readings]
-    columns: Record = {**key_columns(readings)}
-    columns["candidates"] = [list(prompt.condition.range.candidates) for prompt in prompts]
+    columns: Record = {
+        **key_columns(readings),
+        "candidates": [list(prompt.condition.range.candidates) for prompt in prompts],
+    }
     for name in ("main_logprobs", "assistant_logprobs", "text"):
         columns[name] = [getattr(reading, name) for reading in readings]
     for name in ("judge", "decoding", "lambda_", "temperature"):  # None where nothing was written

@@ -34,7 +34,7 @@ from judgebench.stats.humans import CALIBRATED
 from judgebench.stats.paired import BETTER, WORSE, compare
 from judgebench.stats.scores import CLEAN, Scores
 from judgebench.stats.verdict import RULES
-from judgebench.types import LABELS, Record, Records, Row, Rows
+from judgebench.types import LABELS, Records, Row, Rows
 
 _MOST = 26
 
@@ -252,23 +252,25 @@ def paired_differences(runs: Mapping[str, Results], resamples: int = 1000, seed:
     in a dimension, the later less the earlier, in Spearman, on the examples that both have judged.
     Each two runs are tested by themselves: Holm's correction is over one comparison a dimension, so
     that a further run changes no verdict."""
-    # a rank correlation does not know ranges: all are one here, and settings of different ranges
-    # can be compared
-    same: Record = {
-        "split": "test",
-        "range_min": 0.0,
-        "range_max": 1.0,
-        "range_step": 1.0,
-        "attack": CLEAN,
-        "defense": NO_DEFENSE,
-        "decoding": "advised",
-        "lambda": None,
-        "temperature": None,
-    }
-    judged = {
-        name: [cell_scores(run, lead).assign(judge=name, **same) for lead in advised_rows(run)]
-        for name, run in runs.items()
-    }
+    judged: dict[str, list[pd.DataFrame]] = {}
+    for name, run in runs.items():
+        # a rank correlation does not know ranges: all are one here, and settings of different
+        # ranges can be compared
+        judged[name] = [
+            cell_scores(run, lead).assign(
+                judge=name,
+                split="test",
+                range_min=0.0,
+                range_max=1.0,
+                range_step=1.0,
+                attack=CLEAN,
+                defense=NO_DEFENSE,
+                decoding="advised",
+                temperature=None,
+                **{"lambda": None},
+            )
+            for lead in advised_rows(run)
+        ]
     differences = []
     for (name, run), (later, other) in itertools.combinations(runs.items(), 2):
         if run.dataset == other.dataset and judged[name] and judged[later]:

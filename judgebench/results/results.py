@@ -322,8 +322,6 @@ def texts_frame(changed: Iterable[tuple[Prompt, str]]) -> pd.DataFrame:
             "example_id": prompt.example.example_id,
             "dimension": condition.dimension,
             **condition.range.columns,
-        }
-        row |= {
             "attack": condition.attack,
             "defense": condition.defense,
             "order": condition.order,

@@ -319,10 +319,16 @@ def alternative_record(
     columns = list(tested)
     passes = None if rate is None else rate >= PASSED
     advantage = _advantage(sides[0], columns, clusters)
-    record: Record = {"tested": len(columns), "epsilon": epsilon, "scoring": "rmse"}
-    record |= {"winning_rate": rate, "passes": passes}
-    record["paper_winning_rate"] = _tested(sides, np.arange(len(ratings)), epsilon)[1]
-    record |= clusters.record({"advantage": advantage}) | {"raters": []}
+    record: Record = {
+        "tested": len(columns),
+        "epsilon": epsilon,
+        "scoring": "rmse",
+        "winning_rate": rate,
+        "passes": passes,
+        "paper_winning_rate": _tested(sides, np.arange(len(ratings)), epsilon)[1],
+        **clusters.record({"advantage": advantage}),
+        "raters": [],
+    }
     # 2. each rater
     judge, rater = sides
     for column, (p, p_by) in tested.items():

@@ -376,8 +376,13 @@ class Preferences:
             with_ties = preferred(self.judge, threshold)
             alike = self.sums(1.0 * (with_ties == sides))
             figures["accuracy_calibrated"] = divided(alike, total)
-        record: Record = {"rated": float(total[0])} | with_intervals(figures)
-        record |= {"tie_threshold": threshold, "human_tie_share": None, "judge_tie_share": None}
+        record: Record = {
+            "rated": float(total[0]),
+            **with_intervals(figures),
+            "tie_threshold": threshold,
+            "human_tie_share": None,
+            "judge_tie_share": None,
+        }
         if total[0] > 0:
             record["human_tie_share"] = float(1 - of_humans[0] / total[0])
             record["judge_tie_share"] = float(1 - of_judge[0] / total[0])

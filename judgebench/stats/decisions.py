@@ -513,8 +513,12 @@ def _with_marks(
         band = band_of(scores[known], mark, *columns, groups[known], asking)
         curve = ask_curve(*columns, scores[known] >= mark)
         record["curve"] = [list(point[1:]) for point in curve]
-    record |= {"fail_to": band.fail_to, "pass_from": band.pass_from, "asked": band.asked}
-    record |= keys_of("ask_error", band.error)
+    record |= {
+        "fail_to": band.fail_to,
+        "pass_from": band.pass_from,
+        "asked": band.asked,
+        **keys_of("ask_error", band.error),
+    }
     return records
 
 
@@ -531,16 +535,18 @@ def _record(sample: JudgeScores, classes: Classes, shares: Array, said: Array) -
     matrix = jackknifed[0]
     right = shares[np.arange(len(said)), said]
     people = shares.mean(axis=0)
-    record: Record = sample.head | {
+    agreement = clustered_share(right, np.ones(len(said)), clusters.number)
+    record: Record = {
+        **sample.head,
         "texts": len(said),
         "groups": clusters.count,
         "classes": names,
         "matrix": matrix.tolist(),
         "agreement_constant": float(people.max()),
         "pass_mark": None,
+        **keys_of("agreement", agreement),
+        **with_agreement_interval("kappa", kappa_of(jackknifed)),
     }
-    record |= keys_of("agreement", clustered_share(right, np.ones(len(said)), clusters.number))
-    record |= with_agreement_interval("kappa", kappa_of(jackknifed))
     raters = rater_matrix(sample.ratings, classes)
     of_raters = {"agreement_rater": agreement_of(raters), "kappa_rater": kappa_of(raters)}
     for name, value in of_raters.items():
@@ -629,8 +635,11 @@ def pass_rates(sample: JudgeScores, passed: Array, said: Array, chances: Array) 
             by_chance = predicted_means(data)
         names = np.unique(systems)
         for name, first, second in zip(names, raw, by_chance, strict=True):
-            row: Record = {"system": str(name) if kind else "", "method": "labels alone"}
-            row |= {key: first[key] for key in ("texts", "labelled_texts", "reason")}
+            row: Record = {
+                "system": str(name) if kind else "",
+                "method": "labels alone",
+                **{key: first[key] for key in ("texts", "labelled_texts", "reason")},
+            }
             for end in ("", "_these"):
                 found = {}
                 for method, of in (("judge's scores", first), ("p(pass)", second)):

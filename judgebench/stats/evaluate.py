@@ -298,8 +298,8 @@ def cost_records(
             "dataset": dataset,
             "defense": defense,
             "n": len(seconds),
+            "reading_seconds": float(seconds.mean()),
         }
-        record["reading_seconds"] = float(seconds.mean())
         for name in ("text", "context", "once"):
             record[f"{name}_seconds"] = float(cost.get(name, 0.0))
         records.append(record | {"seconds": record["reading_seconds"] + record["text_seconds"]})
@@ -348,8 +348,12 @@ def suffix_records(
         attacks = [CLEAN, *(attack.name for attack in learned.attacks())]
         cells = [cell._replace(attack=attack) for attack in attacks]
         lengths = [length for length, attacked in enumerate(cells) if attacked in table.cells]
-        head = {"dataset": dataset, "split": cell.split, "suffix": learned.prefix}
-        head["objective"] = learned.against
+        head = {
+            "dataset": dataset,
+            "split": cell.split,
+            "suffix": learned.prefix,
+            "objective": learned.against,
+        }
         # 2. those of each part: contexts and systems on which the phrase was learned, or was not
         for contexts, systems in parts_of_texts if len(lengths) > 1 else ():
             clean = _of_part(table.part(cell), learned, contexts, systems)
@@ -362,10 +366,16 @@ def suffix_records(
                 texts = both[1].get("text_id")
                 changed = robustness(before, after, cell.range, clusters, texts)
                 phrase = learned.by_length[length - 1] if length else ""
-                record = head | {"length": length, "phrase": phrase}
-                record |= cells[length].named
-                record |= {"contexts": contexts, "systems": systems}
-                record |= {"n": changed.pop("paired"), "groups": clusters.count}
+                record = {
+                    **head,
+                    "length": length,
+                    "phrase": phrase,
+                    **cells[length].named,
+                    "contexts": contexts,
+                    "systems": systems,
+                    "n": changed.pop("paired"),
+                    "groups": clusters.count,
+                }
                 for name, number in changed.items():
                     record[name.replace("attacked_mean", "mean")] = number
                 records.append(record)
@@ -445,13 +455,12 @@ def evaluate(
             "failed_share": float((status == FAILED).mean()),
             "clamped_share": float((status == CLAMPED).mean()),
             "mean_score": float(score.mean()),
+            **favorite(score, cell.range),
+            **bias(rated["score"], rated["human"], cell.range, ends),
         }
-        facts |= favorite(score, cell.range)
-        facts |= bias(rated["score"], rated["human"], cell.range, ends)
         if table.compares:
             pairs = Clusters.of(part["group_id"], resamples, seed)
-            sides = (part["score_first"], part["score_second"])
-            facts |= comparative(*sides, part["human"], pairs)
+            facts |= comparative(part["score_first"], part["score_second"], part["human"], pairs)
         described[cell] = facts
     # 2. each judge over its ranges
     records: dict[tuple[Cell, str], Record] = {}
@@ -465,12 +474,18 @@ def evaluate(
             of_ranges = [correlated[cell, level] for cell in cells]
             spread, unstable = stability([of.values for of in of_ranges if of.known])
             for cell, measured in zip(cells, of_ranges, strict=True):
-                record: Record = {"dataset": dataset, "split": cell.split, "level": level}
-                record |= cell.named
-                record["rule"] = (rules or {}).get(cell.decoding)
-                record |= _of_level(measured) | described[cell]
-                record |= failures.get((cell, level), {})
-                record |= {"stability": spread, "self_agreement": agreement}
+                record: Record = {
+                    "dataset": dataset,
+                    "split": cell.split,
+                    "level": level,
+                    **cell.named,
+                    "rule": (rules or {}).get(cell.decoding),
+                    **_of_level(measured),
+                    **described[cell],
+                    **failures.get((cell, level), {}),
+                    "stability": spread,
+                    "self_agreement": agreement,
+                }
                 record["flags"] = _flags(measured, record["spearman_high"], unstable)
                 records[cell, level] = record
     # 3. attacked texts against the clean ones
@@ -507,10 +522,15 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
 
 def _of_level(measured: Correlated) -> Record:
     """The part of a record that differs from level to level."""
-    record: Record = {"n": measured.n, "groups": measured.groups}
-    record |= with_intervals(measured.figures)
-    for name in ("constant", "constant_groups", "human_constant_groups", "missing"):
-        record[name] = getattr(measured, name)
+    record: Record = {
+        "n": measured.n,
+        "groups": measured.groups,
+        **with_intervals(measured.figures),
+        "constant": measured.constant,
+        "constant_groups": measured.constant_groups,
+        "human_constant_groups": measured.human_constant_groups,
+        "missing": measured.missing,
+    }
     for k, name in enumerate(CORRELATIONS):
         varied = None if measured.varied is None else float(measured.varied[k])
         values = measured.over_systems[k]

@@ -234,13 +234,14 @@ def human_records(
             "groups": panel.of_texts.at(rated).count,
             "raters": int(shared.any(axis=0).sum()),
             "ratings_per_text": float(shared.sum() / rated.sum()) if rated.any() else None,
+            **with_intervals({"ceiling": panel.ceiling}),
+            "raters_counted": len(panel.counted),
+            "alpha": agreement["alpha_interval"],
+            "reason": reason,
+            **agreement,
+            **rater_points_record(panel.ratings, panel.of_texts, categories),
         }
-        record |= with_intervals({"ceiling": panel.ceiling})
-        record["raters_counted"] = len(panel.counted)
-        record["alpha"] = agreement["alpha_interval"]
-        record["reason"] = reason
-        record |= agreement
-        records.append(record | rater_points_record(panel.ratings, panel.of_texts, categories))
+        records.append(record)
     return records
 
 
@@ -432,9 +433,12 @@ def points_record(
     with_mean = pair_figures(scores, human, clusters, categories)  # each [1 + B + J, 1]
     with_mean = {name: values[:, 0] for name, values in with_mean.items()}
     single = single_figures(scores, ratings, clusters, categories)
-    record: Record = {"texts": len(scores), "groups": clusters.count}
-    record |= _intervals("", with_mean, clusters)
-    record |= _intervals("single_", single, clusters)
+    record: Record = {
+        "texts": len(scores),
+        "groups": clusters.count,
+        **_intervals("", with_mean, clusters),
+        **_intervals("single_", single, clusters),
+    }
     reasons = []
     if not len(scores):
         reason = "No agreement in points: no text has a score and a rating."
@@ -539,8 +543,13 @@ def _saved_record(sample: JudgeScores, kind: str, scores: Array) -> Record:
     """The error that calibration saves, text by text, and which scores are better; and what
     scores [N] save of the error of the one best score for all texts."""
     rated = np.isfinite(scores) & np.isfinite(sample.human)
-    record: Record = unknown(["mae_saved"]) | {"mae_constant": None, "better_scores": None}
-    record |= unknown(["constant_saved"]) | {"constant_mae": None}
+    record: Record = {
+        **unknown(["mae_saved"]),
+        "mae_constant": None,
+        "better_scores": None,
+        **unknown(["constant_saved"]),
+        "constant_mae": None,
+    }
     if sample.scale is None or not rated.any():
         return record
     clusters = sample.clusters.at(rated)

@@ -237,11 +237,14 @@ class SeriesGap:
         and in a mean where they vary over the ranges; second_defense only where it is another."""
         first, second = self.sides[0]
         ranges = first.range.columns if len(self.sides) == 1 else dict.fromkeys(RANGE)
-        named: Record = {"split": first.split, "dimension": first.dimension}
-        named |= ranges
-        named["ranges"] = len(self.sides)
-        named["attack"] = first.attack
-        named["defense"] = first.defense
+        named: Record = {
+            "split": first.split,
+            "dimension": first.dimension,
+            **ranges,
+            "ranges": len(self.sides),
+            "attack": first.attack,
+            "defense": first.defense,
+        }
         by_side = zip(*self.sides, strict=True)
         for name, cells in zip(("first", "second"), by_side, strict=True):
             lambdas = {cell.lambda_ for cell in cells}
@@ -375,10 +378,16 @@ def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:
         sides = with_intervals({"first": first, "second": second})
         if not ends:
             sides = {name: sides[name] for name in ("first", "second")}
-        record = gap.named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
-        record |= sides
-        record |= _spread(difference[k])
-        record |= {"p": None, "p_holm": None}
+        record = {
+            **gap.named,
+            "statistic": statistic,
+            "n": gap.n,
+            "groups": len(gap.groups),
+            **sides,
+            **_spread(difference[k]),
+            "p": None,
+            "p_holm": None,
+        }
         if permuted.shape[1]:
             observed = float(difference[k, 0])
             record["p"] = permutation_p_value(observed, permuted[k], exact)
@@ -389,8 +398,7 @@ def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:
 def _spread(difference: Array) -> Numbers:
     """A difference [1 + B] with its percentile interval and its standard error, which are None with
     fewer than two resamples in which it is known."""
-    record: Numbers = {"difference": float(difference[0])}
-    record |= dict.fromkeys(("low", "high", "se"))
+    record: Numbers = {"difference": float(difference[0]), "low": None, "high": None, "se": None}
     known = difference[1:][~np.isnan(difference[1:])]
     if len(known) > 1:
         record["low"], record["high"] = np.quantile(known, CONFIDENCE).tolist()
@@ -478,9 +486,14 @@ def attack_differences(
             for gap in gaps:
                 groups = len(gap.groups)
                 for k, name in enumerate(DIFFERENCES):
-                    record: Record = {"dataset": dataset} | gap.named
-                    record |= {"statistic": name, "n": gap.n, "groups": groups}
-                    record |= _change_difference(gap.values[0, k], gap.values[1, k], groups)
+                    record: Record = {
+                        "dataset": dataset,
+                        **gap.named,
+                        "statistic": name,
+                        "n": gap.n,
+                        "groups": groups,
+                        **_change_difference(gap.values[0, k], gap.values[1, k], groups),
+                    }
                     records.append(record)
     return records
 
@@ -511,8 +524,8 @@ def _changes(
 
 def _change_difference(first: Array, second: Array, groups: int) -> Record:
     """The numbers of a record of `attack_differences`, of [1 + B] of both sides."""
-    record: Record = dict.fromkeys(("first", "second", "difference"))
-    record |= dict.fromkeys(("low", "high", "se", "groups_needed", "says"))
+    names = ("first", "second", "difference", "low", "high", "se", "groups_needed", "says")
+    record: Record = dict.fromkeys(names)
     if np.isnan(first[0] - second[0]):
         return record
     record |= {"first": float(first[0]), "second": float(second[0])} | _spread(first - second)

@@ -200,8 +200,12 @@ def pairwise_records(
     for cell, pairs in pairs_of.items():
         dev = pairs_of.get(cell._replace(split=DEV))
         threshold = None if dev is None else best_threshold(dev.preferences(ranking))
-        record: Record = {"dataset": dataset} | cell.named
-        record |= {"rule": (rules or {}).get(cell.decoding)} | settings
+        record: Record = {
+            "dataset": dataset,
+            **cell.named,
+            "rule": (rules or {}).get(cell.decoding),
+            **settings,
+        }
         records.append(record | _record(pairs, ranking, threshold))
     return records
 
@@ -217,10 +221,12 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> Reco
         "pairs": round(distinct, 9),
         "groups": pairs.clusters.count,
         "systems": len(systems),
+        **_bounded("place_effect", judge.fitted.get("place")),
+        "unranked": judge.unranked,
+        "human_unranked": humans.unranked,
+        "resting": judge.resting,
+        "human_resting": humans.resting,
     }
-    record |= _bounded("place_effect", judge.fitted.get("place"))
-    record |= {"unranked": judge.unranked, "human_unranked": humans.unranked}
-    record |= {"resting": judge.resting, "human_resting": humans.resting}
     # 3. judge and humans: strengths over systems, then pair by pair
     correlated: list[Array | None] = [None] * len(CORRELATIONS)
     if judge.fitted and humans.fitted and len(systems) >= _FEWEST:
@@ -371,8 +377,12 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
             wins = float(won[i])
             ties = float(tied[i])
             losses = float(lost[i])
-            record |= {"wins": wins, "ties": ties, "losses": losses}
-            record["win_share"] = _win_share(wins, ties, losses)
+            record |= {
+                "wins": wins,
+                "ties": ties,
+                "losses": losses,
+                "win_share": _win_share(wins, ties, losses),
+            }
             row |= {f"{prefix}{name}": value for name, value in record.items()}
     by = "strength" if judge.fitted else "win_share"
 

@@ -105,8 +105,8 @@ def repair_records(
                 "reference": reference,
                 "ranges": len(cells),
                 "p_holm": None,
+                **paired_figures(kind, table, cells, scale.get(dimension), resamples, seed),
             }
-            record |= paired_figures(kind, table, cells, scale.get(dimension), resamples, seed)
             family.append(record)
         comparisons = correct(family)
         records += [record | {"comparisons": comparisons} for record in family]
@@ -205,8 +205,10 @@ def paired_figures(
         "groups": clusters.count,
         "before": None,
         "after": None,
+        **unknown(["difference"]),
+        "p": None,
+        "reason": None,
     }
-    record |= unknown(["difference"]) | {"p": None, "reason": None}
     if kind == POINTS and (bottom, top) != scale:
         record["reason"] = "The humans' scale is unknown."
     elif kind == RANGE_SHARE and len(cells) < 2:

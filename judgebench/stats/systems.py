@@ -54,9 +54,14 @@ def _record(sample: JudgeScores) -> Record:
     rated = ~np.isnan(sample.human)
     clusters = sample.clusters.at(rated)
     systems = sample.systems[rated]
-    record: Record = sample.head | {"texts": int(rated.sum())}
-    record |= system_record(sample.on_scale[rated], sample.human[rated], systems, clusters)
-    record |= {"means_held": None, "systems_held": None, "ranking": []}
+    record: Record = {
+        **sample.head,
+        "texts": int(rated.sum()),
+        **system_record(sample.on_scale[rated], sample.human[rated], systems, clusters),
+        "means_held": None,
+        "systems_held": None,
+        "ranking": [],
+    }
     # 1. pairs of systems, compared with one rater's
     panel = Panel(sample.ratings, sample.clusters)
     few = _too_few_or_many(len(np.unique(sample.systems)))
@@ -74,8 +79,12 @@ def _record(sample: JudgeScores) -> Record:
     if not unmeasured and not rated.any():
         unmeasured = "no text has a rating"
     by_system: dict[str, Numbers] = {}
-    record |= unknown((*ERRORS, *SAVED)) | {"error_system": None, "better_scores": None}
-    record["error_reason"] = f"No errors of systems' means: {unmeasured}." if unmeasured else None
+    record |= {
+        **unknown((*ERRORS, *SAVED)),
+        "error_system": None,
+        "better_scores": None,
+        "error_reason": f"No errors of systems' means: {unmeasured}." if unmeasured else None,
+    }
     if not unmeasured:
         of_judge, by_system = _errors(sample, clusters, rated)
         record |= of_judge
@@ -118,9 +127,13 @@ def _ranking(sample: JudgeScores, rated: Array, clusters: Clusters) -> Rows:
     judge, human = means
     rows: Rows = []
     for place, name in enumerate(names.tolist()):
-        row = {"system": str(name), "texts": texts[place], **judge[place]}
-        row |= {f"human_{key}": value for key, value in human[place].items()}
-        row["held"] = None
+        row = {
+            "system": str(name),
+            "texts": texts[place],
+            **judge[place],
+            **{f"human_{key}": value for key, value in human[place].items()},
+            "held": None,
+        }
         if sample.scale is not None and row["mean_low"] is not None:
             inside = row["mean_low"] <= row["human_mean"] <= row["mean_high"]
             row["held"] = bool(inside)

@@ -380,9 +380,13 @@ def _study(scores: CrossedScores, has_unit: bool = True) -> Record:
     """
     facets = scores.facets[1:]
     levels = dict(zip(facets, scores.values.shape[1:], strict=True))
-    record: Record = {"texts": len(scores.values), "groups": scores.clusters.count}
-    record |= {f"{facet}s": levels.get(facet) for facet in _FACETS}
-    record |= {"spread": None} | unknown(["texts_share"])
+    record: Record = {
+        "texts": len(scores.values),
+        "groups": scores.clusters.count,
+        **{f"{facet}s": levels.get(facet) for facet in _FACETS},
+        "spread": None,
+        **unknown(["texts_share"]),
+    }
     for facet in _FACETS:
         record |= unknown(f"{facet}_{kind}" for kind in _KINDS)
     components = component_records(scores)

@@ -138,10 +138,14 @@ class Verdict(NamedTuple):
     @property
     def record(self) -> Record:
         """Its keys of verdict.json."""
-        record: Record = {"verdict": self.verdict, "clause": self.clause}
-        record |= keys_of("value", self.value)
-        record |= keys_of("rater", self.rater)
-        return record | {"needed": self.needed, "scores": self.scores}
+        return {
+            "verdict": self.verdict,
+            "clause": self.clause,
+            **keys_of("value", self.value),
+            **keys_of("rater", self.rater),
+            "needed": self.needed,
+            "scores": self.scores,
+        }
 
 
 def verdict_records(
@@ -168,10 +172,13 @@ def verdict_records(
         cell = Cell.of(advised)
         sample = next(sample for sample in samples if sample.cell == cell)
         facts = _Facts(sample, studies, margins)
-        head = sample.head | {"groups": facts.groups}
-        head["settings"] = sum(record["dimension"] == cell.dimension for record in choice)
-        head |= keys_of("spearman", Estimate.of(facts.metric, "spearman"))
-        head |= keys_of("promised_spearman", Estimate.of(advised, "promised_spearman"))
+        head = {
+            **sample.head,
+            "groups": facts.groups,
+            "settings": sum(record["dimension"] == cell.dimension for record in choice),
+            **keys_of("spearman", Estimate.of(facts.metric, "spearman")),
+            **keys_of("promised_spearman", Estimate.of(advised, "promised_spearman")),
+        }
         for use, verdict in facts.verdicts().items():
             records.append(head | {"use": use} | verdict.record)
     return records

@@ -169,9 +169,12 @@ def objective_cells(records: Records, objective: Sequence[SweepObjective]) -> Ro
     """
     rows = []
     for position, entry in enumerate(objective):
-        head: Record = {"objective": position}
-        head |= {name: getattr(entry, name) for name in ("metric", "split", "level", *_SERIES)}
-        head |= {"defense": entry.defense, "attack": ", ".join(entry.attacks)}
+        head: Record = {
+            "objective": position,
+            **{name: getattr(entry, name) for name in ("metric", "split", "level", *_SERIES)},
+            "defense": entry.defense,
+            "attack": ", ".join(entry.attacks),
+        }
         cells: dict[Cell, Record] = {}
         for split in ("dev", "test"):
             for key, matching in _by_cell(entry.matching(records, split)).items():

@@ -35,7 +35,7 @@ from judgebench.runtime.terminal import print_safely
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.study.storage import write_json
 from judgebench.tracking.loggers import check_loggers, log_sweep
-from judgebench.types import Key, Record, Records, Row, ScoreRange
+from judgebench.types import Key, Record, Records, Row, Rows, ScoreRange
 
 SUMMARY = "sweep.json"
 
@@ -63,7 +63,7 @@ def complete(trials: Sequence[Trial]) -> list[Trial]:
     return sorted(done, key=lambda trial: trial["number"])
 
 
-def cell_rows(trials: Sequence[Trial], directions: Sequence[str] = ()) -> list[Row]:
+def cell_rows(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Rows:
     """A row a complete trial and cell: the cell's record, with the trial's number, params and
     run_dir; the direction of its objective; `value`, on the split that chooses (None without such a
     split), and `cost`, the less the better."""
@@ -71,11 +71,18 @@ def cell_rows(trials: Sequence[Trial], directions: Sequence[str] = ()) -> list[R
     for trial in complete(trials):
         attributes = trial["attributes"]
         for cell in attributes["cells"]:
-            row = {"split": DEV, "attack": "none", "defense": "none", "constant": False} | cell
-            row |= {"trial": trial["number"], "params": dict(trial["params"])}
-            row["run_dir"] = attributes.get("run_dir")
-            objective = row["objective"]
-            row["direction"] = "maximize"
+            objective = cell["objective"]
+            row = {
+                "split": DEV,
+                "attack": "none",
+                "defense": "none",
+                "constant": False,
+                **cell,
+                "trial": trial["number"],
+                "params": dict(trial["params"]),
+                "run_dir": attributes.get("run_dir"),
+                "direction": "maximize",
+            }
             if objective < len(directions):
                 row["direction"] = directions[objective]
             row["value"] = row["cost"] = row[row["split"]]
@@ -202,10 +209,18 @@ def summarize(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Record
     # 1. of each cell its best trial
     cells = []
     for (objective, metric, dimension, score_range), of_cell in rows_of.items():
-        record: Record = {"objective": objective, "metric": metric, "dimension": dimension}
-        record |= score_range.columns
-        record |= {name: of_cell[0][name] for name in ("split", "direction")} | {"best": None}
-        record |= {axis: of_cell[0][axis] for axis in ("attack", "defense")}
+        first = of_cell[0]
+        record: Record = {
+            "objective": objective,
+            "metric": metric,
+            "dimension": dimension,
+            **score_range.columns,
+            "split": first["split"],
+            "direction": first["direction"],
+            "best": None,
+            "attack": first["attack"],
+            "defense": first["defense"],
+        }
         best = _best([[row] for row in of_cell])
         if best:
             (row,) = best
@@ -300,11 +315,16 @@ def _frame(summary: Row) -> pd.DataFrame:
         cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"]]
         table = {"objective": mean["objective"], "title": _title(cells[0], summary["trials"])}
         for cell in cells:
-            row: Record = {"part": "cells", "range": str(ScoreRange.of(cell))}
-            row["dimension"] = cell["dimension"] if several else None
             best = cell["best"] or {"dev": None, "test": None, "trial": UNKNOWN}
-            row |= {name: best[name] for name in _SPLITS} | {"trial": str(best["trial"])}
-            row["setting"] = f"no {cell['split']} split: nothing is chosen"
+            row: Record = {
+                "part": "cells",
+                "range": str(ScoreRange.of(cell)),
+                "dimension": cell["dimension"] if several else None,
+                "dev": best["dev"],
+                "test": best["test"],
+                "trial": str(best["trial"]),
+                "setting": f"no {cell['split']} split: nothing is chosen",
+            }
             if cell["best"]:
                 row["setting"] = params_text(best["params"])
             if best.get("constant"):
@@ -313,9 +333,17 @@ def _frame(summary: Row) -> pd.DataFrame:
         for name, key in _MEANS.items():
             means = mean.get(key)
             if means is not None:
-                row = {"part": "means", "range": name, "trial": str(means.get("trial", ""))}
-                row |= {split: means[split] for split in _SPLITS}
-                rows.append(table | row | {"setting": params_text(means.get("params", {}))})
+                rows.append(
+                    {
+                        **table,
+                        "part": "means",
+                        "range": name,
+                        "trial": str(means.get("trial", "")),
+                        "dev": means["dev"],
+                        "test": means["test"],
+                        "setting": params_text(means.get("params", {})),
+                    }
+                )
     return pd.DataFrame(rows)
 
 

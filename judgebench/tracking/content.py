@@ -144,8 +144,10 @@ def best_rows(summary: Row) -> Rows:
         best = cell["best"]
         if best:
             row = {name: cell[name] for name in ("metric", "dimension")}
-            row |= {"range": str(range_of(cell))}
-            row |= {name: best["params"].get(name) for name in summary["params"]}
+            row |= {
+                "range": str(range_of(cell)),
+                **{name: best["params"].get(name) for name in summary["params"]},
+            }
             rows.append(row | {name: best[name] for name in ("dev", "test", "trial")})
     return rows
 
@@ -178,8 +180,16 @@ def _known(numbers: Mapping[str, Any]) -> dict[str, float]:
 
 def _name(record: Row, *more: str) -> str:
     changes = [f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
-    texts = [record["split"], record["dimension"]]
-    return "/".join([*texts, *changes, *more, record["judge"], record["decoding"]])
+    return "/".join(
+        [
+            record["split"],
+            record["dimension"],
+            *changes,
+            *more,
+            record["judge"],
+            record["decoding"],
+        ]
+    )
 
 
 def _within(record: Row) -> str:

@@ -342,8 +342,9 @@ def choice_records(
         shares = worth_of(metric, held_out, human, among.groups)
         worths = shares.mean(axis=0)
         for number, cell in enumerate(settings):
-            record: Record = {"dataset": dataset} | cell.named
-            record |= {
+            record: Record = {
+                "dataset": dataset,
+                **cell.named,
                 "metric": metric,
                 "n": len(human),
                 "groups": groups,
@@ -354,9 +355,10 @@ def choice_records(
                 "taken": number == choice.taken,
                 "best": number == choice.best,
                 "share": float(promise["taken"][number]),
+                "settings": None,
+                "kappas": None,
             }
             # 3. what it learned, and what a score takes
-            record |= {"settings": None, "kappas": None}
             if number in learned:
                 folded = learned[number]
                 kappas = [part.kappa for part in folded.parts if isinstance(part, Contrastive)]

@@ -237,12 +237,13 @@ def _record(measured: MeasuredCell, setting: Setting) -> Record:
         "rule": measured.decoding.rule,
         "alpha": measured.decoding.alpha,
         "dimension": dimension,
+        **score_range.columns,
+        **measured.at(setting),
     }
-    record |= score_range.columns | measured.at(setting)
     for split in _SPLITS:
         rows = measured.readings.get(split, ())
-        record |= {f"{split}_examples": len(rows)}
-        record |= {f"{split}_groups": len({reading.prompt.example.group_id for reading in rows})}
+        groups = {reading.prompt.example.group_id for reading in rows}
+        record |= {f"{split}_examples": len(rows), f"{split}_groups": len(groups)}
     best = measured.best and measured.at(measured.best)
     record |= {"edge": False, "shared": None, "grid": measured.points, "grid_best": best}
     return record | {

@@ -109,8 +109,12 @@ class MeasuredCell:
                 for split, (main, assistant, _) in self._arrays.items()
             }
             rho = {split: spearman(scores[split], self._arrays[split][2]) for split in scores}
-            point: Point = {"kappa": setting.kappa, DEV: rho.get(DEV), TEST: rho.get(TEST)}
-            point["constant"] = is_constant(scores[DEV]) if DEV in scores else None
+            point: Point = {
+                "kappa": setting.kappa,
+                DEV: rho.get(DEV),
+                TEST: rho.get(TEST),
+                "constant": is_constant(scores[DEV]) if DEV in scores else None,
+            }
             self._measured[setting.kappa] = (
                 point,
                 b"".join(scores[split].tobytes() for split in sorted(scores)),

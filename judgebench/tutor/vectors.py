@@ -337,9 +337,11 @@ def save_vectors(vectors: StandardVectors, path: Path) -> None:
     numbers = {name: getattr(vectors, name) for name in _NUMBERS}
     numbers["high_count"] = len(vectors.high_points)
     numbers["low_count"] = len(vectors.low_points)
-    metadata = {"format": _FORMAT}
-    metadata |= {name: repr(value) for name, value in numbers.items()}
-    metadata |= {name: json.dumps(value) for name, value in asdict(vectors.origin).items()}
+    metadata = {
+        "format": _FORMAT,
+        **{name: repr(value) for name, value in numbers.items()},
+        **{name: json.dumps(value) for name, value in asdict(vectors.origin).items()},
+    }
     arrays = {name: np.ascontiguousarray(getattr(vectors, name)) for name in _ARRAYS}
     data = save(arrays, metadata)
     try:

@@ -305,8 +305,8 @@ class PanelSpec(RecordedSpec):
                     "main_logprobs": together[i],
                     "assistant_logprobs": pair and pair[i],
                     "text": None,
+                    "seconds": sum(member[id(prompt)][2] for member in read),
                 }
-                row["seconds"] = sum(member[id(prompt)][2] for member in read)
                 rows[prompt.example.example_id, prompt.condition] = [row]
         missing = [
             prompt

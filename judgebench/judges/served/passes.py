@@ -285,9 +285,14 @@ class ListedPass(ApiPass):
 
     def keys(self, prompt: Prompt) -> list[str]:
         listed = self.spec.top_logprobs
-        follow = None if self.spec.framed else self.spec.follow_above
-        more = {"follow_above": follow, "most": self._max_tokens(prompt)}
-        return [self.address(prompt, listed=listed, ways=self._tree(prompt).digest, **more)]
+        key = self.address(
+            prompt,
+            listed=listed,
+            ways=self._tree(prompt).digest,
+            follow_above=None if self.spec.framed else self.spec.follow_above,
+            most=self._max_tokens(prompt),
+        )
+        return [key]
 
     def _tree(self, prompt: Prompt) -> PathTree:
         return self.trees[prompt.condition.range]
@@ -298,8 +303,13 @@ class ListedPass(ApiPass):
         times = 1
         while self.spec.explicit == "llama_cpp" and listed * _WIDER ** (times - 1) < MOST_LISTED:
             times += 1  # see `_listed`
-        more: Record = {"listed": listed, "seed": self.spec.seed}
-        first = request(self.spec, self.sent_prompt(prompt), self._max_tokens(prompt), **more)
+        first = request(
+            self.spec,
+            self.sent_prompt(prompt),
+            self._max_tokens(prompt),
+            listed=listed,
+            seed=self.spec.seed,
+        )
         return first, nodes * times - 1
 
     def _max_tokens(self, prompt: Prompt) -> int:
@@ -409,9 +419,9 @@ class AnswerPass(ApiPass):
     def keys(self, prompt: Prompt) -> list[str]:
         keys = []
         for draw in range(self.count):
-            more = {"most": self.max_tokens, "seed": self._seed(draw), "draw": draw}
-            keys.append(self.address(prompt, **more))
-            self._draws[keys[-1]] = draw
+            key = self.address(prompt, most=self.max_tokens, seed=self._seed(draw), draw=draw)
+            keys.append(key)
+            self._draws[key] = draw
         return keys
 
     def expected(self, prompt: Prompt, key: str | None = None) -> tuple[Request, int]:

@@ -155,8 +155,15 @@ class ApiReader(BaseReader):
         for how, role, pass_ in self._writing:
             for prompt in pass_.prompts:
                 fact = noted(role, prompt, pass_)
-                more = {"text": fact["texts"][0], "seconds": fact["seconds"]}
-                readings.append(Reading(prompt, fact["split"], generation=how, **more))
+                readings.append(
+                    Reading(
+                        prompt,
+                        fact["split"],
+                        generation=how,
+                        text=fact["texts"][0],
+                        seconds=fact["seconds"],
+                    )
+                )
         return readings
 
     @property

@@ -425,9 +425,12 @@ class ApiSpec(JudgeSettings):
     def own_tokenizer(self) -> ModelSource | None:
         if self.tokenizer is None:
             return None
-        where = (self.tokenizer, self.gguf_file, self.revision)
         return ModelSource(
-            *where, trust_remote_code=self.trust_remote_code, role=f"{self.role}.tokenizer"
+            self.tokenizer,
+            self.gguf_file,
+            self.revision,
+            trust_remote_code=self.trust_remote_code,
+            role=f"{self.role}.tokenizer",
         )
 
     @cached_property

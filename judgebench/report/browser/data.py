@@ -223,8 +223,8 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
         examples = {row["example_id"]: row for row in run.examples.to_dict("records")}
     references: dict[str, list[list[Any]]] = {}
     for group, *texts, high, low in run.references[list(_REFERENCES)].itertuples(index=False):
-        scores = [_number(high, 3), _number(low, 3)]
-        references.setdefault(group, []).append([*texts, *scores])
+        entry = [*texts, _number(high, 3), _number(low, 3)]
+        references.setdefault(group, []).append(entry)
     # 2. the pieces
     chunks = []
     for first, last in itertools.pairwise(cuts):

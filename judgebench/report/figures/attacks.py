@@ -81,13 +81,13 @@ def phrase_figure(rows: pd.DataFrame, titles: Titles) -> Figure | None:
             means = part[(part[column] == name) & part["mean_score"].notna()]
             x = means["length"]
             y = means["mean_score"]
-            band = (means["mean_score_low"], means["mean_score_high"])
             style.line(
                 axis,
                 x,
                 y,
                 look,
-                *band,
+                means["mean_score_low"],
+                means["mean_score_high"],
                 linewidth=1.3,
                 zorder=3,
             )

@@ -76,9 +76,15 @@ def candidates_figure(results: Results, standard: Row) -> Figure | None:
         for threshold, side, align in ((low, "low", "right"), (high, "high", "left")):
             color = STANDARDS[side]
             axis.axvline(threshold, color=color, linestyle="--", linewidth=1.3)
-            place: Record = {"xycoords": ("data", "axes fraction"), "fontsize": 8}
-            place |= {"ha": align, "va": "bottom", "color": color}
-            axis.annotate(f" {two(threshold)} ", (threshold, 1.0), **place)
+            axis.annotate(
+                f" {two(threshold)} ",
+                (threshold, 1.0),
+                xycoords=("data", "axes fraction"),
+                fontsize=8,
+                ha=align,
+                va="bottom",
+                color=color,
+            )
         ends = f"{standard['range_min']:g} to {standard['range_max']:g}"
         judge = f"score by {shorten(str(standard['judge']), 30)}, range {ends}"
         style.label(
@@ -224,26 +230,25 @@ def strengths_figure(results: Results, standard: Row) -> Figure | None:
             look = looks[side]
             alpha = part["alpha"] / scale
             mean = part["mean"]
-            band = (part["low"], part["high"])
             style.line(
                 axis,
                 alpha,
                 mean,
                 look,
-                *band,
+                part["low"],
+                part["high"],
                 linewidth=1.4,
                 zorder=3,
             )
             target = part["target"].iloc[0]
             axis.axhline(target, color=look.color, linestyle="--", linewidth=1.1)
             chosen = part["chosen"].astype(bool)
-            ring = style.ring(look.color, 1.6)
             axis.plot(
                 alpha[chosen],
                 mean[chosen],
                 markersize=11,
                 zorder=4,
-                **ring,
+                **style.ring(look.color, 1.6),
             )
         # within the score range, which intervals of few texts leave
         bottom, top = axis.get_ylim()
@@ -293,7 +298,6 @@ def detector_figure(results: Results) -> Figure | None:
     detectors = results.detectors
     if not detectors:
         return None
-    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
 
     def draw(axis: Axes, detector: Row) -> None:
         curve = detector["curve"]
@@ -308,11 +312,16 @@ def detector_figure(results: Results) -> Figure | None:
         )
         # above the highest threshold nothing is claimed: precision is taken as 1 there, as in the
         # literature
-        whole = ([*curve["recall"], 0.0], [*curve["precision"], 1.0])
-        axis.plot(*whole, color=_CURVE, linewidth=1.4, zorder=2)
-        chosen = (training["recall"], training["precision"])
         axis.plot(
-            *chosen,
+            [*curve["recall"], 0.0],
+            [*curve["precision"], 1.0],
+            color=_CURVE,
+            linewidth=1.4,
+            zorder=2,
+        )
+        axis.plot(
+            training["recall"],
+            training["precision"],
             "o",
             color=_CHOSEN,
             markersize=6,
@@ -336,7 +345,6 @@ def detector_figure(results: Results) -> Figure | None:
         if test["false_positive_rate"] is not None:
             share = percent(test["false_positive_rate"])
             lines.append(f"test, clean texts warned of: {share}")
-        place: Record = {"transform": axis.transAxes, "va": "bottom", "bbox": box}
         axis.text(
             0.03,
             0.04,
@@ -344,7 +352,9 @@ def detector_figure(results: Results) -> Figure | None:
             fontsize=8,
             color=INK,
             linespacing=1.35,
-            **place,
+            transform=axis.transAxes,
+            va="bottom",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
         )
         axis.set_xlim(-0.03, 1.03)
         axis.set_ylim(0, 1.05)

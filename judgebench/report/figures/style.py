@@ -187,8 +187,9 @@ def small_multiples(
     # 3. the words
     figure.text(0.012, 1 - 0.1 / total, title, fontsize=11, fontweight="bold", va="top", color=INK)
     if legend:
-        place: Record = {"loc": "upper left", "bbox_to_anchor": (0.004, 1 - 0.3 / total)}
-        place |= {
+        place: Record = {
+            "loc": "upper left",
+            "bbox_to_anchor": (0.004, 1 - 0.3 / total),
             "ncols": legend_columns,
             "borderaxespad": 0.1,
             "handlelength": 2.6,
@@ -237,8 +238,14 @@ def label(
 def handle(look: Any) -> Any:
     """An entry of a legend for a look: a `Mark`, the color of bars, or an artist."""
     if isinstance(look, Mark):
-        how: Record = {"marker": look.marker, "linestyle": look.line, "markersize": 5.5}
-        return Line2D([], [], color=look.color, **how)
+        return Line2D(
+            [],
+            [],
+            color=look.color,
+            marker=look.marker,
+            linestyle=look.line,
+            markersize=5.5,
+        )
     return Patch(facecolor=look) if isinstance(look, str) else look
 
 
@@ -268,9 +275,14 @@ def line(
         x, y, color=look.color, marker=look.marker, linestyle=look.line, **{"markersize": 4.5} | how
     )
     if low is not None and (bounded := ~np.isnan(low)).any():
-        look_of_band: Record = {"color": look.color, "alpha": 0.13, "linewidth": 0}
         axis.fill_between(
-            x[bounded], low[bounded], high[bounded], zorder=how.get("zorder", 2) - 2, **look_of_band
+            x[bounded],
+            low[bounded],
+            high[bounded],
+            zorder=how.get("zorder", 2) - 2,
+            color=look.color,
+            alpha=0.13,
+            linewidth=0,
         )
 
 

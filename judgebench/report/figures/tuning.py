@@ -178,10 +178,10 @@ def heat_map_figure(
                 color=MUTED,
                 **place,
             )
-        frame: Record = {"fill": False, "edgecolor": _FRAMED, "linewidth": 2}
         for row, column in heat.chosen:
             corner = (column - 0.47, row - 0.45)
-            axis.add_patch(Rectangle(corner, 0.94, 0.9, **frame))
+            frame = Rectangle(corner, 0.94, 0.9, fill=False, edgecolor=_FRAMED, linewidth=2)
+            axis.add_patch(frame)
         # 3. words
         columns = [f"{value:.3g}" for value in heat.columns]
         rows = [f"{value:.3g}" for value in heat.rows]

@@ -84,12 +84,13 @@ def build_cap(runs: Iterable[Results]) -> list[PaperTable]:
     dimensions or ranges have no line.
     """
     cells = cap_cells(runs)
-    tables = [
+    return [
         *_change_tables(cells.attacked),
         *_reference_tables(cells.attacked),
         *_spearman_tables(cells.clean),
+        *_seconds_tables(cells.costs),
+        *_strength_tables(cells.steered),
     ]
-    return [*tables, *_seconds_tables(cells.costs), *_strength_tables(cells.steered)]
 
 
 # --- the cells of runs and of the print ---------------------------------------------------------
@@ -564,8 +565,12 @@ def _reference_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     )
     notes = [note for _, part in grouped(papers, PLACE) for note in _attacked_notes(part)]
     notes = [_SCORES_NOTE, _UNNAMED, _INFERRED, *dict.fromkeys(notes)]
-    labels = {"dataset": "Data", "judge": "Judge"}
-    labels |= {"attack_label": "Attack", "condition": "Condition"}
+    labels = {
+        "dataset": "Data",
+        "judge": "Judge",
+        "attack_label": "Attack",
+        "condition": "Condition",
+    }
     return [_table(1, _SCORES_CAPTION, joined, labels, _SCORES, notes)]
 
 

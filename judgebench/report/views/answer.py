@@ -273,12 +273,15 @@ def _attacks(results: Results) -> Lines:
             if values(other, same) == values(row, same) and other.get("change") is not None
         }
         others.pop(row["defense"])
-        facts = {
-            "row": row,
-            "several": len({row["dimension"] for row in rows}) > 1,
-            "least": min(others.values(), key=lambda other: abs(other["change"]), default=None),
-        }
-        lines.append((row["attack"], say("answer", part="attack", results=results, **facts)))
+        words = say(
+            "answer",
+            part="attack",
+            results=results,
+            row=row,
+            several=len({row["dimension"] for row in rows}) > 1,
+            least=min(others.values(), key=lambda other: abs(other["change"]), default=None),
+        )
+        lines.append((row["attack"], words))
     if len(rows) > _ATTACKS:
         lines.append(("", f"and {len(rows) - _ATTACKS} more: print=all"))
     return lines

@@ -89,11 +89,14 @@ def correlation_rows(results: Results, level: str | None = None, silent: bool = 
         # 3. The best of several is marked; a judge that always says the same has 0 and would win
         # against inverted ones.
         level = condition[0]["level"]
-        words = {"groups": results.groups, "examples": results.examples_word}
-        same = {
-            "size": say("size", rows=condition, level=level, **words),
-            "condition": at_level(condition[0]["condition"], level),
-        }
+        size = say(
+            "size",
+            rows=condition,
+            level=level,
+            groups=results.groups,
+            examples=results.examples_word,
+        )
+        same = {"size": size, "condition": at_level(condition[0]["condition"], level)}
         for block in blocks:
             best = {name: max(row[name] or 0.0 for row in block) for name in CORRELATIONS}
             for row in block:

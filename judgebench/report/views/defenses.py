@@ -161,9 +161,17 @@ def reference_rows(results: Results) -> Rows:
         # 2. unsteered texts
         if unsteered:
             high, low = (unsteered.get(side, {}).get("mean") for side in ("high", "low"))
-            row = head | {"defense": "  alpha 0", "split": "dev", "high": high, "low": low}
-            row["difference"] = None if high is None or low is None else high - low
-            rows.append(row | {"n": max(int(record["n"]) for record in unsteered.values())})
+            rows.append(
+                {
+                    "dimension": dimension,
+                    "defense": "  alpha 0",
+                    "split": "dev",
+                    "high": high,
+                    "low": low,
+                    "difference": None if high is None or low is None else high - low,
+                    "n": max(int(record["n"]) for record in unsteered.values()),
+                }
+            )
     return rows
 
 
@@ -171,10 +179,8 @@ def _scored(pairs: pd.DataFrame) -> Record:
     """Means of the scores of good and poor references, and Student's t interval of their
     difference."""
     scores = pairs[["score_high", "score_low"]].dropna().astype(float)
-    row: Record = {"n": len(scores)}
-    row["cut"] = (
-        float(pairs[["high_cut", "low_cut"]].to_numpy(float).mean()) if len(pairs) else None
-    )
+    cut = pairs[["high_cut", "low_cut"]].to_numpy(float)
+    row: Record = {"n": len(scores), "cut": float(cut.mean()) if len(pairs) else None}
     if not len(scores):
         return row
     differences = scores["score_high"] - scores["score_low"]

@@ -127,9 +127,9 @@ def tasks_frame(runs: Runs) -> pd.DataFrame:
                 "run": letter,
                 "task": run.dataset,
                 "main": run.titles.get("main"),
+                **{name: row.get(name) for name in _KEPT},
+                **{name: human.get(name) for name in _HUMANS},
             }
-            task |= {name: row.get(name) for name in _KEPT}
-            task |= {name: human.get(name) for name in _HUMANS}
             task["no_ceiling"] = None if is_known(task["ceiling"]) else human["reason"]
             task |= range_of(row).columns
             task["favorite"] = favorite_text(row)
