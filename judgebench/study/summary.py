@@ -223,9 +223,11 @@ def summarize(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Record
         }
         best = _best([[row] for row in of_cell])
         if best:
-            (row,) = best
-            record["best"] = {name: row[name] for name in ("trial", "params", *_SPLITS, "run_dir")}
-            record["best"] |= {"constant": True} if row["constant"] else {}
+            (chosen,) = best
+            record["best"] = {
+                name: chosen[name] for name in ("trial", "params", *_SPLITS, "run_dir")
+            }
+            record["best"] |= {"constant": True} if chosen["constant"] else {}
         cells.append(record)
     # 2. of each objective the means over its cells
     means = []
