@@ -29,7 +29,7 @@ from judgebench.study.jobs import check_one_run
 from judgebench.types import Classes
 
 if TYPE_CHECKING:
-    from judgebench.cards.requirements import Change, Outcome
+    from judgebench.cards.requirements import Outcome
 
 _MOST_LINES = 16  # of requirements in a terminal of 24
 _TEMPLATES = {"junit": "gate.xml.j2", "summary": "gate.md.j2"}
@@ -168,6 +168,7 @@ def _measured(
     from judgebench.cards.calibration import scores_in_card, share_in_card
     from judgebench.cards.judge import check_models
     from judgebench.cards.requirements import (
+        Outcome,
         card_figures,
         changes_of,
         figures_of,
@@ -234,7 +235,10 @@ def _measured(
     if scores is not None and reason is None:
         changes = paired_changes(card, rows, scores, **config.metrics)
     if settings.drift != "off":
-        outcomes += _drift(changes, settings.drift)
+        worse = {"fail": "failed", "warn": "warning"}[settings.drift]
+        for change in changes:
+            state = worse if change.worse else "passed"
+            outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
     # 5. the decision
     notes = []
     share = share_in_card(card, parts.data)
@@ -248,18 +252,6 @@ def _measured(
         notes.append(low)
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder, ahead)
-
-
-def _drift(changes: Sequence[Change], drift: str) -> list[Outcome]:
-    """An outcome a change of a figure that the card promised."""
-    from judgebench.cards.requirements import Outcome
-
-    worse = {"fail": "failed", "warn": "warning"}[drift]
-    outcomes = []
-    for change in changes:
-        state = worse if change.worse else "passed"
-        outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
-    return outcomes
 
 
 def _run_config(

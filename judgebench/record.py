@@ -214,11 +214,17 @@ def _about(
         command = " ".join(map(shlex.quote, words))
     scored = any(row["main_logprobs"] is not None for row in rows)
     groups = ("judge", "assistant", "prompt", "data", "dimensions", "ranges", "attacks", "defenses")
+    # name and content of each model, without where it lay
+    identity = ("title", "sha256", "dtype", "kernels", "model")
+    described = {
+        role: {name: model[name] for name in identity if model.get(name) is not None}
+        for role, model in models.items()
+    }
     cells = dict.fromkeys(tuple(row[axis] for axis in AXES[:4]) for row in rows)
     about = {
         "mode": "score_tokens" if scored else "generate",
         "compares": experiment.comparative,
-        "models": {role: _identity(model) for role, model in models.items()},
+        "models": described,
         "assistant": {
             "kind": config["assistant"].get("kind") or "api",
             "title": titles["assistant"],
@@ -239,14 +245,7 @@ def _about(
         "date": datetime.fromtimestamp(ended, UTC).date().isoformat(),
         "config": {name: public(config.get(name)) for name in groups},
     }
-    masked: Record = mask_secrets(about)
-    return masked
-
-
-def _identity(model: Row) -> Record:
-    """Name and content of a model, without where it lay."""
-    names = ("title", "sha256", "dtype", "kernels", "model")
-    return {name: model[name] for name in names if model.get(name) is not None}
+    return mask_secrets(about)
 
 
 _PRIVATE = ("url", "key_variable", "explicit", "tokenizer", "price", "fields")

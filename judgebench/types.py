@@ -189,7 +189,7 @@ class ScoreRange:
         return cls(first, last, step)
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> ScoreRange:
+    def of(cls, row: Row) -> ScoreRange:
         """The range that a row of a table is about, from its `columns`."""
         low, high, step = [float(row[name]) for name in RANGE]
         labels = row.get(LABELS)
@@ -257,7 +257,7 @@ class ScoreRange:
 
     @cached_property
     def _most_places(self) -> int:
-        return max(_places(self.minimum), _places(self.maximum), _places(self.step))
+        return max(map(_places, (self.minimum, self.maximum, self.step)))
 
     def __str__(self) -> str:
         worst = self.text(self.minimum)

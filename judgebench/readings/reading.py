@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -30,7 +30,7 @@ from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import atomic, check_run_file, user_path, writing
 from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
-from judgebench.types import Array, Prompt, Reading, Record, ScoreRange
+from judgebench.types import Array, Prompt, Reading, Record, Row, ScoreRange
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -253,7 +253,7 @@ class Recording:
     """
 
     path: Path
-    about: Mapping[str, Any]
+    about: Row
 
     @classmethod
     def open(cls, given: str, key: str = "judge.path") -> Recording:
@@ -356,7 +356,7 @@ class Recording:
         )
 
     @cached_property
-    def rows(self) -> Sequence[Mapping[str, Any]]:
+    def rows(self) -> Sequence[Row]:
         """Every row of the file, `SCHEMA`, checked."""
         with _reading(self.path):
             rows: list[Record] = read_table(self.path).to_pylist()
@@ -387,15 +387,13 @@ def prompt_digest(prompt: Prompt) -> bytes:
     return hashlib.sha256(prompt.text.encode()).digest()
 
 
-def holds(row: Mapping[str, Any], prompt: Prompt) -> bool:
+def holds(row: Row, prompt: Prompt) -> bool:
     """True where a row's prompt has this plain text, unless an article was cut or a control token's
     name broken."""
     return bool(row["source_tokens_cut"] or row["control_tokens"]) or prompt.text in row["prompt"]
 
 
-def write_recording(
-    path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
-) -> None:
+def write_recording(path: Path, rows: Sequence[Row], about: Row) -> None:
     """Writes a recording, whole or not at all; the same rows (`SCHEMA`) and metadata give the same
     bytes."""
     text = json.dumps({"format": FORMAT, **about}, ensure_ascii=False, allow_nan=False)
@@ -431,7 +429,7 @@ def _texts(node: Any) -> list[str]:
     return [text for part in parts for text in _texts(part)]
 
 
-def _fault(row: Mapping[str, Any]) -> str | None:
+def _fault(row: Row) -> str | None:
     """A clause on what a row cannot hold; None where it can be a reading."""
     for name in _NEEDED:
         if row[name] is None:

@@ -146,13 +146,7 @@ def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
         [f"{name} ({both[: place + 1].count(name)})" for place, name in enumerate(both)],
     )
     names = next((names for names in tried if len(set(names)) == len(runs)), tried[-1])
-    return dict(
-        zip(
-            names,
-            runs,
-            strict=True,
-        )
-    )
+    return dict(zip(names, runs, strict=True))
 
 
 def _judge(run: Results) -> str:
@@ -163,7 +157,12 @@ def _settings(runs: Sequence[Results]) -> list[str]:
     """Settings that tell runs apart, as "prompt.rubrics summary": one key where it is enough, else
     the first keys."""
     # 1. key -> the value of each run; of decodings their names, and of others those that all have
-    settings = {"decoding": [", ".join(_decodings(run)) for run in runs]}
+    decodings = []
+    for run in runs:
+        entries = (run.config.get("decoding") or {}).items()
+        names = [name for name, entry in entries if isinstance(entry, Mapping)]
+        decodings.append(", ".join(names))
+    settings = {"decoding": decodings}
     for key, known in differing_keys(runs).items():
         if UNSET not in known:
             settings[key] = known
@@ -184,11 +183,6 @@ def _telling(key: str) -> int:
     """The place of a key among those that say what a run is."""
     places = (place for place, name in enumerate(_TELLING) if key.startswith(name))
     return next(places, len(_TELLING))
-
-
-def _decodings(run: Results) -> list[str]:
-    decodings = run.config.get("decoding") or {}
-    return [name for name, entry in decodings.items() if isinstance(entry, Mapping)]
 
 
 def render_comparison(
@@ -295,10 +289,7 @@ def _answers(compared: Compared) -> list[Block]:
     return blocks
 
 
-def _examples(compared: Compared) -> list[Block]:
-    """The place of the examples of each run."""
-    return [Paragraph("Examples stand on the page of each run: report.html in its folder.")]
-
+_EXAMPLES = Paragraph("Examples stand on the page of each run: report.html in its folder.")
 
 RUNS = View(
     "runs",
@@ -346,15 +337,9 @@ def matrix_tables(compared: Compared) -> list[Block]:
     tables: list[Block] = []
     for part in compared.judged:
         if len(part) > 1:
-            names = (
-                "run",
-                "dimension",
-                "head",
-            )
-            rows = [{name: row[name] for name in names} for row in part]
-            columns = [_less(compared, row["run"]) for row in rows]
+            columns = [_less(compared, row["run"]) for row in part]
             view = replace(DIFFERENCES, columns=[*DIFFERENCES.columns, *columns])
-            tables += replace(view, frame=partial(lambda rows, _: rows, rows)).tables(compared)
+            tables += replace(view, frame=partial(lambda rows, _: rows, part)).tables(compared)
     return tables
 
 
@@ -368,10 +353,13 @@ def _less(compared: Compared, other: str) -> Col:
         numbers: Any = record(row)
         return Estimate(numbers.get("difference"), numbers.get("low"), numbers.get("high"))
 
-    def is_clear(row: Row) -> bool:
-        return record(row).get("says") in (BETTER, WORSE)
-
-    return Col(other, difference, signed_two, signed_two, marked=is_clear)
+    return Col(
+        other,
+        difference,
+        signed_two,
+        signed_two,
+        marked=lambda row: record(row).get("says") in (BETTER, WORSE),
+    )
 
 
 DIFFERENCES = View(
@@ -435,7 +423,7 @@ _DIFFERENT = PageSection(
 SECTIONS = (
     PageSection("ranking", "Which judge is better?", (_answers, "chart_", RUNS.tables)),
     PageSection("differences", "By how much?", (matrix_tables,)),
-    PageSection("examples", "Examples", (_examples,)),
+    PageSection("examples", "Examples", (lambda _: [_EXAMPLES],)),
     _DIFFERENT,
 )
 """Of a comparison."""

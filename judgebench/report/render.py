@@ -192,7 +192,7 @@ def to_markdown(table: Table, caption: str = "", notes: Sequence[str] | None = N
             rows.append([section.title, *[""] * (len(heads) - 1)])
         for row in section.rows:
             rows.append([f"**{cell}**" if cell.marked else str(cell) for cell in row])
-    cells = [list(map(_markdown_cell, row)) for row in rows]
+    cells = [[" ".join(cell.split()).replace("|", r"\|") for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
     lines = [caption or f"**{_title(table)}**", ""]
@@ -200,10 +200,6 @@ def to_markdown(table: Table, caption: str = "", notes: Sequence[str] | None = N
     if notes:
         lines += ["", *(f"- {note}" for note in notes)]
     return "\n".join(lines) + "\n"
-
-
-def _markdown_cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", r"\|")
 
 
 def to_latex(table: Table, caption: str, marks: str = "") -> str:

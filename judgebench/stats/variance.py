@@ -278,7 +278,12 @@ def variance_records(samples: Sequence[JudgeScores]) -> Rows:
             by_judge.setdefault((cell.decoding, *cell.knobs), {})[cell.judge] = ranged
         # 2. main and assistant
         for judges in by_judge.values():
-            asked = _of_both(judges.get("main", {}), judges.get("assistant", {}))
+            # both judges' scores in each range that both were asked in
+            others = judges.get("assistant", {})
+            asked = []
+            for score_range, sample in judges.get("main", {}).items():
+                if score_range in others:
+                    asked += [sample, others[score_range]]
             if asked:
                 records.append(_of_judges(asked))
         # 3. the raters
@@ -289,19 +294,8 @@ def variance_records(samples: Sequence[JudgeScores]) -> Rows:
     return records + list(humans.values())
 
 
-def _of_both(
-    main: Mapping[Any, JudgeScores], assistant: Mapping[Any, JudgeScores]
-) -> list[JudgeScores]:
-    """Both judges' scores in each range that both were asked in, range by range."""
-    asked = []
-    for score_range, sample in main.items():
-        if score_range in assistant:
-            asked += [sample, assistant[score_range]]
-    return asked
-
-
 def _of_judges(asked: Sequence[JudgeScores]) -> Record:
-    """The record of main and assistant, see `_of_both`."""
+    """The record of main and assistant, whose scores in each range follow each other."""
     facets: tuple[str, ...] = ("text", "judge")
     values, rows = _shared(asked)  # [texts, 2 x ranges]
     if len(asked) > 2:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from judgebench.types import Key, Record, Records, Row, Rows, ScoreRange
 
 SUMMARY = "sweep.json"
 
-Trial = Mapping[str, Any]
+Trial = Row
 """number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see
 `study.jobs.outcome`)."""
 

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from judgebench.report.views.advised import distance_rows, range_shares
 from judgebench.report.views.correlations import advised_rows
@@ -35,7 +34,7 @@ _SCALARS = (
 
 _DIFFERENCES = ("difference", "low", "high", "p", "p_holm")
 
-Named = tuple[str, Mapping[str, Any], Mapping[str, Any]]
+Named = tuple[str, Row, Row]
 """A name, the record whose lambda and t tell equal names apart, and the numbers by key."""
 
 
@@ -78,9 +77,7 @@ def headlines(results: Results) -> dict[str, float]:
 
 def verdicts(results: Results) -> dict[str, str]:
     """The verdict on each use, as `verdict/coherence/order`."""
-    return {
-        f"verdict/{row['dimension']}/{row['use']}": str(row["verdict"]) for row in results.verdict
-    }
+    return {f"verdict/{row['dimension']}/{row['use']}": row["verdict"] for row in results.verdict}
 
 
 def scalars(records: Records) -> dict[str, float]:
@@ -172,7 +169,7 @@ def _named(numbers: Sequence[Named]) -> dict[str, float]:
     return _known(named)
 
 
-def _known(numbers: Mapping[str, Any]) -> dict[str, float]:
+def _known(numbers: Row) -> dict[str, float]:
     """The numbers that are known and finite."""
     known = {name: value for name, value in numbers.items() if value is not None}
     return {name: float(value) for name, value in known.items() if math.isfinite(value)}

@@ -156,7 +156,7 @@ def index_of(run: Results) -> Index:
 
 
 def _place(row: Row) -> Place:
-    return Place(str(row["dimension"]), range_of(row), str(row["attack"]), str(row["defense"]))
+    return Place(row["dimension"], range_of(row), row["attack"], row["defense"])
 
 
 def _ordered(places: Sequence[Place]) -> list[Place]:
@@ -180,7 +180,7 @@ def _knobs(cell: Row) -> tuple[str, str, float, float]:
     temperature = number(cell["temperature"])
     lambda_ = 0.0 if lambda_ is None else lambda_
     temperature = 1.0 if temperature is None else temperature
-    return str(cell["judge"]), str(cell["decoding"]), lambda_, temperature
+    return cell["judge"], cell["decoding"], lambda_, temperature
 
 
 def _with_flags(index: Index, run: Results) -> Index:
@@ -200,7 +200,7 @@ def _with_flags(index: Index, run: Results) -> Index:
             flags[name] = of_prompts
     # 3. of whole conditions, as metrics.json has them at the level that is shown
     splits = np.array(index.split, dtype=object)[index.example]
-    level = shown_level(str(record["level"]) for record in run.metrics)
+    level = shown_level(record["level"] for record in run.metrics)
     for record in run.metrics:
         condition = _place(record)
         if record["level"] != level or not record.get("flags") or condition not in index.places:

@@ -29,7 +29,7 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
     figures: dict[str, Figure | None] = {}
     standards: dict[str, Row] = {}
     for standard in results.standards:
-        name = style.file_name(str(standard["dimension"]))
+        name = style.file_name(standard["dimension"])
         standards.setdefault(name, standard)
     for name, standard in standards.items():
         figures[f"candidates_{name}"] = candidates_figure(results, standard)
@@ -44,7 +44,7 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
 
 
 def _caption(figure: str, results: Results, standard: Row, **facts: Any) -> str:
-    tutor = shorten(str(standard["tutor"]), 40)
+    tutor = shorten(standard["tutor"], 40)
     return say(f"caption_{figure}", row=standard, groups=results.groups, tutor=tutor, **facts)
 
 
@@ -190,7 +190,7 @@ def separability_figure(results: Results, standard: Row) -> Figure | None:
         axis.plot([layer], [steered], markersize=10, **style.ring(INK, 1.4))
         axis.set_xlim(0.4, values.size + 0.6)
         axis.set_ylim(0, 1.12 * float(np.nanmax([values, chance])))
-        tutor = shorten(str(standard["tutor"]), 40)
+        tutor = shorten(standard["tutor"], 40)
         style.label(axis, x=f"layer of {tutor}", y="separability")
 
     chosen = f"steered: layer {layer}, {three(steered)} against {three(chance[layer - 1])}"
@@ -361,7 +361,7 @@ def detector_figure(results: Results) -> Figure | None:
         size = f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts"
         style.label(
             axis,
-            shorten(str(detector["defense"]), 40),
+            shorten(detector["defense"], 40),
             x=size,
             y="precision",
             grid="both",
@@ -376,7 +376,7 @@ def detector_figure(results: Results) -> Figure | None:
     ]
     training = [detector["training"] for detector in detectors]
     attacks = dict.fromkeys(attack for part in training for attack in part["attacks"])
-    helpers = dict.fromkeys(shorten(str(detector["helper"]), 40) for detector in detectors)
+    helpers = dict.fromkeys(shorten(detector["helper"], 40) for detector in detectors)
     caption = say(
         "caption_detectors",
         helpers=helpers,

@@ -267,7 +267,7 @@ def pairwise_figures(results: Results) -> dict[str, Figure]:
     """`ranking_<dimension>`, of clean texts without a defense where there are such."""
     leads = [record for record in ranking_records(results) if record["lead"]]
     figures: dict[str, Figure] = {}
-    for dimension in dict.fromkeys(str(record["dimension"]) for record in leads):
+    for dimension in dict.fromkeys(record["dimension"] for record in leads):
         blocks = [record for record in leads if record["dimension"] == dimension]
         shown = next(
             (block["condition"] for block in blocks if block["attack"] == CLEAN),

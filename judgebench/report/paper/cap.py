@@ -212,8 +212,8 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
         for record in run.shown:
             # where it stands; True where the paper prints this place
             score_range = range_of(record)
-            dataset = str(record["dataset"])
-            dimension = str(record["dimension"])
+            dataset = record["dataset"]
+            dimension = record["dimension"]
             printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
             paper = printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0)
             place: Record = {
@@ -223,9 +223,9 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
                 "paper": paper,
             }
             places.setdefault(tuple(place.values()), place)
-            role = str(record["judge"])
-            defense = str(record["defense"])
-            attack = str(record["attack"])
+            role = record["judge"]
+            defense = record["defense"]
+            attack = record["attack"]
             if (role, defense) not in decodings:
                 same = [other for other in run.shown if other["defense"] == defense]
                 names = (decoding_of(same, role, rule) for rule in _RULES)
@@ -257,7 +257,7 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
         for place in places.values():
             about = place | {"judge_key": judge, "label": label}
             for cost in run.costs if defended else ():
-                column = column_of(str(cost["defense"]), tutor)
+                column = column_of(cost["defense"], tutor)
                 costs.append({**cost, **about, **column, "tutor": tutor, "mixed": len(places) > 1})
             if strengths := _steered(run, place["dimension"], tutor):
                 steered.append(about | strengths)
@@ -299,7 +299,7 @@ def _steered(run: Results, dimension: str, tutor: str | None) -> Record | None:
         layer = int(standard["layer"])
         norm = number(standard["norms"][layer - 1])
         how += f"; steered at layer {layer} of {len(standard['norms'])}"
-        tutor = tutor or str(standard["tutor"])
+        tutor = tutor or standard["tutor"]
     return {
         "tutor": tutor or "tutor",
         "how": how,

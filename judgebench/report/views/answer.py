@@ -200,7 +200,7 @@ def _verdict_grid(parts: Sequence[Rows]) -> Lines:
     head = "".join(title.ljust(widths[use]) for use, title in titles.items())
     lines: Lines = [("", Text(head))]
     for part in parts:
-        dimension = str(part[0]["dimension"])
+        dimension = part[0]["dimension"]
         verdicts = {row["use"]: row["verdict"] for row in part}
         words = Text()
         for use, width in widths.items():

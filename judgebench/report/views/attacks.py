@@ -171,11 +171,6 @@ def _gap_verdict(row: Row) -> str:
     return row["says"] or "no interval"
 
 
-def _groups_needed(row: Row) -> float | None:
-    """The groups that a difference takes which is not significant."""
-    return row["groups_needed"] if row["says"] == NOT_SIGNIFICANT else None
-
-
 GAPS = View(
     "attack_gaps",
     "Which is easier to fool?",
@@ -201,7 +196,13 @@ GAPS = View(
             "own clean scores, since a judge whose scores spread little moves little in "
             "points and may still pass as many texts",
         ),
-        Col("needed", _groups_needed, rounded_up, optional=True, says="{groups} for 80 % power"),
+        Col(
+            "needed",
+            lambda row: row["groups_needed"] if row["says"] == NOT_SIGNIFICANT else None,
+            rounded_up,
+            optional=True,
+            says="{groups} for 80 % power",
+        ),
         Col("the attack gains", _gap_verdict, left=True, width=17),
     ],
     by=_PAIR,
