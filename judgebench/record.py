@@ -186,9 +186,15 @@ def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) ->
             name: None if isinstance(value, float) and value != value else value
             for name, value in values.items()
         }
-        row |= {axis: str(getattr(prompt.condition, axis)) for axis in AXES}
-        row |= {"example_id": prompt.example.example_id, "candidates": list(reading["candidates"])}
-        rows.append(row | {"prompt_sha256": prompt_digest(prompt)})
+        rows.append(
+            {
+                **row,
+                **{axis: str(getattr(prompt.condition, axis)) for axis in AXES},
+                "example_id": prompt.example.example_id,
+                "candidates": list(reading["candidates"]),
+                "prompt_sha256": prompt_digest(prompt),
+            }
+        )
     return rows
 
 

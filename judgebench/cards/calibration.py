@@ -657,12 +657,14 @@ def estimate_errors(
         width = clusters.mean(high - low)
         constant_width = clusters.mean(constant_high - constant_low)
         below = rated.humans < sum(rated.scale) / 2
-        means["coverage"] = clusters.mean(inside)
-        means["low_coverage"] = clusters.mean(inside, below)
-        means["low_share"] = clusters.mean(below)
-        means["width"] = width
-        means["constant_width"] = constant_width
-        means["narrower"] = 1 - divided(width, constant_width)
+        means |= {
+            "coverage": clusters.mean(inside),
+            "low_coverage": clusters.mean(inside, below),
+            "low_share": clusters.mean(below),
+            "width": width,
+            "constant_width": constant_width,
+            "narrower": 1 - divided(width, constant_width),
+        }
     return clusters.record(means)
 
 

@@ -356,9 +356,11 @@ def alternative_record(
             other_rate = _tested(blind[name], group, epsilon)[1]
             other = _advantage(blind[name][0], columns, clusters)
         difference = advantage - other
-        record[f"{name}_winning_rate"] = other_rate
-        record[f"{name}_advantage"] = float(other[0]) if columns else None
-        record |= clusters.record({f"{name}_difference": difference})
+        record |= {
+            f"{name}_winning_rate": other_rate,
+            f"{name}_advantage": float(other[0]) if columns else None,
+            **clusters.record({f"{name}_difference": difference}),
+        }
         low = record[f"{name}_difference_low"]
         alike = (float(difference[0]) if low is None else low) <= 0
         if passes and other_rate is not None and other_rate >= PASSED and alike:

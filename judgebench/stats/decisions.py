@@ -478,12 +478,9 @@ def _with_marks(
     records = []
     for kind, at, promised in ((SAID, own, scores >= own), (CHOSEN, mark, by_others)):
         said = scores >= at
-        record = _record(sample, classes, shares, said.astype(int))
         false_pass = costs.false_pass * (1 - passed)
         false_fail = costs.false_fail * passed
         cost = np.where(promised, false_pass, false_fail)[labelled]
-        record |= {"mark": kind, "pass_mark": at, "cost": float(cost.mean())}
-        record |= _shares_record(sample, classes, passed, said)
         # p(pass) by the score, and by the bare word
         by_word = cross_fitted(1.0 * said, passed, groups, seed=sample.seed)
         known = labelled & np.isfinite(chances)
@@ -493,17 +490,23 @@ def _with_marks(
         )
         clusters = sample.clusters.at(known)
         saved = clusters.record({"brier_saved": clusters.mean(off_word - off)})
-        record |= saved if known.any() else unknown(["brier_saved"])
         base = float(passed[labelled].mean())
-        record |= {
-            "brier": float(off.mean()) if known.any() else None,
-            "brier_word": float(off_word.mean()) if known.any() else None,
-            "brier_constant": base * (1 - base),
-        }
         auc = share_of_pairs(scores[labelled], passed[labelled], groups[labelled])
-        record |= keys_of("auc", auc)
-        record["rates"] = pass_rates(sample, passed, said, chances)
-        records.append(record)
+        records.append(
+            {
+                **_record(sample, classes, shares, said.astype(int)),
+                "mark": kind,
+                "pass_mark": at,
+                "cost": float(cost.mean()),
+                **_shares_record(sample, classes, passed, said),
+                **(saved if known.any() else unknown(["brier_saved"])),
+                "brier": float(off.mean()) if known.any() else None,
+                "brier_word": float(off_word.mean()) if known.any() else None,
+                "brier_constant": base * (1 - base),
+                **keys_of("auc", auc),
+                "rates": pass_rates(sample, passed, said, chances),
+            }
+        )
     # the band is of the chosen mark's record
     record = records[-1]
     band = Band(None, None, 1.0, None)

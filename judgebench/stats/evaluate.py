@@ -536,9 +536,11 @@ def _of_level(measured: Correlated) -> Record:
         values = measured.over_systems[k]
         known = values[~np.isnan(values)]
         low, high = percentile_interval(known) or (None, None)
-        record[f"{name}_varied"] = varied
-        record[f"{name}_systems_low"] = low
-        record[f"{name}_systems_high"] = high
+        record |= {
+            f"{name}_varied": varied,
+            f"{name}_systems_low": low,
+            f"{name}_systems_high": high,
+        }
     return record
 
 

@@ -327,11 +327,13 @@ def predicted_means(data: FewLabels) -> Rows:
     for end, these in TARGETS.items():
         alone = from_labels(data, these)
         both = with_judge(data, these)
-        columns |= _interval(f"labels{end}", *alone[:3])
-        columns |= _interval(f"predicted{end}", *both[:3])
-        columns[f"lambda{end}"] = both.beta * unlabelled
         width = both.high - both.low
-        columns[f"narrower{end}"] = 1 - divided(width, alone.high - alone.low)
+        columns |= {
+            **_interval(f"labels{end}", *alone[:3]),
+            **_interval(f"predicted{end}", *both[:3]),
+            f"lambda{end}": both.beta * unlabelled,
+            f"narrower{end}": 1 - divided(width, alone.high - alone.low),
+        }
     columns["reason"] = [_too_few(count) for count in human.articles.tolist()]
     return _records(columns)
 

@@ -512,13 +512,7 @@ def _beside_humans(sample: JudgeScores, kind: str, scores: Array, unseen: Array)
         single = f"Figures with one rater take {_MEANS}"
         reason = f"{reason} {single}" if reason else single
     points["points_reason"] = reason
-    record = sample.head | {"scores": kind} | points
-    # 2. compared with the other scores, and with a constant
-    record |= _saved_record(sample, kind, scores)
-    # 3. what scores explain
-    record |= explained_record(sample, scores, sample.groups)
-    record |= explained_record(sample, unseen, sample.systems, "_unseen")
-    # 4. as a rater
+    # 2. as a rater
     tested = scores if sample.categories is None else rounded(scores, sample.categories)
     test = alternative_record(tested, sample.ratings, sample.clusters)
     raters = []
@@ -530,13 +524,23 @@ def _beside_humans(sample: JudgeScores, kind: str, scores: Array, unseen: Array)
         test["alternative_reason"] = f"The test takes {_MEANS}"
     if missing:
         test["alternative_reason"] = missing
-    record |= test
-    record |= unknown(["tested_spearman_others"])
+    with_others = unknown(["tested_spearman_others"])
     panel = Panel(sample.ratings, sample.clusters)
     if panel.missing is None and np.isfinite(tested).all():
         agreement = panel.agreement(tested)
-        record |= with_intervals({"tested_spearman_others": agreement})
-    return record
+        with_others = with_intervals({"tested_spearman_others": agreement})
+    return {
+        **sample.head,
+        "scores": kind,
+        **points,
+        # compared with the other scores, and with a constant
+        **_saved_record(sample, kind, scores),
+        # what scores explain
+        **explained_record(sample, scores, sample.groups),
+        **explained_record(sample, unseen, sample.systems, "_unseen"),
+        **test,
+        **with_others,
+    }
 
 
 def _saved_record(sample: JudgeScores, kind: str, scores: Array) -> Record:

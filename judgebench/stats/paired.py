@@ -249,10 +249,12 @@ class SeriesGap:
         for name, cells in zip(("first", "second"), by_side, strict=True):
             lambdas = {cell.lambda_ for cell in cells}
             temperatures = {cell.temperature for cell in cells}
-            named[f"{name}_judge"] = cells[0].judge
-            named[f"{name}_decoding"] = cells[0].decoding
-            named[f"{name}_lambda"] = cells[0].lambda_ if len(lambdas) == 1 else None
-            named[f"{name}_temperature"] = cells[0].temperature if len(temperatures) == 1 else None
+            named |= {
+                f"{name}_judge": cells[0].judge,
+                f"{name}_decoding": cells[0].decoding,
+                f"{name}_lambda": cells[0].lambda_ if len(lambdas) == 1 else None,
+                f"{name}_temperature": cells[0].temperature if len(temperatures) == 1 else None,
+            }
         if second.defense != first.defense:
             named["second_defense"] = second.defense
         return named

@@ -226,14 +226,16 @@ def component_records(scores: CrossedScores) -> Rows:
             note = "No component: too few scores agree in other facets alone."
         elif values[0] < 0:
             note = "A negative estimate: it counts as 0 in the shares."
-        record: Record = {
-            "effect": " x ".join(facet for facet in scores.facets if facet in effect),
-            "facets": len(effect),
-        }
         resampled, _ = resampled_and_left_out(values, clusters)
-        record |= clusters.record({"variance": resampled})
-        record |= _bounded("share", share_of(scores.components, [effect]), clusters)
-        records.append(record | {"note": note})
+        records.append(
+            {
+                "effect": " x ".join(facet for facet in scores.facets if facet in effect),
+                "facets": len(effect),
+                **clusters.record({"variance": resampled}),
+                **_bounded("share", share_of(scores.components, [effect]), clusters),
+                "note": note,
+            }
+        )
     return records
 
 
@@ -308,9 +310,13 @@ def _of_judges(asked: Sequence[JudgeScores]) -> Record:
 
 def _of_raters(sample: JudgeScores) -> Record:
     """The record of the raters of a judge's texts."""
-    record = _head([sample])
-    record |= dict.fromkeys((*RANGE, "decoding", "lambda", "temperature"))
-    record |= {"judge": HUMANS, "study": HUMANS, "calibrated": False}
+    record = {
+        **_head([sample]),
+        **dict.fromkeys((*RANGE, "decoding", "lambda", "temperature")),
+        "judge": HUMANS,
+        "study": HUMANS,
+        "calibrated": False,
+    }
     record.pop(LABELS, None)
     low, high = sample.scale or (0.0, 1.0)
     with np.errstate(invalid="ignore"):  # of a scale without length

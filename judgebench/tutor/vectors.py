@@ -334,9 +334,11 @@ _ORIGIN = {
 
 def save_vectors(vectors: StandardVectors, path: Path) -> None:
     """Writes the file, whole or not at all."""
-    numbers = {name: getattr(vectors, name) for name in _NUMBERS}
-    numbers["high_count"] = len(vectors.high_points)
-    numbers["low_count"] = len(vectors.low_points)
+    numbers = {
+        **{name: getattr(vectors, name) for name in _NUMBERS},
+        "high_count": len(vectors.high_points),
+        "low_count": len(vectors.low_points),
+    }
     metadata = {
         "format": _FORMAT,
         **{name: repr(value) for name, value in numbers.items()},

@@ -352,9 +352,11 @@ class ListedPass(ApiPass):
         record = _record(answers)
         if prompt.condition.defense in self.thinking:
             record["text"] = answers[0].text
-        record["unlisted"] = round(read.unlisted, 9)
-        record["bounded"] = read.bounded
-        record["undecided"] = read.undecided
+        record |= {
+            "unlisted": round(read.unlisted, 9),
+            "bounded": read.bounded,
+            "undecided": read.undecided,
+        }
         return logs, record
 
     async def _listed(

@@ -32,10 +32,12 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
         name = style.file_name(standard["dimension"])
         standards.setdefault(name, standard)
     for name, standard in standards.items():
-        figures[f"candidates_{name}"] = candidates_figure(results, standard)
-        figures[f"embeddings_{name}"] = embeddings_figure(results, standard)
-        figures[f"separability_{name}"] = separability_figure(results, standard)
-        figures[f"strengths_{name}"] = strengths_figure(results, standard)
+        figures |= {
+            f"candidates_{name}": candidates_figure(results, standard),
+            f"embeddings_{name}": embeddings_figure(results, standard),
+            f"separability_{name}": separability_figure(results, standard),
+            f"strengths_{name}": strengths_figure(results, standard),
+        }
     figures["detectors"] = detector_figure(results)
     return figures
 

@@ -98,9 +98,11 @@ def distance_rows(results: Results) -> Rows:
             systems = row["systems"]
             pairs = Estimate.of(systems, "pairwise_others")
             error = "unseen_error" if is_known(systems.get("unseen_error")) else "calibrated_error"
-            row["pairs"] = pairs or Estimate.of(systems, "pairwise_accuracy")
-            row["error"] = systems.get(error)
-            row["largest"] = systems.get(f"{error}_largest")
+            row |= {
+                "pairs": pairs or Estimate.of(systems, "pairwise_accuracy"),
+                "error": systems.get(error),
+                "largest": systems.get(f"{error}_largest"),
+            }
             table.append(row)
         # 2. one rater
         dimension = part[0]["dimension"]

@@ -47,13 +47,17 @@ def league_rows(results: Results) -> Rows:
             row["tokens"] = length * row["readings"] / row["ranges"] or None
             row |= figures[_key(row)]
         # 2. their mean
-        mean = dict(part[0]) if len(part) == 1 else _mean(part)
+        mean = part[0] if len(part) == 1 else _mean(part)
         remarks = [f"{row['remark']} {row['place']}" for row in part if row["remark"]]
-        mean["remark"] = "; ".join(remarks)
-        mean["share"] = sum(row["share"] for row in part)
-        mean["taken"] = any(row["taken"] for row in part)
-        mean |= figures[_key(part[0], mean=True)]
-        rows.append(mean)
+        rows.append(
+            {
+                **mean,
+                "remark": "; ".join(remarks),
+                "share": sum(row["share"] for row in part),
+                "taken": any(row["taken"] for row in part),
+                **figures[_key(part[0], mean=True)],
+            }
+        )
     # 3. the highest first, dimension by dimension
     rows.sort(key=lambda row: -row["spearman"] if is_known(row.get("spearman")) else 2.0)
     dimensions = list(dict.fromkeys(record["dimension"] for record in results.choice))

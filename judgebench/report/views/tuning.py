@@ -130,10 +130,12 @@ def tasks_frame(runs: Runs) -> pd.DataFrame:
                 **{name: row.get(name) for name in _KEPT},
                 **{name: human.get(name) for name in _HUMANS},
             }
-            task["no_ceiling"] = None if is_known(task["ceiling"]) else human["reason"]
-            task |= range_of(row).columns
-            task["favorite"] = favorite_text(row)
-            task["seconds"] = seconds.get((row["dimension"], row["range"]))
+            task |= {
+                "no_ceiling": None if is_known(task["ceiling"]) else human["reason"],
+                **range_of(row).columns,
+                "favorite": favorite_text(row),
+                "seconds": seconds.get((row["dimension"], row["range"])),
+            }
             rows.append(task)
     return pd.DataFrame(rows)
 
