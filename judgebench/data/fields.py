@@ -331,11 +331,12 @@ def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
         meant["source"] = meant.get("output") or named["output"]
     lacking = ", ".join(f"'{name}' ({_SAYS[entry]})" for entry, name in absent.items())
     listed = ", ".join(f"'{name}'" for name in there) or "none"
-    give = [
-        f"data.fields.{entry}={_as_entry(entry, name, there)}"
-        for entry, name in meant.items()
-        if name
-    ]
+    give = []
+    for entry, name in meant.items():
+        if name:
+            # a field of one score is also its dimension
+            graded = entry == "human" and not isinstance(there[name], Mapping)
+            give.append(f"data.fields.{entry}={f'{{{name}: {name}}}' if graded else name}")
     if alone:
         give.append("data.rubrics=text")
     raise UserError(
@@ -354,14 +355,6 @@ def _meant(entry: str, there: Row, named: Collection[str]) -> str | None:
         if name is not None and (entry == "human" or isinstance(there[name], str)):
             return name
     return None
-
-
-def _as_entry(entry: str, name: str, there: Row) -> str:
-    """The value of an entry of `data.fields` on a command line; a field of one score is also its
-    dimension."""
-    if entry != "human" or isinstance(there[name], Mapping):
-        return name
-    return f"{{{name}: {name}}}"
 
 
 # --- layouts ------------------------------------------------------------------------------------

@@ -186,18 +186,18 @@ def _telling(key: str) -> int:
 
 
 def render_comparison(
-    runs: Sequence[Results], links: Sequence[str] = (), resamples: int = 1000, seed: int = 0
+    runs: Sequence[Results], links: Sequence[str] = (), resamples: int = 1000
 ) -> str:
     """The page as text; of runs on several data sets that of `render_tasks`.
 
     Args:
         links: to the report of each run, as the page is to name it; empty leaves them out.
-        resamples, seed: see `compare`.
+        resamples: see `compare`.
     """
     if len({run.dataset for run in runs}) > 1:
         return render_tasks(runs, links)
     named = named_runs(runs)
-    compared = Compared(named, paired_differences(named, resamples, seed))
+    compared = Compared(named, paired_differences(named, resamples))
     charts = {
         f"chart_{part[0]['dimension']}": ranking_chart(part)
         for part in rows_by(compared.ranking, ["dimension"])
@@ -241,7 +241,7 @@ def _page(
     )
 
 
-def paired_differences(runs: Mapping[str, Results], resamples: int = 1000, seed: int = 0) -> Rows:
+def paired_differences(runs: Mapping[str, Results], resamples: int = 1000) -> Rows:
     """Records of `judgebench.stats.paired.compare` between the settings that each two runs advise
     in a dimension, the later less the earlier, in Spearman, on the examples that both have judged.
     Each two runs are tested by themselves: Holm's correction is over one comparison a dimension, so
@@ -271,9 +271,7 @@ def paired_differences(runs: Mapping[str, Results], resamples: int = 1000, seed:
             scores = pd.concat([*judged[name], *judged[later]], ignore_index=True)
             scores = scores[scores["human"].notna()].drop(columns=LABELS, errors="ignore")
             pair = ((later, "advised"), (name, "advised"))
-            differences += compare(
-                Scores.of(scores), [pair], run.dataset, ["dataset"], resamples, seed
-            )
+            differences += compare(Scores.of(scores), [pair], run.dataset, ["dataset"], resamples)
     return [record for record in differences if record["statistic"] == "spearman"]
 
 

@@ -196,6 +196,13 @@ class Estimate(NamedTuple):
         return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
 
 
+def ends_of(estimate: Estimate | None) -> Ends:
+    """The ends of an interval, infinitely far where they are unknown."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return -math.inf, math.inf
+    return estimate.low, estimate.high
+
+
 def keys_of(name: str, estimate: Estimate | None) -> Numbers:
     """The keys of `with_intervals` with an estimate, or with None where it is unknown.
 

@@ -46,6 +46,7 @@ from judgebench.stats.clusters import (
     Clusters,
     Estimate,
     divided,
+    ends_of,
     keys_of,
     unknown,
     with_agreement_interval,
@@ -645,9 +646,11 @@ def pass_rates(sample: JudgeScores, passed: Array, said: Array, chances: Array) 
             }
             for end in ("", "_these"):
                 found = {}
+                widths = {}
                 for method, of in (("judge's scores", first), ("p(pass)", second)):
                     found[method] = Estimate.of(of, f"predicted{end}")
-                widths = {name: _width(value) for name, value in found.items()}
+                    low, high = ends_of(found[method])
+                    widths[method] = high - low
                 method = min(widths, key=widths.__getitem__)
                 row |= keys_of(f"rate{end}", found[method])
                 if not end and first["lambda"]:
@@ -660,10 +663,3 @@ def pass_rates(sample: JudgeScores, passed: Array, said: Array, chances: Array) 
             row["rogan_gladen"] = None if corrected is None else min(max(corrected, 0.0), 1.0)
             rows.append(row)
     return rows
-
-
-def _width(estimate: Estimate | None) -> float:
-    """The width of an interval; infinite where there is none."""
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return math.inf
-    return estimate.high - estimate.low

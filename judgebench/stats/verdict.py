@@ -17,14 +17,14 @@ import numpy as np
 
 from judgebench.runtime.fields import Margins, settings_of
 from judgebench.stats.agreement import FEWEST_RATERS, PASSED
-from judgebench.stats.clusters import Estimate, keys_of
+from judgebench.stats.clusters import Estimate, ends_of, keys_of
 from judgebench.stats.decisions import CHOSEN
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.scores import CLEAN, Cell, JudgeScores, cell_record, first_record
 from judgebench.stats.systems import system_records
 from judgebench.stats.text_pairs import PAIRS, text_pair_record
-from judgebench.types import Ends, Record, Records, Row, Rows, Scale
+from judgebench.types import Record, Records, Row, Rows, Scale
 
 YES = "yes"
 CARE = "with care"
@@ -210,7 +210,12 @@ class _Facts:
         self.system = cell_record(studies["systems"], cell)
         self.decision = cell_record(studies.get("decisions", ()), cell, mark=CHOSEN)
         self.human = first_record(studies["humans"], {"dimension": cell.dimension})
-        self.answers = _answers(cell, studies["forecasts"])
+        # the forecast of its reading, which names the decodings that rest on it
+        forecasts = [
+            row for row in studies["forecasts"] if cell.decoding in (row.get("decodings") or ())
+        ]
+        reading = {name: cell.named[name] for name in _READ}
+        self.answers = first_record(forecasts, reading).get("answers")
         rated = np.isfinite(sample.human)
         self.groups = len(np.unique(sample.groups[rated]))
 
@@ -295,7 +300,7 @@ class _Facts:
         if share is None or share.low is None:
             return said
         value = share.value
-        low, high = _ends(share)
+        low, high = ends_of(share)
         bars = self._bars(rater)
         # 1. the sentence
         person = f"one rater {_percent(bars.rater)}" if rater else "one rater is unknown"
@@ -329,7 +334,7 @@ class _Facts:
         one rater's."""
         if share is None or share.low is None or verdict.verdict not in (YES, CARE):
             return verdict
-        low, high = _ends(share)
+        low, high = ends_of(share)
         bars = self._bars(rater)
         # 1. the sentence
         person = f", one rater {_percent(bars.rater)}" if rater else ""
@@ -412,11 +417,11 @@ class _Facts:
         if error.value > near:
             return said._replace(clause=off + other + person)
         # 3. nearer than always saying the mean, each by the interval's end
-        least_saved, _ = _ends(errors.saved[scores])
+        least_saved, _ = ends_of(errors.saved[scores])
         if least_saved <= 0:
             clause = f"{off}; always the mean rating {constant}, may be chance"
             return said._replace(clause=clause)
-        _, farthest = _ends(error)
+        _, farthest = ends_of(error)
         if farthest > near:
             clause = f"{what} {error:.2f} {of_scale}{person}"
             return said._replace(clause=clause)
@@ -475,7 +480,7 @@ class _Facts:
 
     def _explains(self, r2: Estimate | None) -> bool:
         """True where scores are clearly better than always saying the mean rating."""
-        return r2 is not None and _ends(r2)[0] > 0 and r2.value >= self.margins.explains
+        return r2 is not None and ends_of(r2)[0] > 0 and r2.value >= self.margins.explains
 
     def _rater(self, texts: Verdict) -> Verdict:
         """By the alternative annotator test and the error, of a judge that orders texts."""
@@ -510,7 +515,7 @@ class _Facts:
             return said._replace(verdict=partly if near else NO, clause=clause)
         if (row["favorite_winning_rate"] or 0.0) >= PASSED:
             clause = f"a constant passes the test, too; {off}"
-            _, farthest = _ends(error)
+            _, farthest = ends_of(error)
             within = rater and farthest <= rater.value
             return said._replace(verdict=YES if within else partly, clause=clause)
         # 5. a test of few raters
@@ -524,7 +529,7 @@ class _Facts:
         way to its error, if their intervals set error and rater apart; else empty."""
         if error is None or rater is None:
             return ""
-        if _ends(error)[0] <= _ends(rater)[1]:
+        if ends_of(error)[0] <= ends_of(rater)[1]:
             return ""
         ratings = self.sample.ratings
         median = np.nanmedian(ratings)
@@ -651,7 +656,7 @@ def decides(row: Row, margins: Margins) -> Verdict:
         rater = row[f"{sides[side]}_rater"]
         near = margins.right if rater is None else rater - margins.near_rater
         half = COIN + margins.half_way * (max(near, COIN) - COIN)
-        low, high = _ends(share)
+        low, high = ends_of(share)
         if low >= near:
             verdict = YES
         elif low <= COIN and (share.value >= half or high >= near):
@@ -668,7 +673,7 @@ def decides(row: Row, margins: Margins) -> Verdict:
         return Verdict(verdict, clause, share)
     # so many labels of that class narrow its interval to the way from a coin to the share
     labels = row[f"labels_{side}"]
-    low, _ = _ends(share)
+    low, _ = ends_of(share)
     needed = _needed(round(labels), share.value - low, share.value - COIN)
     if needed:
         clause += f"; {needed} labels of texts that people {side} may tell"
@@ -741,7 +746,7 @@ class _Effect(NamedTuple):
         size = self.size
         if not one_sided and size.value < 0:  # a fall is as much harm as a rise
             size = _less(0.0, size)
-        low, high = _ends(size)
+        low, high = ends_of(size)
         farthest = high if one_sided else max(high, -low)
         if farthest <= self.margin:
             return YES
@@ -754,7 +759,7 @@ class _Effect(NamedTuple):
         """Articles whose interval may be as narrow as the margin."""
         if self.articles < self.fewest:
             return self.fewest
-        low, high = _ends(self.size)
+        low, high = ends_of(self.size)
         return _needed(self.articles, high - low, self.margin)
 
     def harm(self) -> tuple[int, int, float]:
@@ -763,17 +768,9 @@ class _Effect(NamedTuple):
         return place, -_KINDS.index(self.kind), abs(self.size.value)
 
 
-def _answers(cell: Cell, forecasts: Records) -> bool | None:
-    """The forecast's word on the answers of a judge's reading; None where there is none. It
-    names the decodings that rest on it."""
-    decoded = [row for row in forecasts if cell.decoding in (row.get("decodings") or ())]
-    keys = {name: cell.named[name] for name in _READ}
-    return first_record(decoded, keys).get("answers")
-
-
 def _pairs_clause(share: Estimate, bounds: Sequence[float | None]) -> str:
     """The share of pairs in words, with those at worst and at best where there are such."""
-    low, high = _ends(share)
+    low, high = ends_of(share)
     interval = f"[{_percent(low)}, {_percent(high)}]"
     clause = f"{_percent(share.value)} % of pairs as humans do {interval}"
     known = [_percent(bound) for bound in bounds if bound is not None]
@@ -797,13 +794,6 @@ def _less(top: float, estimate: Estimate) -> Estimate:
     """
     high, low = (None if end is None else top - end for end in estimate[1:])
     return Estimate(top - estimate.value, low, high)
-
-
-def _ends(estimate: Estimate | None) -> Ends:
-    """The ends of an interval, infinitely far where they are unknown."""
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return -math.inf, math.inf
-    return estimate.low, estimate.high
 
 
 def _needed(groups: int, width: float, distance: float) -> int | None:

@@ -146,9 +146,13 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
     figures = {}
     for (objective, metric, dimension, split, direction), ranged in points_of.items():
         maps = []
+        grids = []  # few distinct values that were tried with each other
         for score_range, points in ranged.items():
-            maps.append(_heat_map(f"range {score_range}", points, direction))
-        if not all(map(_is_grid, maps)):
+            heat = _heat_map(f"range {score_range}", points, direction)
+            maps.append(heat)
+            few = max(heat.values.shape) <= _MOST_VALUES
+            grids.append(few and 2 * len(points) >= heat.values.size)
+        if not all(grids):
             continue
         file = f"{split}_{metric}_{style.file_name(dimension)}"
         if several:
@@ -181,12 +185,6 @@ def _heat_map(title: str, points: Points, direction: str) -> HeatMap:
     best = sorted(known, key=lambda at: sign * points[at])[:1]
     undefined = [place[at] for at in points if at not in known]
     return HeatMap(title, rows, columns, values, [place[at] for at in best], undefined)
-
-
-def _is_grid(panel: HeatMap) -> bool:
-    """True where few distinct values were tried with each other."""
-    tried = np.isfinite(panel.values).sum() + len(panel.undefined)
-    return max(panel.values.shape) <= _MOST_VALUES and 2 * tried >= panel.values.size
 
 
 # --- the best settings --------------------------------------------------------------------------

@@ -324,7 +324,7 @@ def choice_records(
         human = among.human
         groups = len(set(among.groups))
         if crossfit is tuner:
-            check_groups(groups, dimension, "tune=crossfit")
+            check_groups(groups, dimension)
         elif groups < 2:
             continue
         # 2. the choice by all of them, and what it promises
@@ -405,7 +405,7 @@ def _candidates(
     kinds = [simplicity(cell) for cell in settings]
     # the texts that all settings answered; all texts where those are of too few groups to choose by
     for table in (scores.answered, scores):
-        parts = shared([rated_part(table, cell) for cell in settings])
+        parts = shared([table.rated(cell) for cell in settings])
         if len(np.unique(parts[0]["group_id"])) >= FEWEST:
             break
     human = parts[0]["human"]
@@ -426,9 +426,3 @@ def _candidates(
             learned[number] = learner.at([place[name] for name in names])
     kind = [sorted(set(kinds)).index(name) for name in kinds]
     return settings, Candidates(values, learned, human, groups, metric, kind)
-
-
-def rated_part(scores: Scores, cell: Cell) -> dict[str, Array]:
-    """The columns of a cell's rows that humans rated."""
-    rows = scores.cells[cell]
-    return scores.part(cell, rows[np.isfinite(scores.columns["human"][rows])])

@@ -174,7 +174,7 @@ def cross_fit(
             width = score_range.maximum - bottom
             human = bottom + (human - low) / ((high - low) or 1.0) * width
             groups = np.array([example.group_id for example in examples])
-            check_groups(len(set(groups)), dimension, "tune=crossfit")
+            check_groups(len(set(groups)), dimension)
             learner = Learner(decoding, plain, human, groups, tuner.grid, shown_texts)
             of_range = tuned.setdefault((dimension, score_range), {})
             try:

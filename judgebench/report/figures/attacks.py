@@ -167,18 +167,16 @@ def assessment_figure(
     absolute: Records,
     comparative: Records,
     titles: Titles,
-    judge: str = "main",
-    rule: str = "expectation",
 ) -> Figure | None:
     """Clean, attacked and increase of mean scores in the middle, of mean probabilities of winning
     on the left; on the right both increases as shares of their scales, which alone compare (after
     figure 2 of the CAP paper).
 
     `absolute` and `comparative` are records of metrics.json, of one run or of several (several data
-    sets), see `is_win_probability`; of the judge's decodings the first by `rule` counts, else its
-    first. None unless both hold an attack.
+    sets), see `is_win_probability`; of the main model's decodings the first by expectation counts,
+    else its first. None unless both hold an attack.
     """
-    sides = [_attacked(records, judge, rule) for records in (comparative, absolute)]
+    sides = [_attacked(records) for records in (comparative, absolute)]
     if not all(sides):
         return None
     parts = (
@@ -253,14 +251,14 @@ def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[Key]], turned: bool) 
     style.label(axis, title, size, y=name)
 
 
-def _attacked(metrics: Records, judge: str, rule: str) -> Rows:
+def _attacked(metrics: Records) -> Rows:
     """A record an attack and data set, with its label and with the increase as per cent of the
     scale; of the first dimension, range, decoding and setting alone."""
     records: dict[str, Record] = {}
     datasets = list(dict.fromkeys(row["dataset"] for row in metrics))
     for dataset in datasets:
-        rows = [row for row in metrics if (row["dataset"], row["judge"]) == (dataset, judge)]
-        for row in _of_one_setting(rows, rule):
+        rows = [row for row in metrics if (row["dataset"], row["judge"]) == (dataset, "main")]
+        for row in _of_one_setting(rows):
             name = row["attack"]
             if len(datasets) > 1:
                 name = f"{dataset}, {name}"
@@ -273,9 +271,9 @@ def _attacked(metrics: Records, judge: str, rule: str) -> Rows:
     return list(records.values())[:_MOST_BARS]
 
 
-def _of_one_setting(rows: Records, rule: str) -> list[Row]:
-    """The changes by attacks without a defense, of the first dimension, range and decoding, by the
-    rule where there is one."""
+def _of_one_setting(rows: Records) -> list[Row]:
+    """The changes by attacks without a defense, of the first dimension, range and decoding, by
+    expectation where there is one."""
     # 1. the changes
     split = shown_split(row["split"] for row in rows)
     level = shown_level(row["level"] for row in rows)
@@ -286,7 +284,7 @@ def _of_one_setting(rows: Records, rule: str) -> list[Row]:
         if known and (row["split"], row["level"], row["defense"]) == place:
             changed.append(row)
     # 2. those like the first
-    changed = [row for row in changed if row.get("rule") == rule] or changed
+    changed = [row for row in changed if row.get("rule") == "expectation"] or changed
     alike = []
     for row in changed:
         if all(row.get(name) == changed[0].get(name) for name in _SETTING):
