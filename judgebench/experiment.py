@@ -324,11 +324,16 @@ class Experiment:
     def _unrated(self) -> str:
         """A sentence on how many texts, or pairs, humans rated; empty where they rated all."""
         dimensions = dict.fromkeys(condition.dimension for condition in self.conditions)
-        counts = {name: len(rated(self.examples, name)) for name in dimensions}
         if not self.data.rated:
             return ""
         all_of = len(self.examples)
-        return say("data_note", part="rated", counts=counts, all=all_of, pairs=self.comparative)
+        return say(
+            "data_note",
+            part="rated",
+            counts={name: len(rated(self.examples, name)) for name in dimensions},
+            all=all_of,
+            pairs=self.comparative,
+        )
 
     @property
     def _fewer_resamples(self) -> str:

@@ -241,7 +241,6 @@ class _Measures:
         """Each judge with the humans, as all studies take them."""
         # a served model has no digest, and its probabilities are not over all tokens
         models = self.readings.fingerprints.items()
-        over_vocabulary = {role for role, model in models if model.get("sha256")}
         return samples_of(
             self.scores,
             self.readings.frame,
@@ -252,7 +251,7 @@ class _Measures:
             decodings=self.settings,
             texts={example.example_id: example.output for example in self.experiment.examples},
             dataset=self.dataset,
-            over_vocabulary=over_vocabulary,
+            over_vocabulary={role for role, model in models if model.get("sha256")},
             **self.resampling,
         )
 
@@ -269,7 +268,6 @@ class _Measures:
     def of_pairs(self) -> Record:
         """Judges against each other, and attacked texts against clean ones."""
         tuner = self.experiment.tuner
-        chosen_on = [DEV] if tuner is not None and tuner.needs_dev else []
         repairs: Records = []
         if not isinstance(self._pairs, Plain):
             repairs = repair_records(self.scores, self.dataset, self.scale, **self.resampling)
@@ -279,7 +277,7 @@ class _Measures:
                 self._pairs,
                 self.dataset,
                 **self.config.metrics,
-                chosen_on=chosen_on,
+                chosen_on=[DEV] if tuner is not None and tuner.needs_dev else [],
             ),
             "repairs": repairs,
             "attack_differences": attack_differences(

@@ -285,9 +285,12 @@ class Walk:
                     "attack: no phrase reads the same in every prompt: the tokenizer joins words "
                     "with what stands around them; choose another vocabulary."
                 )
-            kind = "replace" if name.startswith("refine") else "word"
             rows = rows.assign(
-                step=name, kind=kind, position=position, phrase=list(candidates), word=words
+                step=name,
+                kind="replace" if name.startswith("refine") else "word",
+                position=position,
+                phrase=list(candidates),
+                word=words,
             )
             rows = rows.assign(kept=ranks, survives=survives, dropped=dropped)[list(TRACE)]
             self.journal.put(name, rows)

@@ -259,9 +259,10 @@ def select_words(
     elif vocabulary == "frequent":
         listed = frequent_words(words or 20_000)
     else:
-        remedy = "give tokenizer, frequent, or a UTF-8 file with one word a line"
         text = read_text(
-            user_path(vocabulary), f"attack.vocabulary={vocabulary}: it", remedy=remedy
+            user_path(vocabulary),
+            f"attack.vocabulary={vocabulary}: it",
+            remedy="give tokenizer, frequent, or a UTF-8 file with one word a line",
         )
         listed = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if not listed:

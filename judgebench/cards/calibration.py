@@ -246,9 +246,10 @@ def _card(
         seed = int(config.metrics.seed)
         rated = Labelled(score, human, groups, settings.estimate, score_range, scale, seed)
         errors = fit_errors(rated)[1]
-        chances = decision is not None and scale == (0, 1)
         resamples = int(config.metrics.resamples)
-        figures[TEST] |= estimate_errors(rated, resamples, chances=chances)
+        figures[TEST] |= estimate_errors(
+            rated, resamples, chances=decision is not None and scale == (0, 1)
+        )
     sentences = limits(tried, figures, estimate, settings.estimate, about, decision)
     if useless is not None:
         sentences.insert(0, f"Of no use, and made by force=true: {useless}.")
@@ -615,9 +616,11 @@ def fit_errors(rated: Labelled) -> tuple[EstimateMap, Errors]:
     generator = np.random.default_rng(rated.seed)
     sample = generator.permutation(len(article))[:most]
     relative = np.abs(error) / usual
-    errors = tuple(relative[sample].round(6).tolist())
-    articles = tuple(article[sample].tolist())
-    return estimate, replace(spread, errors=errors, articles=articles)
+    return estimate, replace(
+        spread,
+        errors=tuple(relative[sample].round(6).tolist()),
+        articles=tuple(article[sample].tolist()),
+    )
 
 
 def estimate_errors(

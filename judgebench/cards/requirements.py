@@ -249,8 +249,9 @@ def paired_changes(
     sides = []
     for column in ("before", "now"):
         pairs = DistinctPairs(rows[column], humans, clusters.number, count)
-        spearman = pairs.spearman(clusters.weights)
-        sides.append({"spearman": spearman, **_errors(card, rows, clusters, column)})
+        sides.append(
+            {"spearman": pairs.spearman(clusters.weights), **_errors(card, rows, clusters, column)}
+        )
     # 3. their changes
     changes = []
     for name, before in sides[0].items():

@@ -249,8 +249,7 @@ def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
     examples = []
     for example in loaded.examples:
         scores = [example.human[dimension] for dimension in of]
-        human = {**example.human, JOINT: float(np.mean(scores))}
-        examples.append(replace(example, human=human))
+        examples.append(replace(example, human={**example.human, JOINT: float(np.mean(scores))}))
     if not rated(examples, JOINT):
         return loaded
     ratings = dict(loaded.ratings)
@@ -348,13 +347,13 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
                     f"prompt.rivals: two pairs of texts would be called {name!r}; give examples "
                     "names without ~."
                 )
-            human = {
-                dimension: score - rival.human[dimension] for dimension, score in text.human.items()
-            }
             made[name] = replace(
                 text,
                 example_id=name,
-                human=human,
+                human={
+                    dimension: score - rival.human[dimension]
+                    for dimension, score in text.human.items()
+                },
                 rival_id=rival.example_id,
                 rival=rival.output,
                 rival_system_id=rival.system_id,

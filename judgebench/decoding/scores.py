@@ -234,8 +234,11 @@ def _columns(
     for name, attribute in (("lambda", "lambda_"), ("temperature", "temperature")):
         settings = [getattr(generation, attribute) for generation in generations]
         columns[name] = np.array(settings, np.float64)  # type: ignore[assignment]
-    human = [prompt.example.human[prompt.condition.dimension] for prompt in prompts]
-    return columns | {"score": scores, "status": statuses, "human": human}
+    return columns | {
+        "score": scores,
+        "status": statuses,
+        "human": [prompt.example.human[prompt.condition.dimension] for prompt in prompts],
+    }
 
 
 WINS = ScoreRange(0, 1, 0.5)

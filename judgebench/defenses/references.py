@@ -245,11 +245,14 @@ class PlannedReferences(Planned):
             "file": f"vectors_{dimension}.safetensors",
         }
         place = {"dataset": resources.dataset, "dimension": dimension, "scale": scale}
-        strengths = [{**place, **asdict(strength)} for strength in tried]
         return (
             standard,
             (high, low),
-            Findings(standards=[record], vectors={dimension: vectors}, strengths=strengths),
+            Findings(
+                standards=[record],
+                vectors={dimension: vectors},
+                strengths=[{**place, **asdict(strength)} for strength in tried],
+            ),
         )
 
 

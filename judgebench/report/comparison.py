@@ -404,13 +404,12 @@ def config_tables(compared: Compared) -> list[Block]:
     ]
     names = ["key", *compared.runs]
     columns = [Col(name, itemgetter(name), left=True) for name in names]
-    note = "Keys of the configuration in which the runs differ; where results go is left out."
     view = View(
         "configs",
         "What was different",
         lambda _: rows,
         columns,
-        note=note,
+        note="Keys of the configuration in which the runs differ; where results go is left out.",
     )
     return [*view.tables(compared)] or [Paragraph("The configurations say the same.")]
 

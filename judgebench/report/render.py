@@ -113,11 +113,10 @@ def to_terminal(blocks: Iterable[Any]) -> RenderableType:
                 parts.append(Text(note, style="dim"))
         elif isinstance(block, Paragraph):
             line = Text(f"! {block.warning}: " if block.warning else "", style="yellow")
-            style = "dim" if block.note else "none"
             parts.append(
                 line.append(
                     block.text,
-                    style=style,
+                    style="dim" if block.note else "none",
                 )
             )
         elif isinstance(block, Facts):

@@ -266,11 +266,17 @@ class View:
         columns = [replace(column, says=column.says.format(**words)) for column in self.columns]
         *tables, last = (self._table(part, columns, words) for part in rows_by(rows, self.by))
         every = [*tables, last]
-        marks = self.marks if any(table.is_marked for table in every) else ""
         says = " ".join(f"{head}: {clause}." for head, clause in meanings(every).items())
         bounded = any(cell.interval for table in every for cell in table.cells)
-        note = " ".join(filter(None, self._notes(results, rows, words, bounded)))
-        return [*tables, replace(last, note=note, marks=marks, meanings=says)]
+        return [
+            *tables,
+            replace(
+                last,
+                note=" ".join(filter(None, self._notes(results, rows, words, bounded))),
+                marks=self.marks if any(table.is_marked for table in every) else "",
+                meanings=says,
+            ),
+        ]
 
     def _notes(
         self, results: Any, rows: Rows, words: Mapping[str, str], bounded: bool

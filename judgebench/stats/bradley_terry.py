@@ -406,8 +406,9 @@ class Preferences:
         towards = np.round(self.judge * self.sides, 12)[rows]
         values = np.unique(np.concatenate([towards, -towards, [0.0]]))
         places = np.searchsorted(values, towards), self.clusters.number[rows]
-        shape = len(values), weights.shape[1]
-        counts = scipy.sparse.coo_array((self.share[rows], places), shape=shape).tocsr()
+        counts = scipy.sparse.coo_array(
+            (self.share[rows], places), shape=(len(values), weights.shape[1])
+        ).tocsr()
         areas = np.full(len(weights), np.nan)
         for part in chunks(len(weights), len(values)):
             positive = (counts @ weights[part].T).T  # [b, values]

@@ -560,8 +560,13 @@ def _record(sample: JudgeScores, classes: Classes, shares: Array, said: Array) -
     for number, name in enumerate(names):
         recall = clustered_share(1.0 * (said == number), shares[:, number], clusters.number)
         called = matrix[:, number].sum()
-        precision = float(matrix[number, number] / called) if called else None
-        recalls.append({"class": name, **keys_of("recall", recall), "precision": precision})
+        recalls.append(
+            {
+                "class": name,
+                **keys_of("recall", recall),
+                "precision": float(matrix[number, number] / called) if called else None,
+            }
+        )
     record["recalls"] = recalls
     return record
 

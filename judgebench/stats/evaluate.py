@@ -365,11 +365,10 @@ def suffix_records(
                 clusters = Clusters.of(both[1]["group_id"], resamples, seed)
                 texts = both[1].get("text_id")
                 changed = robustness(before, after, cell.range, clusters, texts)
-                phrase = learned.by_length[length - 1] if length else ""
                 record = {
                     **head,
                     "length": length,
-                    "phrase": phrase,
+                    "phrase": learned.by_length[length - 1] if length else "",
                     **cells[length].named,
                     "contexts": contexts,
                     "systems": systems,

@@ -370,9 +370,11 @@ def pair_figures(
     rest = unbiased * residual
     below = of_texts + rest + 2 * (several * between - rest) / several
     varies = (total > _VARIES) & (below > 0)
-    icc = divided(of_texts - rest, np.where(varies, below, 0.0))
     figures = {name: means.get(name, unknown_share) for name in POINTS_FIGURES[:4]}
-    return figures | {"kappa": kappa, "icc": icc}
+    return figures | {
+        "kappa": kappa,
+        "icc": divided(of_texts - rest, np.where(varies, below, 0.0)),
+    }
 
 
 def single_figures(
@@ -517,8 +519,7 @@ def _beside_humans(sample: JudgeScores, kind: str, scores: Array, unseen: Array)
     test = alternative_record(tested, sample.ratings, sample.clusters)
     raters = []
     for row in test["raters"]:
-        rater = sample.raters[row.pop("column")]
-        raters.append({"rater": rater} | row)
+        raters.append({"rater": sample.raters[row.pop("column")]} | row)
     test["raters"] = raters
     if not sample.raters:
         test["alternative_reason"] = f"The test takes {_MEANS}"

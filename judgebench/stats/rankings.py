@@ -372,8 +372,9 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
             record = dict.fromkeys(("rank", "rank_low", "rank_high")) | unknown(("strength", "elo"))
             if strengths is not None:
                 strength = strengths[:, i]
-                elo = ELO_MEAN + ELO * strength
-                record |= _rank(ranks[:, i]) | with_intervals({"strength": strength, "elo": elo})
+                record |= _rank(ranks[:, i]) | with_intervals(
+                    {"strength": strength, "elo": ELO_MEAN + ELO * strength}
+                )
             wins = float(won[i])
             ties = float(tied[i])
             losses = float(lost[i])

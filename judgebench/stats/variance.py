@@ -324,8 +324,10 @@ def _of_raters(sample: JudgeScores) -> Record:
         scores = CrossedScores(parts, ("text", "rater"), sample.clusters)
     record |= _study(scores, has_unit=sample.scale is not None)
     if not sample.raters:
-        reason = "No components: only one rating of each text, or their mean, is known."
-        record |= {"raters": None, "reason": reason}
+        record |= {
+            "raters": None,
+            "reason": "No components: only one rating of each text, or their mean, is known.",
+        }
     return record
 
 

@@ -253,8 +253,10 @@ class _Facts:
         failed = self.metric.get("failed_share") or 0.0
         if verdict.verdict not in (YES, CARE) or failed <= self.margins.failed:
             return verdict
-        clause = f"no answer for {_percent(failed)} % of the texts; {verdict.clause}"
-        return verdict._replace(verdict=CARE, clause=clause)
+        return verdict._replace(
+            verdict=CARE,
+            clause=f"no answer for {_percent(failed)} % of the texts; {verdict.clause}",
+        )
 
     # --- order -----------------------------------------------------------------------------------
 

@@ -170,8 +170,10 @@ def outcome(finished: Results, objective: Sequence[SweepObjective] | None) -> Re
         if objective is not None:
             raise
         values = []
-    attributes = {"run_dir": str(finished.path), "cells": objective_cells(records, entries)}
-    return {"values": values, "attributes": attributes}
+    return {
+        "values": values,
+        "attributes": {"run_dir": str(finished.path), "cells": objective_cells(records, entries)},
+    }
 
 
 # --- the end of a multirun ----------------------------------------------------------------------

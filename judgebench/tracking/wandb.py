@@ -148,9 +148,12 @@ class QuietWandbLogger:
             scored = results.trace[results.trace["score"].notna()]
             content["attack/trace"] = wandb.Table(dataframe=scored)
         if paths := tracked_files(files):
-            models = dict(results.environment.get("model_fingerprints") or {})
             name = f"results-{self.experiment.id}"
-            artifact = wandb.Artifact(name, type="results", metadata={"models": models})
+            artifact = wandb.Artifact(
+                name,
+                type="results",
+                metadata={"models": dict(results.environment.get("model_fingerprints") or {})},
+            )
             for path in paths:
                 artifact.add_file(str(path))
             self.experiment.log_artifact(artifact)

@@ -123,8 +123,11 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> Array:
     prompts = []
     for each in candidates:
         asked = each.asked.prompt
-        token_ids = np.concatenate([asked.token_ids, each.tokens]).astype(np.int32)
-        prompts.append(replace(asked, token_ids=token_ids))
+        prompts.append(
+            replace(
+                asked, token_ids=np.concatenate([asked.token_ids, each.tokens]).astype(np.int32)
+            )
+        )
     # 1. the tutor, in this process
     pass_ = StatesPass(tutor.view, prompts)
     models = tutor.runner.models

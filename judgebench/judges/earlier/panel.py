@@ -271,8 +271,16 @@ class PanelSpec(RecordedSpec):
         """A recording's title and models; its rows come with `answers`, and whether they compare
         texts."""
         names = self._each(lambda member: member.name)
-        models = {"main": {"title": f"{self.combine} of {len(names)} judges", "members": names}}
-        return Recording(user_path("the panel"), {"models": models, "compares": None, "config": {}})
+        return Recording(
+            user_path("the panel"),
+            {
+                "models": {
+                    "main": {"title": f"{self.combine} of {len(names)} judges", "members": names}
+                },
+                "compares": None,
+                "config": {},
+            },
+        )
 
     def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         """The panel's readings, each a row as recorded ones; `UserError` for a member that lacks

@@ -195,8 +195,7 @@ class Client:
                     trust_env=not is_loopback(url),
                 )
             except (ValueError, ImportError, httpx.InvalidURL) as error:
-                reason = self._scrubbed(str(error))
-                raise self._error(url, _NO_PROXY, reason=reason) from None
+                raise self._error(url, _NO_PROXY, reason=self._scrubbed(str(error))) from None
             new: Record = {
                 "requests": 0,
                 "failures": 0,
@@ -244,8 +243,10 @@ class Client:
         try:
             return await self._retried(attempt, json.dumps(request.body, sort_keys=True), servers)
         except _Failure as failure:
-            times = f"{spec.retries + 1} times" if spec.retries else "once"
-            more = {"event": failure.event, "times": times}
+            more = {
+                "event": failure.event,
+                "times": f"{spec.retries + 1} times" if spec.retries else "once",
+            }
             raise self._error(failure.server.url, _GIVEN_UP, **more) from None
 
     async def _retried(
@@ -400,8 +401,11 @@ class Client:
         try:
             return await self._retried(attempt, f"{method} {path}", [server])
         except _Failure as failure:
-            tried = f"{failure.event} (tried {self._spec.retries + 1} times)"
-            raise self._error(server.url, "{tried}.", tried=tried) from None
+            raise self._error(
+                server.url,
+                "{tried}.",
+                tried=f"{failure.event} (tried {self._spec.retries + 1} times)",
+            ) from None
 
     async def _post(self, request: Request, server: Server) -> object:
         """The JSON that the server answers; `_Failure` where it might answer another time."""

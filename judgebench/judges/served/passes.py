@@ -263,9 +263,13 @@ class ApiPass(Pass):
         is read."""
         sent = self.sent_prompt(prompt)
         first = request(self.spec, sent, 0, listed=more.get("listed"))
-        body = {name: value for name, value in first.body.items() if name != "prompt"}
         place = {"url": self.spec.urls[0], "to": first.path}
-        identity = {**place, "body": body, "explicit": self.spec.explicit, **more}
+        identity = {
+            **place,
+            "body": {name: value for name, value in first.body.items() if name != "prompt"},
+            "explicit": self.spec.explicit,
+            **more,
+        }
         return reading_key({"api": identity}, np.array(sent.tokens or (), np.int32))
 
 
@@ -284,10 +288,9 @@ class ListedPass(ApiPass):
     thinking: Mapping[str, int] = field(default_factory=dict)
 
     def keys(self, prompt: Prompt) -> list[str]:
-        listed = self.spec.top_logprobs
         key = self.address(
             prompt,
-            listed=listed,
+            listed=self.spec.top_logprobs,
             ways=self._tree(prompt).digest,
             follow_above=None if self.spec.framed else self.spec.follow_above,
             most=self._max_tokens(prompt),
@@ -434,8 +437,9 @@ class AnswerPass(ApiPass):
         return None if self.spec.seed is None else self.spec.seed + draw
 
     async def answered(self, client: Any, prompt: Prompt, key: str) -> tuple[Array | None, Record]:
-        seed = self._seed(self._draws[key])
-        answer = await self._send(client, self.sent_prompt(prompt), self.max_tokens, seed=seed)
+        answer = await self._send(
+            client, self.sent_prompt(prompt), self.max_tokens, seed=self._seed(self._draws[key])
+        )
         return None, _record([answer]) | {"text": answer.text}
 
 

@@ -334,11 +334,15 @@ def _fact(prompt: Prompt, answers: Sequence[ModelReading], free: bool) -> Record
     # 2. of answers
     texts = [record["text"] for record in records]
     scores = [candidate_of(prompt, text) for text in texts]
-    failed = 0 if free else scores.count(None)
     counts = [scores.count(value) for value in prompt.condition.range.values]
     with np.errstate(divide="ignore"):
         shares = np.log(np.array(counts) / len(answers))
-    return fact | {"value": shares, "texts": texts, "failed": failed, "thoughts": ""}
+    return fact | {
+        "value": shares,
+        "texts": texts,
+        "failed": 0 if free else scores.count(None),
+        "thoughts": "",
+    }
 
 
 def candidate_of(prompt: Prompt, answer: str) -> float | None:

@@ -138,8 +138,9 @@ class Chart:
         things: Rows = []
         for place, (label, marks) in enumerate(self.lines):
             middle = self.line_height * (place + 0.5)
-            x = self.label_width - 7
-            things.append({"kind": "label", "x": x, "y": middle + 3.5, "text": label})
+            things.append(
+                {"kind": "label", "x": self.label_width - 7, "y": middle + 3.5, "text": label}
+            )
             lanes = 1 if self.stacked else max(1, len(marks))
             lane = (self.line_height - 6) / lanes
             for number, mark in enumerate(marks):
@@ -185,13 +186,12 @@ def _dot(
         return None
     low, high = (row.get(f"{key}{end}") for end in ENDS[1:])
     low, high = (bound if is_known(bound) else None for bound in (low, high))
-    says = f"{name}: {form(value)} {interval(low, high, ends or form)}".rstrip()
     return ChartMark(
         look,
         value,
         low,
         high,
-        says=says,
+        says=f"{name}: {form(value)} {interval(low, high, ends or form)}".rstrip(),
     )
 
 
@@ -268,10 +268,13 @@ def agreement_chart(results: Results, dimension: str) -> Chart:
     )
     if not others:
         return chart
-    note = "Spearman by score range, with the mean of the other raters; line: one rater."
     ends = (ceiling["ceiling_low"], ceiling["ceiling_high"])
-    band = ends if is_known(ends[0]) else None
-    return replace(chart, note=note, rule=ceiling["ceiling"], band=band)
+    return replace(
+        chart,
+        note="Spearman by score range, with the mean of the other raters; line: one rater.",
+        rule=ceiling["ceiling"],
+        band=ends if is_known(ends[0]) else None,
+    )
 
 
 _PARTS = {"texts_share": "the text", "range_interactions": "range × text", "range_own": "the range"}

@@ -46,8 +46,13 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
 
 
 def _caption(figure: str, results: Results, standard: Row, **facts: Any) -> str:
-    tutor = shorten(standard["tutor"], 40)
-    return say(f"caption_{figure}", row=standard, groups=results.groups, tutor=tutor, **facts)
+    return say(
+        f"caption_{figure}",
+        row=standard,
+        groups=results.groups,
+        tutor=shorten(standard["tutor"], 40),
+        **facts,
+    )
 
 
 @style.house_style()
@@ -378,10 +383,9 @@ def detector_figure(results: Results) -> Figure | None:
     ]
     training = [detector["training"] for detector in detectors]
     attacks = dict.fromkeys(attack for part in training for attack in part["attacks"])
-    helpers = dict.fromkeys(shorten(detector["helper"], 40) for detector in detectors)
     caption = say(
         "caption_detectors",
-        helpers=helpers,
+        helpers=dict.fromkeys(shorten(detector["helper"], 40) for detector in detectors),
         attacks=[shorten(attack, 30) for attack in attacks],
         groups=[len(part["groups"]) for part in training],
     )

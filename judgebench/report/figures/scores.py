@@ -252,9 +252,16 @@ def variance_figure(results: Results) -> Figure | None:
         "Intervals stand in the table."
     )
     legend = [(color, text) for _, text, color, _ in _PARTS]
-    height = 0.75 + 0.26 * max(map(len, parts))
     title = "Score range bias as variance"
-    return style.small_multiples(parts, draw, title, caption, legend, height=height, share_y=False)
+    return style.small_multiples(
+        parts,
+        draw,
+        title,
+        caption,
+        legend,
+        height=0.75 + 0.26 * max(map(len, parts)),
+        share_y=False,
+    )
 
 
 # --- rankings -----------------------------------------------------------------------------------
@@ -347,6 +354,13 @@ def ranking_figure(blocks: Records, titles: Titles) -> Figure:
         notes=blocks[0]["notes"],
     )
     legend = [(Mark(look.color, look.marker), name) for name, look, _, _ in lanes]
-    height = 0.7 + 0.2 * max(1.2, len(judges)) * len(order)
     title = f"Systems ranked: {blocks[0]['condition']}"
-    return style.small_multiples(sides, draw, title, caption, legend, height=height, share_y=False)
+    return style.small_multiples(
+        sides,
+        draw,
+        title,
+        caption,
+        legend,
+        height=0.7 + 0.2 * max(1.2, len(judges)) * len(order),
+        share_y=False,
+    )

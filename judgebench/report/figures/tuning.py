@@ -195,13 +195,12 @@ def heat_map_figure(
         patch = Patch(facecolor="none", edgecolor=_FRAMED, linewidth=2)
         legend.append((patch, framed))
     most = max(len(heat.rows) for heat in maps)
-    height = 0.85 + 0.28 * most
     return style.small_multiples(
         maps,
         draw,
         title,
         caption,
         legend,
-        height=height,
+        height=0.85 + 0.28 * most,
         share_y=False,
     )

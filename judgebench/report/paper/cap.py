@@ -215,12 +215,11 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
             dataset = record["dataset"]
             dimension = record["dimension"]
             printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
-            paper = printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0)
             place: Record = {
                 "dataset": dataset,
                 "dimension": dimension,
                 "range": str(score_range),
-                "paper": paper,
+                "paper": printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0),
             }
             places.setdefault(tuple(place.values()), place)
             role = record["judge"]

@@ -108,8 +108,13 @@ def _more_labels(results: Results) -> str:
     count = record.get("texts") or record.get("n")
     if not count or record.get(f"{name}_low") is None:
         return ""
-    width = record[f"{name}_high"] - record[f"{name}_low"]
-    return say("answer", part="more", count=count, name=name, width=width)
+    return say(
+        "answer",
+        part="more",
+        count=count,
+        name=name,
+        width=record[f"{name}_high"] - record[f"{name}_low"],
+    )
 
 
 def _notes(results: Results) -> list[str]:
@@ -129,14 +134,13 @@ def _notes(results: Results) -> list[str]:
     bill = results.environment.get("served") or {}
     for role in ROLES:
         if judge := bill.get(role):
-            servers = by_server(judge)
             lines.append(
                 say(
                     "answer",
                     part="requests",
                     role=role,
                     judge=judge,
-                    servers=servers,
+                    servers=by_server(judge),
                 )
             )
     if bill.get("cost"):

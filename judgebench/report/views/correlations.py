@@ -89,14 +89,16 @@ def correlation_rows(results: Results, level: str | None = None, silent: bool = 
         # 3. The best of several is marked; a judge that always says the same has 0 and would win
         # against inverted ones.
         level = condition[0]["level"]
-        size = say(
-            "size",
-            rows=condition,
-            level=level,
-            groups=results.groups,
-            examples=results.examples_word,
-        )
-        same = {"size": size, "condition": at_level(condition[0]["condition"], level)}
+        same = {
+            "size": say(
+                "size",
+                rows=condition,
+                level=level,
+                groups=results.groups,
+                examples=results.examples_word,
+            ),
+            "condition": at_level(condition[0]["condition"], level),
+        }
         for block in blocks:
             best = {name: max(row[name] or 0.0 for row in block) for name in CORRELATIONS}
             for row in block:
@@ -114,8 +116,12 @@ def _average(rows: Rows) -> Record:
     same = {name: rows[0][name] for name in (*_CONDITION, "level", "series", "who", "judge")}
     names = (*CORRELATIONS, "failed_share", "clamped_share")
     means = {name: mean_of(rows, name) for name in names}
-    setting = settings.pop() if len(settings) == 1 else "λ, t by range"
-    return same | means | {"range": "average", "setting": setting}
+    return {
+        **same,
+        **means,
+        "range": "average",
+        "setting": settings.pop() if len(settings) == 1 else "λ, t by range",
+    }
 
 
 def level_note(level: str, groups: str) -> str:
@@ -425,10 +431,9 @@ def comparison_rows(comparisons: Records, groups: str) -> Rows:
     difference is not significant, `needed` and `needed_for`: groups for 80 % power, for this
     difference and for one of 0.05.
     """
-    split = shown_split(row["split"] for row in comparisons)
     level = shown_level(row["level"] for row in comparisons)
     shown = {
-        "split": split,
+        "split": shown_split(row["split"] for row in comparisons),
         "level": level,
         "statistic": SHOWN,
     }
@@ -482,8 +487,7 @@ def _of_run(results: Results) -> Rows:
         if row["level"] != "dataset" or values(row, names) not in planned:
             shown.append(row)
         elif not row["mean"]:
-            fold = "{condition}: {pair}, in each range".format(**row)
-            shown.append(row | {"fold": fold})
+            shown.append(row | {"fold": "{condition}: {pair}, in each range".format(**row)})
     return shown
 
 

@@ -123,8 +123,14 @@ def defense_sentences(results: Results) -> list[str]:
         ]
         if sections:
             bare, *defended = max(sections, key=lambda rows: rows[0]["change"])
-            least = min(defended, key=lambda row: abs(row["change"]))
-            sentences.append(say("defenses", bare=bare, least=least, defenses=len(defended)))
+            sentences.append(
+                say(
+                    "defenses",
+                    bare=bare,
+                    least=min(defended, key=lambda row: abs(row["change"])),
+                    defenses=len(defended),
+                )
+            )
     return sentences
 
 
@@ -276,9 +282,13 @@ def preparation_sentences(results: Results) -> list[str]:
     sentences = []
     for row in reference_rows(results):
         if row["defense"] == "cap" and row.get("difference") is not None:
-            significant = excludes_zero(row, "difference")
             sentences.append(
-                say("references", row=row, significant=significant, groups=results.groups)
+                say(
+                    "references",
+                    row=row,
+                    significant=excludes_zero(row, "difference"),
+                    groups=results.groups,
+                )
             )
     for row in detector_rows(results):
         if None not in (row["recall"], row["false_positive_rate"]):

@@ -43,16 +43,17 @@ def headline(results: Results) -> Record:
     are known."""
     sizes = (row["size"] for row in correlation_rows(results, silent=True))
     ranges = distinct(results.scores, with_labels(RANGE, results.scores))
-    lead = say(
-        "headline",
-        results=results,
-        ranges=list(map(str, map(range_of, ranges))),
-        size=next(sizes, ""),
-    )
     environment = results.environment
-    facts = {name: environment[name] for name in ("date", "command") if environment.get(name)}
-    title = f"{results.titles['main']} on {results.dataset}"
-    return {"title": title, "lead": lead, "facts": facts}
+    return {
+        "title": f"{results.titles['main']} on {results.dataset}",
+        "lead": say(
+            "headline",
+            results=results,
+            ranges=list(map(str, map(range_of, ranges))),
+            size=next(sizes, ""),
+        ),
+        "facts": {name: environment[name] for name in ("date", "command") if environment.get(name)},
+    }
 
 
 def judges_line(titles: Titles) -> str:
@@ -262,15 +263,13 @@ def flags(results: Results) -> list[Block]:
     blocks: list[Block] = []
     for part in rows_by(raised, ["flag"]):
         flag = part[0]["flag"]
-        places = rows_by(part, ("condition", "series"))
-        text = say("flag", meaning=FLAGS.get(flag), places=places)
+        text = say("flag", meaning=FLAGS.get(flag), places=rows_by(part, ("condition", "series")))
         address = urlencode({"filter": 1, "flags": flag}, quote_via=quote)
-        examples = f"#{address}" if len(results.readings) else ""
         blocks.append(
             Paragraph(
                 text,
                 warning=flag,
-                examples=examples,
+                examples=f"#{address}" if len(results.readings) else "",
             )
         )
     level = {
