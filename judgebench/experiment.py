@@ -102,13 +102,12 @@ def prepare(judge: ReadingJudge, stage: str, parts: Parts, **run: Any) -> Readin
     }
     if not due:
         return judge
-    options = {name: parts.prompt.get(name) for name in ("truncate", "template_options")}
     resources = Resources(
         judge=judge.settings,
         builder=judge.builder,
         conditions=parts.all_conditions(),
         judged=attacked_text(parts.attacks),
-        prompt=options,
+        prompt={name: parts.prompt.get(name) for name in ("truncate", "template_options")},
         store=judge.store(),
         **run,
     )
@@ -326,12 +325,11 @@ class Experiment:
         dimensions = dict.fromkeys(condition.dimension for condition in self.conditions)
         if not self.data.rated:
             return ""
-        all_of = len(self.examples)
         return say(
             "data_note",
             part="rated",
             counts={name: len(rated(self.examples, name)) for name in dimensions},
-            all=all_of,
+            all=len(self.examples),
             pairs=self.comparative,
         )
 

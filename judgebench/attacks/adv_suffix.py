@@ -202,21 +202,19 @@ class Walk:
         rows = self.journal.get("word_0")
         self.resumed += rows is not None
         if rows is None:
-            value = float(self.scorer.values([()], range(gaps)).mean())
-            tokens = float(self.scorer.tokens - before)
             row = {
                 "step": "word_0",
                 "kind": "clean",
                 "position": -1,
                 "phrase": "",
                 "word": "",
-                "score": value,
+                "score": float(self.scorer.values([()], range(gaps)).mean()),
                 "contexts": gaps,
                 "estimate": float("nan"),
                 "kept": 0,
                 "survives": True,
                 "seconds": 0.0,
-                "forward_tokens": tokens,
+                "forward_tokens": float(self.scorer.tokens - before),
                 "dropped": 0,
             }
             rows = pd.DataFrame([row])

@@ -240,10 +240,9 @@ class Ordinal(_Repair):
             gradient = np.array([along, *pull.sum(axis=0)])
             return -likelihood / len(below), -gradient / len(below)
 
-        start = np.eye(len(values))[0]
         found = minimize(
             loss,
-            start,
+            np.eye(len(values))[0],
             jac=True,
             method="L-BFGS-B",
             bounds=[(0, _FARTHEST), *[(-_FARTHEST, _FARTHEST)] * len(steps)],

@@ -403,12 +403,11 @@ def config_tables(compared: Compared) -> list[Block]:
         for key, known in differing_keys(list(compared.runs.values())).items()
     ]
     names = ["key", *compared.runs]
-    columns = [Col(name, itemgetter(name), left=True) for name in names]
     view = View(
         "configs",
         "What was different",
         lambda _: rows,
-        columns,
+        [Col(name, itemgetter(name), left=True) for name in names],
         note="Keys of the configuration in which the runs differ; where results go is left out.",
     )
     return [*view.tables(compared)] or [Paragraph("The configurations say the same.")]

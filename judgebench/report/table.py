@@ -266,7 +266,6 @@ class View:
         columns = [replace(column, says=column.says.format(**words)) for column in self.columns]
         *tables, last = (self._table(part, columns, words) for part in rows_by(rows, self.by))
         every = [*tables, last]
-        says = " ".join(f"{head}: {clause}." for head, clause in meanings(every).items())
         bounded = any(cell.interval for table in every for cell in table.cells)
         return [
             *tables,
@@ -274,7 +273,7 @@ class View:
                 last,
                 note=" ".join(filter(None, self._notes(results, rows, words, bounded))),
                 marks=self.marks if any(table.is_marked for table in every) else "",
-                meanings=says,
+                meanings=" ".join(f"{head}: {clause}." for head, clause in meanings(every).items()),
             ),
         ]
 

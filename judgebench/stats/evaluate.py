@@ -531,12 +531,11 @@ def _of_level(measured: Correlated) -> Record:
         "missing": measured.missing,
     }
     for k, name in enumerate(CORRELATIONS):
-        varied = None if measured.varied is None else float(measured.varied[k])
         values = measured.over_systems[k]
         known = values[~np.isnan(values)]
         low, high = percentile_interval(known) or (None, None)
         record |= {
-            f"{name}_varied": varied,
+            f"{name}_varied": None if measured.varied is None else float(measured.varied[k]),
             f"{name}_systems_low": low,
             f"{name}_systems_high": high,
         }

@@ -119,12 +119,11 @@ def differences(comparisons: Records) -> dict[str, float]:
         if (record["split"], record["level"], record["statistic"]) != (split, level, "spearman"):
             continue
         first = f"{record['first_judge']} {record['first_decoding']}"
-        second = f"{record['second_judge']} {record['second_decoding']}"
         name = _within(
             {
                 **record,
                 "judge": f"{first} minus",
-                "decoding": second,
+                "decoding": f"{record['second_judge']} {record['second_decoding']}",
             }
         )
         setting = {"lambda": record["first_lambda"], "temperature": record["first_temperature"]}

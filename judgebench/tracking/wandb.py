@@ -148,9 +148,8 @@ class QuietWandbLogger:
             scored = results.trace[results.trace["score"].notna()]
             content["attack/trace"] = wandb.Table(dataframe=scored)
         if paths := tracked_files(files):
-            name = f"results-{self.experiment.id}"
             artifact = wandb.Artifact(
-                name,
+                f"results-{self.experiment.id}",
                 type="results",
                 metadata={"models": dict(results.environment.get("model_fingerprints") or {})},
             )

@@ -335,7 +335,6 @@ def repairs_chart(results: Results, dimension: str) -> Chart:
     if calibrated and is_known(calibrated[0].get("after")):
         before, after = (two(calibrated[0][name]) for name in ("before", "after"))
         note += f" Calibration: error {before} → {after} points."
-    height = _height(130, lines)
     return Chart(
         "What each repair buys",
         lines,
@@ -343,7 +342,7 @@ def repairs_chart(results: Results, dimension: str) -> Chart:
         signed_two,
         note,
         rule=0.0,
-        line_height=height,
+        line_height=_height(130, lines),
     )
 
 
@@ -463,13 +462,12 @@ def errors_chart(results: Results, dimension: str) -> Chart:
     )
     if not 1 < len(lines) <= 2 * _MOST_LINES:
         lines = []
-    note = "Mean of judge less humans in points, uncalibrated; above 0 the judge is too lenient."
     return Chart(
         "Mean error",
         lines,
         {},
         signed_two,
-        note,
+        "Mean of judge less humans in points, uncalibrated; above 0 the judge is too lenient.",
         rule=0.0,
         line_height=20,
     )
@@ -518,13 +516,12 @@ def ranking_chart(rows: Sequence[Row]) -> Chart:
         if len(name) > _WIDE:
             name = f"{name[: _WIDE - 1]}…"
         lines.append((name, [dot]))
-    note = "Spearman with the humans, with its 95 % interval, of the setting that each run takes."
     return Chart(
         "Agreement with the humans",
         _lines(lines),
         {},
         two,
-        note,
+        "Spearman with the humans, with its 95 % interval, of the setting that each run takes.",
     )
 
 

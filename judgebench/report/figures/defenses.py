@@ -93,11 +93,10 @@ def candidates_figure(results: Results, standard: Row) -> Figure | None:
                 color=color,
             )
         ends = f"{standard['range_min']:g} to {standard['range_max']:g}"
-        judge = f"score by {shorten(str(standard['judge']), 30)}, range {ends}"
         style.label(
             axis,
             note=f"n = {scores.size}",
-            x=judge,
+            x=f"score by {shorten(str(standard['judge']), 30)}, range {ends}",
             y="candidates",
             pad=14,
         )
@@ -365,11 +364,10 @@ def detector_figure(results: Results) -> Figure | None:
         )
         axis.set_xlim(-0.03, 1.03)
         axis.set_ylim(0, 1.05)
-        size = f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts"
         style.label(
             axis,
             shorten(detector["defense"], 40),
-            x=size,
+            x=f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts",
             y="precision",
             grid="both",
         )

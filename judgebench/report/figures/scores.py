@@ -57,9 +57,8 @@ def score_figure(
         width = 0.84 / max(1, len(bars))
         middle = (len(bars) - 1) / 2
         for i, (color, heights) in enumerate(bars):
-            x = at + (i - middle) * width
             axis.bar(
-                x,
+                at + (i - middle) * width,
                 100 * heights,
                 width * 0.94,
                 color=color,
@@ -251,14 +250,12 @@ def variance_figure(results: Results) -> Figure | None:
         f"range's scores mapped to the humans' scale by what other {results.groups} teach. "
         "Intervals stand in the table."
     )
-    legend = [(color, text) for _, text, color, _ in _PARTS]
-    title = "Score range bias as variance"
     return style.small_multiples(
         parts,
         draw,
-        title,
+        "Score range bias as variance",
         caption,
-        legend,
+        [(color, text) for _, text, color, _ in _PARTS],
         height=0.75 + 0.26 * max(map(len, parts)),
         share_y=False,
     )
@@ -353,14 +350,12 @@ def ranking_figure(blocks: Records, titles: Titles) -> Figure:
         groups=titles.get("groups") or "articles",
         notes=blocks[0]["notes"],
     )
-    legend = [(Mark(look.color, look.marker), name) for name, look, _, _ in lanes]
-    title = f"Systems ranked: {blocks[0]['condition']}"
     return style.small_multiples(
         sides,
         draw,
-        title,
+        f"Systems ranked: {blocks[0]['condition']}",
         caption,
-        legend,
+        [(Mark(look.color, look.marker), name) for name, look, _, _ in lanes],
         height=0.7 + 0.2 * max(1.2, len(judges)) * len(order),
         share_y=False,
     )

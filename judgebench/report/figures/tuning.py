@@ -73,14 +73,13 @@ def _path_panel(axis: Axes, row: Row, splits: Sequence[str], most: float) -> Non
         known = [(point["kappa"], point["dev"]) for point in part if point["dev"] is not None]
         if known:
             color = COLORS["dev"]
-            face = "white" if hollow else color
             x, y = zip(*known, strict=True)
             axis.plot(
                 x,
                 y,
                 "o",
                 color=color,
-                markerfacecolor=face,
+                markerfacecolor="white" if hollow else color,
                 markersize=3.5,
                 zorder=3,
             )
@@ -161,12 +160,11 @@ def heat_map_figure(
             # light on dark cells: not in the page's own ink, which a dark page makes light, while
             # cells keep their colors
             dark = float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45
-            ink = "#fefefe" if dark else "#212121"
             axis.text(
                 column,
                 row,
                 three(value),
-                color=ink,
+                color="#fefefe" if dark else "#212121",
                 **place,
             )
         # 2. marks

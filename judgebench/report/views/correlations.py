@@ -285,15 +285,13 @@ def _level_rows(results: Results) -> Rows:
     single = bool(system) and max(row.get("n") or 0 for row in system) < 2
     if single and max((row.get("groups") or 0 for row in document), default=0) < 2:
         return []  # nothing but what is over all texts
-    judged = [
-        row
-        for row in document or system
-        if row["judge"] != "assistant" and row["range"] != "average"
-    ]
-    keys = (*_CONDITION, "range", "series")
     rows = with_records(
-        judged,
-        keys,
+        [
+            row
+            for row in document or system
+            if row["judge"] != "assistant" and row["range"] != "average"
+        ],
+        (*_CONDITION, "range", "series"),
         document=document,
         system=system,
     )

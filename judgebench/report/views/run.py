@@ -263,11 +263,10 @@ def flags(results: Results) -> list[Block]:
     blocks: list[Block] = []
     for part in rows_by(raised, ["flag"]):
         flag = part[0]["flag"]
-        text = say("flag", meaning=FLAGS.get(flag), places=rows_by(part, ("condition", "series")))
         address = urlencode({"filter": 1, "flags": flag}, quote_via=quote)
         blocks.append(
             Paragraph(
-                text,
+                say("flag", meaning=FLAGS.get(flag), places=rows_by(part, ("condition", "series"))),
                 warning=flag,
                 examples=f"#{address}" if len(results.readings) else "",
             )
