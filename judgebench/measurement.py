@@ -268,7 +268,7 @@ class _Measures:
     def of_pairs(self) -> Record:
         """Judges against each other, and attacked texts against clean ones."""
         tuner = self.experiment.tuner
-        repairs: Records = []
+        repairs = []
         if not isinstance(self._pairs, Plain):
             repairs = repair_records(self.scores, self.dataset, self.scale, **self.resampling)
         return {

@@ -434,7 +434,7 @@ class Layouts:
             published: where such files can be had, for an error.
         """
         # 1. the files, each with the first layout by which one of its first rows can be read
-        chosen: list[tuple[Path, Layout]] = []
+        chosen = []
         for file in data_files(path):
             fitting = [layout for layout in self.known if layout.takes(file)]
             if not fitting and not path.is_dir():
@@ -450,8 +450,8 @@ class Layouts:
                 f"{path}: this folder has no file {patterns}; data.path must be {expected}."
             )
         # 2. their texts
-        texts: list[Rated] = []
-        left: list[UserError] = []
+        texts = []
+        left = []
         names = names_within([file for file, _ in chosen], path)
         for (file, layout), within in zip(chosen, names, strict=True):
             for row in layout.rows_of(file):

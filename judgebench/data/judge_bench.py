@@ -88,8 +88,8 @@ class JudgeBench(JudgeDataModule):
                 "data set with one that is."
             )
         title = head.text("dataset") if head.has("dataset") else self.name
-        texts: list[Rated] = []
-        left: list[UserError] = []
+        texts = []
+        left = []
         for row in json_array(path, "instances"):
             try:
                 texts.append(_rated(row, title, scale, classes))

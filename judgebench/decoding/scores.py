@@ -97,7 +97,7 @@ def decode(
             cells.setdefault((condition.dimension, condition.range), []).append(reading)
     answered = [reading for reading in readings if reading.text is not None]
     # 2. every decoding of every cell
-    parts: Rows = []
+    parts = []
     for cell, members in cells.items():
         dimension, _ = cell
         ranges = [cells[other] for other in cells if other[0] == dimension]

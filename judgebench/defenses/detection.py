@@ -286,7 +286,7 @@ class PlannedDetection(Planned):
                 "attacks": [attack for attack in texts.attack[training].unique() if attack],
                 **learned["training"],
             }
-            record: Record = {"defense": self.name, **helper, **learned}
+            record = {"defense": self.name, **helper, **learned}
             once = (
                 time.perf_counter()
                 - began

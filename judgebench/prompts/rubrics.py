@@ -246,8 +246,8 @@ def fill(
     template = _with_ties(rubric.template, score_range == PLACES_OR_TIE)
     text = ""
     at = 0
-    said: list[tuple[int, int]] = []
-    to_judge: list[int] = []  # where texts to be judged begin
+    said = []
+    to_judge = []  # where texts to be judged begin
     for match in _FIELD.finditer(template):
         name = match[1] or match[2]
         text += template[at : match.start()]

@@ -166,7 +166,7 @@ def reading_frame(readings: Sequence[Reading]) -> pd.DataFrame:
     import pandas as pd
 
     prompts = [reading.prompt for reading in readings]
-    columns: Record = {
+    columns = {
         **key_columns(readings),
         "candidates": [list(prompt.condition.range.candidates) for prompt in prompts],
     }

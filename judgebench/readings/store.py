@@ -258,7 +258,7 @@ class ReadingStore:
     def intact(self, keys: set[str]) -> dict[str, Row]:
         """Key -> its row, of those that match their checksums and hold what a model can say."""
         self._check_file()
-        rows: list[Row] = []
+        rows = []
         with self._reading():
             ordered = sorted(keys)
             for at in range(0, len(ordered), _AT_ONCE):

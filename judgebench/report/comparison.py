@@ -81,7 +81,7 @@ class Compared:
     def judged(self) -> list[Rows]:
         """By dimension a row a run, of the setting that it advises, those of highest Spearman
         first."""
-        rows: Rows = []
+        rows = []
         for name, run in self.runs.items():
             fitted = [row for row in judge_rows(run) if row["scores"] == CALIBRATED]
             advised = advised_rows(run)
@@ -100,7 +100,7 @@ class Compared:
     def ranking(self) -> Rows:
         """The rows of `judged`, and below those of a dimension one rater."""
         humans = ceilings(next(iter(self.runs.values())))
-        table: Rows = []
+        table = []
         for part in self.judged:
             table += part
             if human := humans.get(part[0]["dimension"]):

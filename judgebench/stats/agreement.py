@@ -173,7 +173,7 @@ def agreement_record(ratings: Array, clusters: Clusters) -> Record:
     blocks = clusters.number // max(1, math.ceil(clusters.count / MOST_BLOCKS))
     figures = jackknife(of_texts, blocks)
     figures |= variance_components(ratings, clusters.jackknifed)
-    record: Record = {"raters_per_text": float(figures["raters"][0]) if len(ratings) else None}
+    record = {"raters_per_text": float(figures["raters"][0]) if len(ratings) else None}
     for name in FIGURES:
         record |= with_agreement_interval(name, figures[name])
     if not ((~np.isnan(ratings)).sum(axis=1) > 1).any():

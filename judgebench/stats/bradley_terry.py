@@ -295,7 +295,7 @@ def comparative(first: Array, second: Array, human: Array, clusters: Clusters) -
         [0.25, 0.5, 0.5]
     """
     side = preferred(np.nan_to_num(human))
-    record: Record = {"pairs": len(first), "preferred": int((side != 0).sum())}
+    record = {"pairs": len(first), "preferred": int((side != 0).sum())}
     if not len(first):
         return record | unknown((*MEASURES, "decided_consistency")) | {"tied_share": None}
     # the winner in each order, and in both together
@@ -376,7 +376,7 @@ class Preferences:
             with_ties = preferred(self.judge, threshold)
             alike = self.sums(1.0 * (with_ties == sides))
             figures["accuracy_calibrated"] = divided(alike, total)
-        record: Record = {
+        record = {
             "rated": float(total[0]),
             **with_intervals(figures),
             "tie_threshold": threshold,

@@ -540,7 +540,7 @@ def _record(sample: JudgeScores, classes: Classes, shares: Array, said: Array) -
     right = shares[np.arange(len(said)), said]
     people = shares.mean(axis=0)
     agreement = clustered_share(right, np.ones(len(said)), clusters.number)
-    record: Record = {
+    record = {
         **sample.head,
         "texts": len(said),
         "groups": clusters.count,
@@ -644,7 +644,7 @@ def pass_rates(sample: JudgeScores, passed: Array, said: Array, chances: Array) 
             by_chance = predicted_means(data)
         names = np.unique(systems)
         for name, first, second in zip(names, raw, by_chance, strict=True):
-            row: Record = {
+            row = {
                 "system": str(name) if kind else "",
                 "method": "labels alone",
                 **{key: first[key] for key in ("texts", "labelled_texts", "reason")},

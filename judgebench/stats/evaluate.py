@@ -450,7 +450,7 @@ def evaluate(
             if len(answered[cell]["score"]) < len(score):
                 failures[cell, level] = _with_failures(level, table, cell, resamples, seed)
         ends = (scale or {}).get(cell.dimension)
-        facts: Record = {
+        facts = {
             "failed_share": float((status == FAILED).mean()),
             "clamped_share": float((status == CLAMPED).mean()),
             "mean_score": float(score.mean()),
@@ -473,7 +473,7 @@ def evaluate(
             of_ranges = [correlated[cell, level] for cell in cells]
             spread, unstable = stability([of.values for of in of_ranges if of.known])
             for cell, measured in zip(cells, of_ranges, strict=True):
-                record: Record = {
+                record = {
                     "dataset": dataset,
                     "split": cell.split,
                     "level": level,
@@ -521,7 +521,7 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
 
 def _of_level(measured: Correlated) -> Record:
     """The part of a record that differs from level to level."""
-    record: Record = {
+    record = {
         "n": measured.n,
         "groups": measured.groups,
         **with_intervals(measured.figures),

@@ -312,7 +312,7 @@ def predicted_means(data: FewLabels) -> Rows:
     human = data.ratings
     every = data.every
     labelled_texts, texts = (sizes.sum(axis=1).astype(int) for sizes in data.sizes)
-    columns: Record = {
+    columns = {
         "system": data.names,
         "texts": texts,
         "articles": every.articles,
@@ -376,7 +376,7 @@ def few_labels_records(samples: Sequence[JudgeScores]) -> Rows:
         rated = ~np.isnan(sample.human)
         if not 0 < rated.sum() < len(rated):
             continue
-        record: Record = sample.head | {
+        record = sample.head | {
             "texts": len(rated),
             "articles": sample.clusters.count,
             "labelled_texts": int(rated.sum()),

@@ -145,7 +145,7 @@ def _record(sample: JudgeScores, logprobs: Array) -> Record:
         "No forecast: the humans' ratings are no list of whole numbers, so their categories are "
         "unknown."
     )
-    record: Record = {
+    record = {
         "texts": len(probabilities),
         "groups": clusters.count,
         "reason": reason,
@@ -225,7 +225,7 @@ def forecast_record(
         reason = "No baseline and no intervals: there is one group, and both take at least two."
         if not used.any():
             reason = "No forecast: no text has both probabilities and a rating."
-    record: Record = {"texts": len(forecast), "groups": clusters.count}
+    record = {"texts": len(forecast), "groups": clusters.count}
     return record | clusters.record(figures) | {"reason": reason}
 
 
@@ -338,7 +338,7 @@ def mass_record(logprobs: Array, clusters: Clusters) -> Record:
     full vocabulary: its mean over texts with interval, and if the mean reaches `ANSWERS` (the judge
     answers); None without texts."""
     mass = np.minimum(np.exp(scipy.special.logsumexp(logprobs, axis=1)), 1.0)
-    record: Record = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
+    record = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
     if len(mass):
         record["answers"] = bool(mass.mean() >= ANSWERS)
     return record

@@ -226,7 +226,7 @@ def human_records(
             reason = "No interval: there is one group, and resampling takes at least two."
         categories = None if ends is None else categories_of(panel.ratings, ends)
         agreement = agreement_record(panel.ratings, panel.of_texts)
-        record: Record = {
+        record = {
             "dataset": dataset,
             "dimension": dimension,
             "split": split,
@@ -435,7 +435,7 @@ def points_record(
     with_mean = pair_figures(scores, human, clusters, categories)  # each [1 + B + J, 1]
     with_mean = {name: values[:, 0] for name, values in with_mean.items()}
     single = single_figures(scores, ratings, clusters, categories)
-    record: Record = {
+    record = {
         "texts": len(scores),
         "groups": clusters.count,
         **_intervals("", with_mean, clusters),

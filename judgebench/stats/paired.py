@@ -237,7 +237,7 @@ class SeriesGap:
         and in a mean where they vary over the ranges; second_defense only where it is another."""
         first, second = self.sides[0]
         ranges = first.range.columns if len(self.sides) == 1 else dict.fromkeys(RANGE)
-        named: Record = {
+        named = {
             "split": first.split,
             "dimension": first.dimension,
             **ranges,
@@ -329,7 +329,7 @@ def compare(
     for (split, *_), matched in _tables(table, pairs):
         for level in levels:
             head = {"dataset": dataset, "split": split, "level": level}
-            rows: Rows = []
+            rows = []
             for ranges in matched:
                 gaps = []
                 for cells in ranges:
@@ -400,7 +400,7 @@ def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:
 def _spread(difference: Array) -> Numbers:
     """A difference [1 + B] with its percentile interval and its standard error, which are None with
     fewer than two resamples in which it is known."""
-    record: Numbers = {"difference": float(difference[0]), "low": None, "high": None, "se": None}
+    record = {"difference": float(difference[0]), "low": None, "high": None, "se": None}
     known = difference[1:][~np.isnan(difference[1:])]
     if len(known) > 1:
         record["low"], record["high"] = np.quantile(known, CONFIDENCE).tolist()
@@ -488,7 +488,7 @@ def attack_differences(
             for gap in gaps:
                 groups = len(gap.groups)
                 for k, name in enumerate(DIFFERENCES):
-                    record: Record = {
+                    record = {
                         "dataset": dataset,
                         **gap.named,
                         "statistic": name,
@@ -559,7 +559,7 @@ def default_pairs(cells: Iterable[Cell], rules: Mapping[str, str]) -> list[tuple
     for judge, decoding in series:
         if judge == "main" and decoding in rules:
             first_of_rule.setdefault(rules[decoding], (judge, decoding))
-    pairs: list[tuple[Series, Series]] = []
+    pairs = []
     for judge, decoding in contrasting:
         base = first_of_rule.get(rules[decoding])
         if base is not None:

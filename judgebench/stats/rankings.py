@@ -200,7 +200,7 @@ def pairwise_records(
     for cell, pairs in pairs_of.items():
         dev = pairs_of.get(cell._replace(split=DEV))
         threshold = None if dev is None else best_threshold(dev.preferences(ranking))
-        record: Record = {
+        record = {
             "dataset": dataset,
             **cell.named,
             "rule": (rules or {}).get(cell.decoding),
@@ -286,7 +286,7 @@ def _system_pairs(
     np.add.at(met, (low, high), pairs.share)
     rows = []
     for i, k in np.argwhere(np.triu(met, 1)).tolist():
-        row: Record = {
+        row = {
             "first": systems[i],
             "second": systems[k],
             "pairs": float(met[i, k]),

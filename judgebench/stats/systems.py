@@ -54,7 +54,7 @@ def _record(sample: JudgeScores) -> Record:
     rated = ~np.isnan(sample.human)
     clusters = sample.clusters.at(rated)
     systems = sample.systems[rated]
-    record: Record = {
+    record = {
         **sample.head,
         "texts": int(rated.sum()),
         **system_record(sample.on_scale[rated], sample.human[rated], systems, clusters),
@@ -125,7 +125,7 @@ def _ranking(sample: JudgeScores, rated: Array, clusters: Clusters) -> Rows:
         of_systems = system_means(values, system, len(names), clusters)
         means.append(_by_system("mean", of_systems, system, clusters))
     judge, human = means
-    rows: Rows = []
+    rows = []
     for place, name in enumerate(names.tolist()):
         row = {
             "system": str(name),

@@ -263,7 +263,7 @@ def variance_records(samples: Sequence[JudgeScores]) -> Rows:
     where each range's scores were mapped to the humans' scale first, by what texts of other groups
     teach (`scores.cross_fitted`); and what `_study` says.
     """
-    records: Rows = []
+    records = []
     tables: dict[tuple[str, ...], dict[Cell, JudgeScores]] = {}
     for sample in samples:
         tables.setdefault(sample.cell.table, {})[sample.cell] = sample

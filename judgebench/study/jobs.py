@@ -258,7 +258,7 @@ class SweepSummary(Callback):
             return
         complete = job_return.status == JobStatus.COMPLETED
         result = job_return._return_value
-        job: Record = {
+        job = {
             "number": int(config.hydra.job.num),
             "state": "complete" if complete else "failed",
             "overrides": list(job_return.overrides or []),

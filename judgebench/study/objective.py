@@ -169,7 +169,7 @@ def objective_cells(records: Records, objective: Sequence[SweepObjective]) -> Ro
     """
     rows = []
     for position, entry in enumerate(objective):
-        head: Record = {
+        head = {
             "objective": position,
             **{name: getattr(entry, name) for name in ("metric", "split", "level", *_SERIES)},
             "defense": entry.defense,

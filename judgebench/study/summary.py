@@ -208,7 +208,7 @@ def summarize(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Record
     cells = []
     for (objective, metric, dimension, score_range), of_cell in rows_of.items():
         first = of_cell[0]
-        record: Record = {
+        record = {
             "objective": objective,
             "metric": metric,
             "dimension": dimension,
@@ -316,7 +316,7 @@ def _frame(summary: Row) -> pd.DataFrame:
         table = {"objective": mean["objective"], "title": _title(cells[0], summary["trials"])}
         for cell in cells:
             best = cell["best"] or {"dev": None, "test": None, "trial": UNKNOWN}
-            row: Record = {
+            row = {
                 "part": "cells",
                 "range": str(ScoreRange.of(cell)),
                 "dimension": cell["dimension"] if several else None,

@@ -139,7 +139,7 @@ class QuietWandbLogger:
         """
         import wandb
 
-        content: Record = {
+        content = {
             "metrics": _table(results.metrics),
             "comparisons": _table(results.comparisons),
             "examples": _table(example_rows(results.scores, results.readings, examples)),

@@ -310,7 +310,7 @@ def choice_records(
         left_out: sentences on what could not learn or be chosen for the metric, where there are
             some.
     """
-    records: Rows = []
+    records = []
     cells = [cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split]
     crossfit = tuner if isinstance(tuner, CrossFit) else CrossFit()
     for dimension in dict.fromkeys(cell.dimension for cell in cells):
@@ -342,7 +342,7 @@ def choice_records(
         shares = worth_of(metric, held_out, human, among.groups)
         worths = shares.mean(axis=0)
         for number, cell in enumerate(settings):
-            record: Record = {
+            record = {
                 "dataset": dataset,
                 **cell.named,
                 "metric": metric,

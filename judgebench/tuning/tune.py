@@ -233,7 +233,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _record(measured: MeasuredCell, setting: Setting) -> Record:
     """The part of a record of tuning.json that is about one cell under one decoding."""
     dimension, score_range = measured.cell
-    record: Record = {
+    record = {
         "rule": measured.decoding.rule,
         "alpha": measured.decoding.alpha,
         "dimension": dimension,

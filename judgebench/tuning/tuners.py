@@ -109,7 +109,7 @@ class MeasuredCell:
                 for split, (main, assistant, _) in self._arrays.items()
             }
             rho = {split: spearman(scores[split], self._arrays[split][2]) for split in scores}
-            point: Point = {
+            point = {
                 "kappa": setting.kappa,
                 DEV: rho.get(DEV),
                 TEST: rho.get(TEST),

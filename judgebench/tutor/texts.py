@@ -151,7 +151,7 @@ def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torc
     Args:
         groups: [tokens] token ids of each text, those that begin alike together.
     """
-    outputs: list[torch.Tensor] = []
+    outputs = []
 
     def hook(module: torch.nn.Module, inputs: object, output: Any) -> None:
         states = states_of(output)

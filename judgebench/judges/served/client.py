@@ -42,7 +42,6 @@ from judgebench.judges.served.settings import Account, ApiSpec, Bill, bare_name,
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.runtime.terminal import print_safely
-from judgebench.types import Record
 
 Result = TypeVar("Result")
 
@@ -196,7 +195,7 @@ class Client:
                 )
             except (ValueError, ImportError, httpx.InvalidURL) as error:
                 raise self._error(url, _NO_PROXY, reason=self._scrubbed(str(error))) from None
-            new: Record = {
+            new = {
                 "requests": 0,
                 "failures": 0,
                 "models": [],

@@ -123,7 +123,7 @@ def request(
     wanted = listed is not None or None  # None leaves a key out
     path = PROVIDERS[spec.protocol].path.format(model=spec.model)
     temperature = spec.degree()
-    body: Record = {
+    body = {
         "model": spec.model,
         "temperature": temperature,
         spec.length_name: max_tokens,

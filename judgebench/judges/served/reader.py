@@ -211,7 +211,7 @@ class ApiReader(BaseReader):
     def evidence(self) -> dict[str, list[Any]]:
         """The evidence behind each reading, as the columns of served.parquet; once there are
         readings."""
-        facts: Rows = []
+        facts = []
         for role in self.sides:
             facts += self._facts_of(role)
         readings = [Reading(fact["prompt"], fact["split"]) for fact in facts]
@@ -284,7 +284,7 @@ class ApiReader(BaseReader):
         store = ReadingStore(Path(":memory:"))
         passes = ApiReader(replace(self.of, store=lambda: store), Questions(self.prompts)).passes
         store.close()
-        lines: list[str] = []
+        lines = []
         costs: list[float | None] = []
         several = len(self.sides) > 1
         for spec in self.sides.values():
@@ -313,7 +313,7 @@ def _fact(prompt: Prompt, answers: Sequence[ModelReading], free: bool) -> Record
     """
     records = [answer_record(answer) for answer in answers]
     first = records[0]
-    fact: Record = {
+    fact = {
         **dict.fromkeys(("lower", "upper", "texts", "failed")),
         "unlisted": first.get("unlisted"),
         "bounded": first.get("bounded"),
@@ -358,12 +358,12 @@ def candidate_of(prompt: Prompt, answer: str) -> float | None:
 def _by_condition(facts: Records) -> Rows:
     """Numbers of readings and of what they lack, a record a condition; None where there is nothing
     to count."""
-    records: Rows = []
+    records = []
     for condition in dict.fromkeys(fact["prompt"].condition for fact in facts):
         readings = [fact for fact in facts if fact["prompt"].condition == condition]
         listed = [fact for fact in readings if fact["unlisted"] is not None]
         drawn = [fact for fact in readings if fact["texts"] is not None]
-        record: Record = {
+        record = {
             "dimension": condition.dimension,
             "range": str(condition.range),
             "attack": condition.attack,

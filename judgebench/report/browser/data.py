@@ -117,11 +117,11 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> Record:
         raised.setdefault(flag, {}).setdefault(str(place), {})[part] = list(dict.fromkeys(judges))
     # 3. the beginnings of texts, and of a judge that compares texts its answers: the candidates of
     # its readings
-    starts: list[str] = []
+    starts = []
     if run.examples is not None:
         texts = dict(zip(run.examples["example_id"], run.examples["output"], strict=True))
         starts = [beginning(texts.get(name) or "") for name in index.examples]
-    comparing: Sequence[Any] = []
+    comparing = []
     if run.compares and len(run.readings):
         comparing = run.readings["candidates"].iloc[0]
     # 4. scores that failed or were moved

@@ -135,7 +135,7 @@ class Chart:
     @property
     def drawn(self) -> Rows:
         """The places of all things: labels, dots (x, y, interval), bars (x, y, width, height)."""
-        things: Rows = []
+        things = []
         for place, (label, marks) in enumerate(self.lines):
             middle = self.line_height * (place + 0.5)
             things.append(
@@ -153,7 +153,7 @@ class Chart:
     def _thing(self, mark: ChartMark, y: float, height: float) -> Record:
         """The place of a mark whose lane has its middle at y."""
         end = self.at(mark.value)
-        thing: Record = {
+        thing = {
             "kind": "dot",
             "look": mark.look,
             "x": end,

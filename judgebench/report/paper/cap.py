@@ -25,7 +25,7 @@ from judgebench.report.paper.tables import (
 )
 from judgebench.results.results import NO_DEFENSE, Results, number, range_of
 from judgebench.stats.scores import CLEAN
-from judgebench.types import Key, Record, Records, Rows
+from judgebench.types import Key, Record, Records
 
 ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}
 """The paper's attacks, and how it prints them. The adaptive one asks the judge to ignore
@@ -198,9 +198,9 @@ class CapCells:
 def cap_cells(runs: Iterable[Results]) -> CapCells:
     """The cells of some runs: of each judge and defense the scores by expectation count, as in the
     paper, else its first by argmax; of the records those of the shown split and level."""
-    records: Rows = []
-    costs: Rows = []
-    steered: Rows = []
+    records = []
+    costs = []
+    steered = []
     for run in runs:
         judges = judges_of(run)
         settings = run.config.get("tutor") or {}
@@ -215,7 +215,7 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
             dataset = record["dataset"]
             dimension = record["dimension"]
             printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
-            place: Record = {
+            place = {
                 "dataset": dataset,
                 "dimension": dimension,
                 "range": str(score_range),
@@ -577,7 +577,7 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
     """A row a judge, attack and condition: the clean texts, the attacked ones, and these with
     references."""
 
-    lines: Rows = []
+    lines = []
 
     def add(key: str, row: pd.Series, **columns: str) -> Record:
         """A line with some columns of a row under the names that the table has."""

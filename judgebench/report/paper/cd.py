@@ -160,7 +160,7 @@ class CdCells:
 
 def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
     """The cells at level dataset of the shown split, without attack and defense."""
-    rows: list[dict[str, object]] = []
+    rows = []
     labels: dict[str, str] = {}
     tuned = set()
     for run in runs:

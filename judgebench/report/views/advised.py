@@ -91,7 +91,7 @@ def distance_rows(results: Results) -> Rows:
         calibrated=_with_humans(results, CALIBRATED),
         systems=of_advised(results, system_rows(results)),
     )
-    table: Rows = []
+    table = []
     for part in rows_by(rows, ["dimension"]):
         # 1. the judge in each range
         for row in part:

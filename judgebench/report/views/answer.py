@@ -184,7 +184,7 @@ def verdict_lines(results: Results) -> Lines:
         return _verdict_grid(parts)
     # where few texts are the reason of all verdicts, one line has them
     few = {row["verdict"] for row in rows if row["use"] != "resist_attacks"} == {FEW}
-    lines: Lines = []
+    lines = []
     for row in rows:
         first = row is rows[0] or row["use"] == "resist_attacks"
         if few and not first:
@@ -202,7 +202,7 @@ def _verdict_grid(parts: Sequence[Rows]) -> Lines:
     titles = {use: rule.title for use, rule in RULES.items() if use in judged}
     widths = {use: max(len(title), len(FEW)) + 2 for use, title in titles.items()}
     head = "".join(title.ljust(widths[use]) for use, title in titles.items())
-    lines: Lines = [("", Text(head))]
+    lines = [("", Text(head))]
     for part in parts:
         dimension = part[0]["dimension"]
         verdicts = {row["use"]: row["verdict"] for row in part}
@@ -252,7 +252,7 @@ def _tried(results: Results) -> Lines:
 
 def _pairs(results: Results) -> Lines:
     """Three lines a condition whose texts were compared."""
-    lines: Lines = []
+    lines = []
     conditions = rows_by(pairwise.pair_rows(results), ["condition"])
     for part in conditions:
         row = next((row for row in part if row["judge"] == "main"), part[0])
@@ -268,7 +268,7 @@ def _attacks(results: Results) -> Lines:
     rows = undefended([row for row in rows if values(row, _SETTING) in settings] or rows)
     rows.sort(key=lambda row: -abs(row["change"]))
     same = (*_SETTING, "attack", "split", "level")
-    lines: Lines = []
+    lines = []
     for row in rows[:_ATTACKS]:
         # the same setting under a defense
         others = {

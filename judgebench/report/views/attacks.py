@@ -71,7 +71,7 @@ def attacked_rows(metrics: Iterable[Row]) -> Rows:
 def attack_rows(results: Results) -> Rows:
     """A row an attack; each judge's clean texts, against which its attacks are taken, come
     first."""
-    table: Rows = []
+    table = []
     for part in rows_by(attacked_rows(results.shown), ("dimension", "defense", "range", "series")):
         unknown = ("change", "change_low", "change_high", "raised_share", "places_gained")
         clean = part[0] | dict.fromkeys(unknown)
@@ -153,7 +153,7 @@ def gap_rows(results: Results) -> Rows:
         # the league has a line for each of these tables
         plain = results.config.get("compare_with")
         row["fold"] = "{condition}: {pair}".format(**row) if plain else ""
-    table: Rows = []
+    table = []
     for part in rows_by(rows, _PAIR):
         if any(row["first"] or row["second"] for row in part):
             several = len({(row["attack"], row["range"]) for row in part}) < len(part)

@@ -75,7 +75,7 @@ def correlation_rows(results: Results, level: str | None = None, silent: bool = 
         rows = [row for row in rows if row["judge"] != "assistant" or values(row, series) in heard]
     if not any(row.get("clamped_share") for row in rows):
         rows = [row | {"clamped_share": None} for row in rows]
-    table: Rows = []
+    table = []
     for condition in rows_by(rows, _CONDITION):
         # 2. the ranges, and their averages
         blocks = rows_by(condition, ["range"])
@@ -163,7 +163,7 @@ def advised_rows(results: Results) -> Rows:
     the first judge's. Clean texts."""
     chosen = [Cell.of(record) for record in results.choice if record["taken"]]
     rows = labelled_rows(record for record in results.shown if record["attack"] == CLEAN)
-    advised: Rows = []
+    advised = []
     for part in rows_by(rows, ["dimension"]):
         plain = undefended(part)
         judges = [row["judge"] for row in plain]
@@ -200,7 +200,7 @@ def of_cells(results: Results, rows: Rows) -> Rows:
 def _with_humans(results: Results) -> Rows:
     """The correlations, and below those of clean texts at dataset level the human ceiling."""
     humans = {} if results.compares else ceilings(results)
-    table: Rows = []
+    table = []
     rows = correlation_rows(results)
     if results.compares:  # whose scores are preferences
         rows = [row | {"modal_score": None} for row in rows]
@@ -440,7 +440,7 @@ def comparison_rows(comparisons: Records, groups: str) -> Rows:
         for row in comparisons
         if shown.items() <= row.items()
     ]
-    table: Rows = []
+    table = []
     for block in rows_by(rows, _BY):
         # Ranges as in all tables, whatever their order in the configuration; means last. Lambdas
         # may be tried side by side in one range.
@@ -480,7 +480,7 @@ def _of_run(results: Results) -> Rows:
     names = ("dimension", "defense", "decoding", "reference")
     planned = {values(row, names) for row in results.repairs}
     names = ("dimension", "defense", "first_decoding", "second_decoding")
-    shown: Rows = []
+    shown = []
     for row in comparison_rows(unattacked(results.comparisons), results.groups):
         if row["level"] != "dataset" or values(row, names) not in planned:
             shown.append(row)

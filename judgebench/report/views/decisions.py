@@ -150,7 +150,7 @@ DECISIONS = View(
 
 def _rate_rows(results: Results) -> Rows:
     """A row of all texts and one a system, by the chosen mark."""
-    rows: Rows = []
+    rows = []
     for row in headed(results, of_cells(results, labelled_rows(results.decisions))):
         for part in row.get("rates") or () if row["mark"] == CHOSEN else ():
             rows.append({"head": row["head"]} | part | {"system": part["system"] or "all texts"})

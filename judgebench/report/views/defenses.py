@@ -45,7 +45,7 @@ def with_stand_ins(metrics: Records) -> Rows:
     for row in given:
         settings.setdefault(values(row, _CELL), []).append(row)
     # 2. answers in free text stand for each decoding; for their own, where others have it, too
-    rows: Rows = []
+    rows = []
     for row in given:
         of_cell = settings[values(row, _CELL)]
         own = [other for other in of_cell if other["defense"] == row["defense"]]
@@ -69,7 +69,7 @@ def with_stand_ins(metrics: Records) -> Rows:
 def defense_rows(results: Results) -> Rows:
     """The attacked texts of dimensions with several defenses, a row an attack, range, judge and
     defense."""
-    rows: Rows = []
+    rows = []
     for part in rows_by(map(dict, results.shown), ["dimension"]):
         if len(defenses_of(part)) > 1:
             rows += attacked_rows(with_stand_ins(part))
@@ -150,7 +150,7 @@ def standards(results: Results) -> list[Block]:
 def reference_rows(results: Results) -> Rows:
     """A row a dimension, defense and split of references; of CAP also the dev split and its
     unsteered texts."""
-    rows: Rows = []
+    rows = []
     references = results.references
     for (dimension, defense), part in references.groupby(["dimension", "defense"], sort=False):
         head = {"dimension": dimension, "defense": defense}
@@ -186,7 +186,7 @@ def _scored(pairs: pd.DataFrame) -> Record:
     difference."""
     scores = pairs[["score_high", "score_low"]].dropna().astype(float)
     cut = pairs[["high_cut", "low_cut"]].to_numpy(float)
-    row: Record = {"n": len(scores), "cut": float(cut.mean()) if len(pairs) else None}
+    row = {"n": len(scores), "cut": float(cut.mean()) if len(pairs) else None}
     if not len(scores):
         return row
     differences = scores["score_high"] - scores["score_low"]

@@ -36,7 +36,7 @@ def league_rows(results: Results) -> Rows:
     """
     figures = _figures(results)
     tokens = _prompt_tokens(results)
-    rows: Rows = []
+    rows = []
     for part in rows_by(choice_rows(results), _REPAIR):
         # 1. each range of a repair
         for row in part:
@@ -200,8 +200,8 @@ LEAGUE = View(
 
 def league_of_tasks(runs: Mapping[str, Results]) -> list[Block]:
     """Recommendations of several tasks, and their leagues in one table."""
-    lines: list[Block] = []
-    rows: Rows = []
+    lines = []
+    rows = []
     for run in runs.values():
         lines += [Paragraph(f"{run.dataset}, {sentence}") for sentence in recommendations(run)]
         for row in league_rows(run):

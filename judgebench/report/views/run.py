@@ -111,7 +111,7 @@ def served(results: Results) -> list[Block]:
 def served_facts(served: Row | None) -> list[tuple[str, str]]:
     """Name and fact, a few for each model, of `served` in environment.json; none where no model was
     served."""
-    facts: list[tuple[str, str]] = []
+    facts = []
     for role in ROLES:
         if judge := (served or {}).get(role):
             for name in ("asked", "readings", "served as", "requests"):
