@@ -315,15 +315,13 @@ class _Facts:
         if CONSTANT in self.flags:
             return said._replace(verdict=NO, clause="every text gets the same score")
         if high < COIN:
-            clause = f"against the humans: {clause}"
-            return said._replace(verdict=NO, clause=clause)
+            return said._replace(verdict=NO, clause=f"against the humans: {clause}")
         # 3. an interval that holds both a coin and a rater says nothing; more articles narrow it
         if low <= COIN and (value >= bars.half or high >= bars.near):
             needed = _needed(self.groups, high - low, bars.near - COIN)
             if value >= bars.half:
                 needed = _needed(self.groups, value - low, min(value, bars.rater) - COIN)
-            clause = percents + _may_tell(needed)
-            return said._replace(verdict=FEW, clause=clause, needed=needed)
+            return said._replace(verdict=FEW, clause=percents + _may_tell(needed), needed=needed)
         # 4. near to the rater, half of the way, or below
         if rater and low >= bars.near:
             return said._replace(verdict=YES, clause=clause)
@@ -343,8 +341,7 @@ class _Facts:
         percents = f"per system {_percent(share.value)} %"
         # 2. nothing to be measured by
         if bars.hardly:
-            clause = f"{verdict.clause}; per system raters hardly agree"
-            return verdict._replace(clause=clause)
+            return verdict._replace(clause=f"{verdict.clause}; per system raters hardly agree")
         # 3. better than knowing the system, no better, or not known
         clause = f"{verdict.clause}; {percents}"
         if low > COIN and verdict.verdict == YES and share.value < bars.half:
@@ -352,11 +349,15 @@ class _Facts:
         if low > COIN:
             return verdict._replace(clause=clause)
         if high <= bars.half:
-            clause = f"no better than knowing the system: {percents}{person}"
-            return verdict._replace(verdict=NO, clause=clause)
+            return verdict._replace(
+                verdict=NO, clause=f"no better than knowing the system: {percents}{person}"
+            )
         needed = _needed(self.groups, high - low, bars.rater - COIN)
-        clause = f"it may know the system alone ({percents}){_may_tell(needed)}"
-        return verdict._replace(verdict=FEW, clause=clause, needed=needed)
+        return verdict._replace(
+            verdict=FEW,
+            clause=f"it may know the system alone ({percents}){_may_tell(needed)}",
+            needed=needed,
+        )
 
     def _bars(self, rater: Estimate | None) -> _Bars:
         """By one rater's share of pairs, which is assumed where it is unknown."""
@@ -421,14 +422,11 @@ class _Facts:
         # 3. nearer than always saying the mean, each by the interval's end
         least_saved, _ = ends_of(errors.saved[scores])
         if least_saved <= 0:
-            clause = f"{off}; always the mean rating {constant}, may be chance"
-            return said._replace(clause=clause)
+            return said._replace(clause=f"{off}; always the mean rating {constant}, may be chance")
         _, farthest = ends_of(error)
         if farthest > near:
-            clause = f"{what} {error:.2f} {of_scale}{person}"
-            return said._replace(clause=clause)
-        clause = f"{off}{person}, constant {constant}"
-        return said._replace(verdict=YES, clause=clause)
+            return said._replace(clause=f"{what} {error:.2f} {of_scale}{person}")
+        return said._replace(verdict=YES, clause=f"{off}{person}, constant {constant}")
 
     def _errors(self) -> _Errors:
         """Of the system that is farthest off, where there are several systems and single raters;
@@ -466,8 +464,9 @@ class _Facts:
         """The verdict on scores that do not explain enough of the ratings, or of which it is not
         known."""
         if r2 is None:
-            clause = "how much of the ratings scores explain is unknown"
-            return verdict._replace(verdict=UNMEASURED, clause=clause)
+            return verdict._replace(
+                verdict=UNMEASURED, clause="how much of the ratings scores explain is unknown"
+            )
         margin = self.margins.explains
         hardly = f"hardly better than the mean rating: R² {r2:.2f}"
         if CONSTANT in self.flags or r2.low is None or r2.high is None or r2.high < margin:
@@ -477,8 +476,11 @@ class _Facts:
             needed = _needed(self.groups, r2.value - r2.low, r2.value)
         else:
             needed = _needed(self.groups, r2.high - r2.low, margin)
-        clause = f"R² {r2:.2f}, compared with the mean rating{_may_tell(needed)}"
-        return verdict._replace(verdict=FEW, clause=clause, needed=needed)
+        return verdict._replace(
+            verdict=FEW,
+            clause=f"R² {r2:.2f}, compared with the mean rating{_may_tell(needed)}",
+            needed=needed,
+        )
 
     def _explains(self, r2: Estimate | None) -> bool:
         """True where scores are clearly better than always saying the mean rating."""
@@ -505,16 +507,16 @@ class _Facts:
             return said._replace(verdict=NO)
         constant = self._nearer_to_a_constant(error, rater)
         if constant:
-            clause = f"{off}, {constant}"
-            return said._replace(verdict=NO, clause=clause)
+            return said._replace(verdict=NO, clause=f"{off}, {constant}")
         if texts.verdict == NO:
-            clause = f"it does not order texts; {off}"
-            return said._replace(verdict=NO, clause=clause)
+            return said._replace(verdict=NO, clause=f"it does not order texts; {off}")
         # 4. a test that shows nothing, since a constant passes, too: the error decides
         partly = CARE if self._explains(Estimate.of(self.calibrated, "r2")) else NO
         if row["by_favorite"]:
-            clause = f"a judge that reads nothing passes the test, too; {off}"
-            return said._replace(verdict=partly if near else NO, clause=clause)
+            return said._replace(
+                verdict=partly if near else NO,
+                clause=f"a judge that reads nothing passes the test, too; {off}",
+            )
         if (row["favorite_winning_rate"] or 0.0) >= PASSED:
             clause = f"a constant passes the test, too; {off}"
             _, farthest = ends_of(error)
@@ -522,8 +524,10 @@ class _Facts:
             return said._replace(verdict=YES if within else partly, clause=clause)
         # 5. a test of few raters
         if row["tested"] < FEWEST_RATERS:
-            clause = f"{wins_over}, and the test is meant for {FEWEST_RATERS}; {off}"
-            return said._replace(verdict=CARE, clause=clause)
+            return said._replace(
+                verdict=CARE,
+                clause=f"{wins_over}, and the test is meant for {FEWEST_RATERS}; {off}",
+            )
         return said
 
     def _nearer_to_a_constant(self, error: Estimate | None, rater: Estimate | None) -> str:
