@@ -101,8 +101,7 @@ class Decision:
 
         for key, name in settings.files.items():
             path = user_path(name)
-            template = TEMPLATES.get_template(_TEMPLATES[key])
-            text = template.render(gate=self)
+            text = TEMPLATES.get_template(_TEMPLATES[key]).render(gate=self)
             with writing(f"{path}:", "; name another file"):
                 if name == os.environ.get("GITHUB_STEP_SUMMARY") and path.is_file():
                     text = path.read_text("utf-8") + text

@@ -556,8 +556,7 @@ def _with_failures(level: str, table: Scores, cell: Cell, resamples: int, seed: 
     for end, scores in (("worst", worst), ("best", best)):
         measured = correlate_part(level, part | {"score": scores}, 0, seed)
         for name, values in measured.figures.items():
-            value = float(values[0])
-            record[f"{name}_{end}"] = value if measured.known else None
+            record[f"{name}_{end}"] = float(values[0]) if measured.known else None
     return record
 
 

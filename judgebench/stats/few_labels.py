@@ -383,8 +383,7 @@ def few_labels_records(samples: Sequence[JudgeScores]) -> Rows:
             "labelled_articles": sample.clusters.at(rated).count,
         }
         # 1. each system, and the mean over those that are measured
-        data = FewLabels.of(sample)
-        systems = predicted_means(data)
+        systems = predicted_means(FewLabels.of(sample))
         for row in systems:
             mean = row["predicted"]
             low = row["judge_low"]

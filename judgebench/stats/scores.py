@@ -258,8 +258,7 @@ def series_of(cells: Iterable[Cell]) -> dict[Key, dict[ScoreRange, Cell]]:
         key = _judge_key(cell)
         most = max(map(len, by_judge[key].values()))
         knobs = cell.knobs if most > 1 else (None, None)
-        ranges_of = series.setdefault((*key, *knobs), {})
-        ranges_of[cell.range] = cell
+        series.setdefault((*key, *knobs), {})[cell.range] = cell
     return series
 
 

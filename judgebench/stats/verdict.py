@@ -113,8 +113,7 @@ def rules_of(config: Row) -> dict[str, Rule]:
     margins = vars(settings_of(Margins, config.get("verdict") or {}, "verdict"))
     rules = {}
     for use, rule in RULES.items():
-        texts = [text.format(**margins) for text in rule]
-        rules[use] = Rule(*texts)
+        rules[use] = Rule(*[text.format(**margins) for text in rule])
     return rules
 
 

@@ -87,8 +87,7 @@ class SweepObjective:
 def _by_cell(records: Records) -> dict[Cell, list[Row]]:
     cells: dict[Cell, list[Row]] = {}
     for record in records:
-        cell = record["dimension"], ScoreRange.of(record)
-        cells.setdefault(cell, []).append(record)
+        cells.setdefault((record["dimension"], ScoreRange.of(record)), []).append(record)
     return cells
 
 

@@ -127,8 +127,7 @@ def differences(comparisons: Records) -> dict[str, float]:
             }
         )
         setting = {"lambda": record["first_lambda"], "temperature": record["first_temperature"]}
-        numbers = {key: record[key] for key in _DIFFERENCES}
-        named.append((name, setting, numbers))
+        named.append((name, setting, {key: record[key] for key in _DIFFERENCES}))
     return _named(named)
 
 

@@ -104,8 +104,7 @@ def phrase_figure(rows: pd.DataFrame, titles: Titles) -> Figure | None:
         head = part.iloc[0]
         lines = [head["panel"]]
         if by_defense and len(judges) > 1:
-            judge = style.series_label(judges[head["base"]], titles)
-            lines.append(shorten(judge, 52))
+            lines.append(shorten(style.series_label(judges[head["base"]], titles), 52))
         title = "\n".join(filter(None, lines))
         texts = f"n = {head['texts']} of {head['sources']} {groups}"
         size = f"words appended; {head['split']} split, {texts}"

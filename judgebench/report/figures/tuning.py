@@ -190,8 +190,7 @@ def heat_map_figure(
 
     legend = []
     if any(heat.chosen for heat in maps):
-        patch = Patch(facecolor="none", edgecolor=_FRAMED, linewidth=2)
-        legend.append((patch, framed))
+        legend.append((Patch(facecolor="none", edgecolor=_FRAMED, linewidth=2), framed))
     most = max(len(heat.rows) for heat in maps)
     return style.small_multiples(
         maps,

@@ -214,8 +214,7 @@ def error_tables(results: Results) -> list[Block]:
     for (start, line), where in conditions.items():
         place = ", ".join(where) if several else ""
         head = " of ".join(filter(None, [start, place]))
-        text = f"{head}: {line}" if head else line
-        blocks.append(Paragraph(text, note=True))
+        blocks.append(Paragraph(f"{head}: {line}" if head else line, note=True))
     return blocks
 
 
