@@ -301,8 +301,10 @@ def _run_config(
         "print": "none",
     }
     if card.decision is not None:  # its own marks are measured
-        changed["costs"] = {**card.decision["costs"], "mark": card.decision["pass_mark"]}
-        changed["ask"] = {"error": card.decision["error"]}
+        changed |= {
+            "costs": {**card.decision["costs"], "mark": card.decision["pass_mark"]},
+            "ask": {"error": card.decision["error"]},
+        }
     whole.merge_with(changed, {"metrics": config.metrics})
     return whole
 

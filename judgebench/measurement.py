@@ -295,10 +295,11 @@ class _Measures:
         if list(self.experiment.judge.defenses) == [NONE]:
             return {}
         findings = self.experiment.findings
-        records = {name: getattr(findings, name) for name in FINDINGS}
-        records["costs"] = cost_records(self.readings.frame, findings.costs, self.dataset)
-        records["references"] = frame_of(findings.references, REFERENCES_SCHEMA)
-        return records
+        return {
+            **{name: getattr(findings, name) for name in FINDINGS},
+            "costs": cost_records(self.readings.frame, findings.costs, self.dataset),
+            "references": frame_of(findings.references, REFERENCES_SCHEMA),
+        }
 
     def of_texts(self) -> Record:
         """The judged texts and the changed ones; nothing where they may not be shown."""

@@ -289,8 +289,10 @@ class Walk:
                 position=position,
                 phrase=list(candidates),
                 word=words,
-            )
-            rows = rows.assign(kept=ranks, survives=survives, dropped=dropped)[list(TRACE)]
+                kept=ranks,
+                survives=survives,
+                dropped=dropped,
+            )[list(TRACE)]
             self.journal.put(name, rows)
         self.rows.append(rows)
         # 3. the phrases of the next step

@@ -384,8 +384,10 @@ class Preferences:
             "judge_tie_share": None,
         }
         if total[0] > 0:
-            record["human_tie_share"] = float(1 - of_humans[0] / total[0])
-            record["judge_tie_share"] = float(1 - of_judge[0] / total[0])
+            record |= {
+                "human_tie_share": float(1 - of_humans[0] / total[0]),
+                "judge_tie_share": float(1 - of_judge[0] / total[0]),
+            }
         return record
 
     def agreed(self, rows: Array) -> Record:

@@ -239,8 +239,10 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> Reco
     record |= preferences.agreement(threshold)
     record |= {"ranking": [], "system_pairs": []}
     if len(systems) <= MOST_RANKED:
-        record["ranking"] = _ranking(pairs, judge, humans, reference)
-        record["system_pairs"] = _system_pairs(pairs, judge, humans, preferences)
+        record |= {
+            "ranking": _ranking(pairs, judge, humans, reference),
+            "system_pairs": _system_pairs(pairs, judge, humans, preferences),
+        }
     return record
 
 

@@ -81,10 +81,8 @@ def cell_rows(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Rows:
                 "trial": trial["number"],
                 "params": dict(trial["params"]),
                 "run_dir": attributes.get("run_dir"),
-                "direction": "maximize",
+                "direction": directions[objective] if objective < len(directions) else "maximize",
             }
-            if objective < len(directions):
-                row["direction"] = directions[objective]
             row["value"] = row["cost"] = row[row["split"]]
             if row["cost"] is not None and row["direction"] == "maximize":
                 row["cost"] = -row["cost"]

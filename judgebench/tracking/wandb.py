@@ -207,8 +207,7 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> 
         answer = "answer"
         if reading["judge"] is not None:  # sampled, a judge and decoding each
             answer += f" of {reading['judge']} {reading['decoding']}"
-        row[f"{answer}{order}"] = reading["text"]
-        row[f"prompt{order}"] = reading["prompt"]
+        row |= {f"{answer}{order}": reading["text"], f"prompt{order}": reading["prompt"]}
     return list(rows.values())
 
 

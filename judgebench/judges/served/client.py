@@ -242,11 +242,12 @@ class Client:
         try:
             return await self._retried(attempt, json.dumps(request.body, sort_keys=True), servers)
         except _Failure as failure:
-            more = {
-                "event": failure.event,
-                "times": f"{spec.retries + 1} times" if spec.retries else "once",
-            }
-            raise self._error(failure.server.url, _GIVEN_UP, **more) from None
+            raise self._error(
+                failure.server.url,
+                _GIVEN_UP,
+                event=failure.event,
+                times=f"{spec.retries + 1} times" if spec.retries else "once",
+            ) from None
 
     async def _retried(
         self, attempt: Callable[[], Awaitable[Result]], name: str, servers: Sequence[Server]

@@ -383,8 +383,14 @@ class ListedPass(ApiPass):
                 f"{prompt.condition}, and vLLM takes {_MOST_NAMED} at once; choose fewer scores, "
                 "or judge.explicit=null."
             )
-        more = {"listed": listed, "tokens": named, "seed": spec.seed}
-        answer = await self._send(client, sent, self._max_tokens(prompt), **more)
+        answer = await self._send(
+            client,
+            sent,
+            self._max_tokens(prompt),
+            listed=listed,
+            tokens=named,
+            seed=spec.seed,
+        )
         lists = answer.lists
         if lists is None:
             raise UserError(

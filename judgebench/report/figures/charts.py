@@ -37,6 +37,7 @@ from judgebench.report.views.league import league_rows
 from judgebench.report.views.systems import advised_systems
 from judgebench.results.results import Results, range_of
 from judgebench.stats.repairs import AGREEMENT, POINTS
+from judgebench.stats.scores import first_record
 from judgebench.types import Ends, Record, Row, Rows, ScoreRange
 
 LOOKS = 4
@@ -212,11 +213,6 @@ def _brief(series: str) -> str:
     return series.removeprefix("main, ").removeprefix("pair, ")
 
 
-def _of(rows: Iterable[Row], dimension: str) -> Row:
-    """The first row of a dimension, which is empty where there is none."""
-    return next((row for row in rows if row["dimension"] == dimension), {})
-
-
 # --- of the first screen ------------------------------------------------------------------------
 
 
@@ -330,7 +326,7 @@ def repairs_chart(results: Results, dimension: str) -> Chart:
         for name, row in [*pairs, *league[:_MOST_LINES]]
     )
     note = "Change of Spearman, mean over the ranges."
-    decoding = _of(advised_rows(results), dimension).get("decoding")
+    decoding = first_record(advised_rows(results), {"dimension": dimension}).get("decoding")
     calibrated = [row for row in rows if (row["kind"], row["decoding"]) == (POINTS, decoding)]
     if calibrated and is_known(calibrated[0].get("after")):
         before, after = (two(calibrated[0][name]) for name in ("before", "after"))
@@ -351,7 +347,7 @@ def scores_chart(results: Results, dimension: str) -> Chart:
     to its range."""
     names = {0: "judge", 3: "humans"}
     chart = Chart("Scores given", [], names, percent)
-    lead = _of(advised_rows(results), dimension)
+    lead = first_record(advised_rows(results), {"dimension": dimension})
     scale = results.scale.get(dimension)
     if not lead or not len(results.scores) or results.compares or not spans(scale):
         return chart
@@ -381,7 +377,9 @@ def scores_chart(results: Results, dimension: str) -> Chart:
 def classes_chart(results: Results, dimension: str) -> Chart:
     """The confusion matrix: of the texts that people put in each class, the shares that the judge
     puts in each."""
-    row = _of(of_cells(results, labelled_rows(results.decisions))[::-1], dimension)
+    row = first_record(
+        of_cells(results, labelled_rows(results.decisions))[::-1], {"dimension": dimension}
+    )
     names = list(row.get("classes", ()))[: LOOKS + 1]
     lines = []
     for name, counts in zip(names, row.get("matrix", ()), strict=False):
@@ -408,7 +406,9 @@ def classes_chart(results: Results, dimension: str) -> Chart:
 def asked_chart(results: Results, dimension: str) -> Chart:
     """The share of mistakes among the texts that the judge decides, by the share that people
     see."""
-    row = _of(of_cells(results, labelled_rows(results.decisions))[::-1], dimension)
+    row = first_record(
+        of_cells(results, labelled_rows(results.decisions))[::-1], {"dimension": dimension}
+    )
     curve = row.get("curve") or []
     step = -(-len(curve) // _MOST_LINES) or 1
     lines = []
@@ -432,7 +432,7 @@ def asked_chart(results: Results, dimension: str) -> Chart:
 
 def systems_chart(results: Results, dimension: str) -> Chart:
     """Means of systems by the judge, on the humans' scale, and by the humans."""
-    ranking = _of(advised_systems(results), dimension).get("ranking", ())
+    ranking = first_record(advised_systems(results), {"dimension": dimension}).get("ranking", ())
     if not spans(results.scale.get(dimension)) or not 1 < len(ranking) <= 2 * _MOST_LINES:
         ranking = ()
     columns = (("judge", "mean"), ("humans", "human_mean"))
@@ -456,7 +456,7 @@ def systems_chart(results: Results, dimension: str) -> Chart:
 
 def errors_chart(results: Results, dimension: str) -> Chart:
     """Mean errors on the texts of each system and length."""
-    slices = _of(error_rows(results), dimension).get("slices", ())
+    slices = first_record(error_rows(results), {"dimension": dimension}).get("slices", ())
     lines = _lines(
         (part["slice"][:24], [_dot(0, part["slice"], part, "error", signed_two)]) for part in slices
     )

@@ -152,15 +152,15 @@ def variance_frame(results: Results) -> pd.DataFrame:
     conditions = list(dict.fromkeys(map(condition_text, rows)))
     for row in rows:
         series = index.of(row)
-        row["condition"] = condition_text(row)
-        row["series"] = str(series).removeprefix(", ")
-        row["judged"] = series.judge
-        row["who"] = row["series"] + (", calibrated" if row["calibrated"] else "")
-        row["place"] = (
-            conditions.index(row["condition"]),
-            index.all.index(series),
-            row["calibrated"],
-        )
+        condition = condition_text(row)
+        name = str(series).removeprefix(", ")
+        row |= {
+            "condition": condition,
+            "series": name,
+            "judged": series.judge,
+            "who": f"{name}, calibrated" if row["calibrated"] else name,
+            "place": (conditions.index(condition), index.all.index(series), row["calibrated"]),
+        }
     rows.sort(key=lambda row: row["place"])
     return pd.DataFrame(rows)
 
