@@ -26,7 +26,7 @@ Records = Sequence[Row]
 """Several of them."""
 
 Key = tuple[Any, ...]
-"""Values of several columns, by which rows are found or joined."""
+"""Values of several columns, by which rows are looked up or joined."""
 
 Columns = Mapping[str, Array]
 """Named arrays of one length: column -> [rows]."""
