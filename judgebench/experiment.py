@@ -102,13 +102,12 @@ def prepare(judge: ReadingJudge, stage: str, parts: Parts, **run: Any) -> Readin
     }
     if not due:
         return judge
-    options = {name: parts.prompt.get(name) for name in ("truncate", "template_options")}
     resources = Resources(
         judge=judge.settings,
         builder=judge.builder,
         conditions=parts.all_conditions(),
         judged=attacked_text(parts.attacks),
-        prompt=options,
+        prompt={name: parts.prompt.get(name) for name in ("truncate", "template_options")},
         store=judge.store(),
         **run,
     )
@@ -324,11 +323,15 @@ class Experiment:
     def _unrated(self) -> str:
         """A sentence on how many texts, or pairs, humans rated; empty where they rated all."""
         dimensions = dict.fromkeys(condition.dimension for condition in self.conditions)
-        counts = {name: len(rated(self.examples, name)) for name in dimensions}
         if not self.data.rated:
             return ""
-        all_of = len(self.examples)
-        return say("data_note", part="rated", counts=counts, all=all_of, pairs=self.comparative)
+        return say(
+            "data_note",
+            part="rated",
+            counts={name: len(rated(self.examples, name)) for name in dimensions},
+            all=len(self.examples),
+            pairs=self.comparative,
+        )
 
     @property
     def _fewer_resamples(self) -> str:
@@ -338,8 +341,14 @@ class Experiment:
 
         groups = len(self.data.split)
         asked = int(self.parts.config.metrics.resamples)
-        counts = {"groups": groups, "asked": asked, "drawn": affordable(groups, asked)}
-        return say("data_note", part="resamples", data=self.data, **counts)
+        return say(
+            "data_note",
+            part="resamples",
+            data=self.data,
+            groups=groups,
+            asked=asked,
+            drawn=affordable(groups, asked),
+        )
 
     @property
     def _foreign(self) -> str | None:

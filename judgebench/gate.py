@@ -29,7 +29,7 @@ from judgebench.study.jobs import check_one_run
 from judgebench.types import Classes
 
 if TYPE_CHECKING:
-    from judgebench.cards.requirements import Change, Outcome
+    from judgebench.cards.requirements import Outcome
 
 _MOST_LINES = 16  # of requirements in a terminal of 24
 _TEMPLATES = {"junit": "gate.xml.j2", "summary": "gate.md.j2"}
@@ -101,8 +101,7 @@ class Decision:
 
         for key, name in settings.files.items():
             path = user_path(name)
-            template = TEMPLATES.get_template(_TEMPLATES[key])
-            text = template.render(gate=self)
+            text = TEMPLATES.get_template(_TEMPLATES[key]).render(gate=self)
             with writing(f"{path}:", "; name another file"):
                 if name == os.environ.get("GITHUB_STEP_SUMMARY") and path.is_file():
                     text = path.read_text("utf-8") + text
@@ -166,6 +165,7 @@ def _measured(
     from judgebench.cards.calibration import scores_in_card, share_in_card
     from judgebench.cards.judge import check_models
     from judgebench.cards.requirements import (
+        Outcome,
         card_figures,
         changes_of,
         figures_of,
@@ -232,7 +232,10 @@ def _measured(
     if scores is not None and reason is None:
         changes = paired_changes(card, rows, scores, **config.metrics)
     if settings.drift != "off":
-        outcomes += _drift(changes, settings.drift)
+        worse = {"fail": "failed", "warn": "warning"}[settings.drift]
+        for change in changes:
+            state = worse if change.worse else "passed"
+            outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
     # 5. the decision
     notes = []
     share = share_in_card(card, parts.data)
@@ -246,18 +249,6 @@ def _measured(
         notes.append(low)
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder, ahead)
-
-
-def _drift(changes: Sequence[Change], drift: str) -> list[Outcome]:
-    """An outcome a change of a figure that the card promised."""
-    from judgebench.cards.requirements import Outcome
-
-    worse = {"fail": "failed", "warn": "warning"}[drift]
-    outcomes = []
-    for change in changes:
-        state = worse if change.worse else "passed"
-        outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
-    return outcomes
 
 
 def _run_config(
@@ -308,8 +299,10 @@ def _run_config(
         "print": "none",
     }
     if card.decision is not None:  # its own marks are measured
-        changed["costs"] = {**card.decision["costs"], "mark": card.decision["pass_mark"]}
-        changed["ask"] = {"error": card.decision["error"]}
+        changed |= {
+            "costs": {**card.decision["costs"], "mark": card.decision["pass_mark"]},
+            "ask": {"error": card.decision["error"]},
+        }
     whole.merge_with(changed, {"metrics": config.metrics})
     return whole
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -44,7 +43,7 @@ from judgebench.tuning.choose import choice_records
 from judgebench.tuning.learned import Tuned
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import CrossFit
-from judgebench.types import Array, Classes, Record, Records
+from judgebench.types import Classes, Columns, Record, Records
 
 STUDIES = {
     "beside_humans": beside_humans_records,
@@ -66,7 +65,7 @@ class Decoded:
     """The scores of a run: what was tuned, and the columns of scores.parquet."""
 
     tuned: Tuned
-    columns: Mapping[str, Array]
+    columns: Columns
 
 
 def decode_run(experiment: Experiment, readings: RunReadings) -> Decoded:
@@ -139,7 +138,7 @@ class _Measures:
                 rated[condition.dimension] = self.data.ratings[condition.dimension]
         ratings = ratings_frame(self.data.examples, rated, self.data.raters, self.data.split)
         self.scale = scale_of(self.scores, ratings, self.data.scale)
-        self.about = {
+        self.about: Record = {
             "titles": experiment.titles,
             "scale": self.scale,
             "agreement": raters_agreement(ratings),
@@ -244,7 +243,6 @@ class _Measures:
         """Each judge with the humans, as all studies take them."""
         # a served model has no digest, and its probabilities are not over all tokens
         models = self.readings.fingerprints.items()
-        over_vocabulary = {role for role, model in models if model.get("sha256")}
         return samples_of(
             self.scores,
             self.readings.frame,
@@ -255,7 +253,7 @@ class _Measures:
             decodings=self.settings,
             texts={example.example_id: example.output for example in self.experiment.examples},
             dataset=self.dataset,
-            over_vocabulary=over_vocabulary,
+            over_vocabulary={role for role, model in models if model.get("sha256")},
             **self.resampling,
         )
 
@@ -272,8 +270,7 @@ class _Measures:
     def of_pairs(self) -> Record:
         """Judges against each other, and attacked texts against clean ones."""
         tuner = self.experiment.tuner
-        chosen_on = [DEV] if tuner is not None and tuner.needs_dev else []
-        repairs: Records = []
+        repairs = []
         if not isinstance(self._pairs, Plain):
             repairs = repair_records(self.scores, self.dataset, self.scale, **self.resampling)
         return {
@@ -282,7 +279,7 @@ class _Measures:
                 self._pairs,
                 self.dataset,
                 **self.config.metrics,
-                chosen_on=chosen_on,
+                chosen_on=[DEV] if tuner is not None and tuner.needs_dev else [],
             ),
             "repairs": repairs,
             "attack_differences": attack_differences(
@@ -300,10 +297,11 @@ class _Measures:
         if list(self.experiment.judge.defenses) == [NONE]:
             return {}
         findings = self.experiment.findings
-        records = {name: getattr(findings, name) for name in FINDINGS}
-        records["costs"] = cost_records(self.readings.frame, findings.costs, self.dataset)
-        records["references"] = frame_of(findings.references, REFERENCES_SCHEMA)
-        return records
+        return {
+            **{name: getattr(findings, name) for name in FINDINGS},
+            "costs": cost_records(self.readings.frame, findings.costs, self.dataset),
+            "references": frame_of(findings.references, REFERENCES_SCHEMA),
+        }
 
     def of_texts(self) -> Record:
         """The judged texts and the changed ones; nothing where they may not be shown."""

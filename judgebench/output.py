@@ -68,5 +68,4 @@ def show_run(job: Job, results: Results) -> None:
     """Prints the results, as much of them as `print` asks for."""
     amount = job.config.get("print")
     if amount != "none":
-        blocks = terminal_blocks(results, tables=amount == "all")
-        job.console.print(to_terminal(blocks))
+        job.console.print(to_terminal(terminal_blocks(results, tables=amount == "all")))

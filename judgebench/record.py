@@ -186,9 +186,15 @@ def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) ->
             name: None if isinstance(value, float) and value != value else value
             for name, value in values.items()
         }
-        row |= {axis: str(getattr(prompt.condition, axis)) for axis in AXES}
-        row |= {"example_id": prompt.example.example_id, "candidates": list(reading["candidates"])}
-        rows.append(row | {"prompt_sha256": prompt_digest(prompt)})
+        rows.append(
+            {
+                **row,
+                **{axis: str(getattr(prompt.condition, axis)) for axis in AXES},
+                "example_id": prompt.example.example_id,
+                "candidates": list(reading["candidates"]),
+                "prompt_sha256": prompt_digest(prompt),
+            }
+        )
     return rows
 
 
@@ -214,11 +220,17 @@ def _about(
         command = " ".join(map(shlex.quote, words))
     scored = any(row["main_logprobs"] is not None for row in rows)
     groups = ("judge", "assistant", "prompt", "data", "dimensions", "ranges", "attacks", "defenses")
+    # name and content of each model, without where it lay
+    identity = ("title", "sha256", "dtype", "kernels", "model")
+    described = {
+        role: {name: model[name] for name in identity if model.get(name) is not None}
+        for role, model in models.items()
+    }
     cells = dict.fromkeys(tuple(row[axis] for axis in AXES[:4]) for row in rows)
     about = {
         "mode": "score_tokens" if scored else "generate",
         "compares": experiment.comparative,
-        "models": {role: _identity(model) for role, model in models.items()},
+        "models": described,
         "assistant": {
             "kind": config["assistant"].get("kind") or "api",
             "title": titles["assistant"],
@@ -239,14 +251,7 @@ def _about(
         "date": datetime.fromtimestamp(ended, UTC).date().isoformat(),
         "config": {name: public(config.get(name)) for name in groups},
     }
-    masked: dict[str, Any] = mask_secrets(about)
-    return masked
-
-
-def _identity(model: Row) -> Record:
-    """Name and content of a model, without where it lay."""
-    names = ("title", "sha256", "dtype", "kernels", "model")
-    return {name: model[name] for name in names if model.get(name) is not None}
+    return mask_secrets(about)
 
 
 _PRIVATE = ("url", "key_variable", "explicit", "tokenizer", "price", "fields")

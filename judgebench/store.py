@@ -59,8 +59,14 @@ def _work(arguments: Sequence[str] | None) -> int:
             _refuse(f"{command} has no {key}, but {settings}")
     if not stores or (command == "merge" and not out):
         _refuse(f"{command} lacks {'out=STORE' if stores else 'a store'}")
+    from judgebench.data.rows import existing
+    from judgebench.readings.store import ReadingStore
+
     # all of them are there, before the first is looked at
-    opened = [_opened(path) for path in stores]
+    opened = []
+    for path in stores:
+        check_store(path)
+        opened.append(ReadingStore(existing(path, "STORE")))
     if command == "merge":
         return _merge(opened, user_path(out))
     return max(map(_verify, opened))
@@ -68,15 +74,6 @@ def _work(arguments: Sequence[str] | None) -> int:
 
 def _refuse(message: str) -> NoReturn:
     raise UserError(f"{message}; give it as {_EXAMPLE}.")
-
-
-def _opened(path: Path) -> ReadingStore:
-    """A store that is there."""
-    from judgebench.data.rows import existing
-    from judgebench.readings.store import ReadingStore
-
-    check_store(path)
-    return ReadingStore(existing(path, "STORE"))
 
 
 def _verify(store: ReadingStore) -> int:

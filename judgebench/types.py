@@ -25,6 +25,12 @@ Rows = list[Record]
 Records = Sequence[Row]
 """Several of them."""
 
+Key = tuple[Any, ...]
+"""Values of several columns, by which rows are looked up or joined."""
+
+Columns = Mapping[str, Array]
+"""Named arrays of one length: column -> [rows]."""
+
 PARSED = "parsed"
 FAILED = "failed"
 CLAMPED = "clamped"
@@ -183,7 +189,7 @@ class ScoreRange:
         return cls(first, last, step)
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> ScoreRange:
+    def of(cls, row: Row) -> ScoreRange:
         """The range that a row of a table is about, from its `columns`."""
         low, high, step = [float(row[name]) for name in RANGE]
         labels = row.get(LABELS)
@@ -192,7 +198,7 @@ class ScoreRange:
         return cls(low, high, step, tuple(labels.split(_COMMA)))
 
     @property
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> Record:
         """The range as columns of a table; `LABELS` only where it has labels."""
         numbers = dict(zip(RANGE, (self.minimum, self.maximum, self.step), strict=True))
         return numbers | ({LABELS: _COMMA.join(self.labels)} if self.labels else {})
@@ -206,7 +212,7 @@ class ScoreRange:
         return [*(ends[::-1] if self.labels else ends), self.step]
 
     @property
-    def order(self) -> tuple[Any, ...]:
+    def order(self) -> Key:
         """Sorts ranges by their numbers, those with labels after those without."""
         return self.minimum, self.maximum, self.step, self.labels
 
@@ -251,7 +257,7 @@ class ScoreRange:
 
     @cached_property
     def _most_places(self) -> int:
-        return max(_places(self.minimum), _places(self.maximum), _places(self.step))
+        return max(map(_places, (self.minimum, self.maximum, self.step)))
 
     def __str__(self) -> str:
         worst = self.text(self.minimum)
@@ -271,10 +277,17 @@ Split = Mapping[str, str]
 """Group -> `dev` or `test`."""
 
 Cell = tuple[str, ScoreRange]
-"""A dimension in a range, of an experiment."""
+"""A dimension in a range, of an experiment. Tuning looks at its clean texts without a defense; what
+is chosen serves the others too."""
 
 Scale = tuple[float, float]
 """The lowest and the highest score that a human could give."""
+
+Scales = Mapping[str, Scale | None]
+"""Dimension -> its scale; None where that is unknown, and where humans prefer and do not score."""
+
+Ends = tuple[float, float]
+"""The low and the high end of an interval."""
 
 
 @dataclass(frozen=True)

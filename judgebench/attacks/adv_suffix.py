@@ -202,21 +202,19 @@ class Walk:
         rows = self.journal.get("word_0")
         self.resumed += rows is not None
         if rows is None:
-            value = float(self.scorer.values([()], range(gaps)).mean())
-            tokens = float(self.scorer.tokens - before)
             row = {
                 "step": "word_0",
                 "kind": "clean",
                 "position": -1,
                 "phrase": "",
                 "word": "",
-                "score": value,
+                "score": float(self.scorer.values([()], range(gaps)).mean()),
                 "contexts": gaps,
                 "estimate": float("nan"),
                 "kept": 0,
                 "survives": True,
                 "seconds": 0.0,
-                "forward_tokens": tokens,
+                "forward_tokens": float(self.scorer.tokens - before),
                 "dropped": 0,
             }
             rows = pd.DataFrame([row])
@@ -285,11 +283,16 @@ class Walk:
                     "attack: no phrase reads the same in every prompt: the tokenizer joins words "
                     "with what stands around them; choose another vocabulary."
                 )
-            kind = "replace" if name.startswith("refine") else "word"
             rows = rows.assign(
-                step=name, kind=kind, position=position, phrase=list(candidates), word=words
-            )
-            rows = rows.assign(kept=ranks, survives=survives, dropped=dropped)[list(TRACE)]
+                step=name,
+                kind="replace" if name.startswith("refine") else "word",
+                position=position,
+                phrase=list(candidates),
+                word=words,
+                kept=ranks,
+                survives=survives,
+                dropped=dropped,
+            )[list(TRACE)]
             self.journal.put(name, rows)
         self.rows.append(rows)
         # 3. the phrases of the next step
@@ -415,8 +418,8 @@ def learn(
         record |= {
             "seconds_now": round(time.perf_counter() - began, 3),
             "steps_resumed": walk.resumed,
+            "journal": journal.key,
         }
-        record |= {"journal": journal.key}
         prefix = ADV_SUFFIX if len(objectives) == 1 else f"{ADV_SUFFIX}_{name}"
         best = [phrase.text for phrase in walk.best]
         phrases.append(

@@ -136,6 +136,5 @@ def fitting(
     for word, ids in zip(words, encoded(words), strict=True):
         end = len(ids) - tail
         if end > head and ids[:head] == first and ids[end:] == last:
-            own = tuple(ids[head:end])
-            survivors.append((word, own))
+            survivors.append((word, tuple(ids[head:end])))
     return survivors

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from judgebench.decoding.rules import Decoding
+from judgebench.decoding.rules import Decodings
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Ge, Gt, Le, NotBlank, check_fields
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
-from judgebench.types import Example, Record
+from judgebench.types import Example, Record, Split
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -137,7 +137,7 @@ class AdvSuffix:
                 f"attack.against: {self.against!r} names a decoding twice; name each once."
             )
 
-    def objectives(self, decodings: Mapping[str, Decoding], mode: str) -> list[Objective]:
+    def objectives(self, decodings: Decodings, mode: str) -> list[Objective]:
         """The objectives that are maximized, a phrase each."""
         from judgebench.attacks.scoring import Objective  # it needs torch
 
@@ -154,9 +154,7 @@ class AdvSuffix:
             )
         return [Objective(name, decodings[name]) for name in self.against]
 
-    def examples(
-        self, examples: Sequence[Example], split: Mapping[str, str], dev: str
-    ) -> list[Example]:
+    def examples(self, examples: Sequence[Example], split: Split, dev: str) -> list[Example]:
         """The texts that the phrase is learned on: of the development split alone, for it is tried
         on the rest. `UserError` for contexts or systems that are not there, or that the phrase is
         to be tried on.
@@ -261,9 +259,10 @@ def select_words(
     elif vocabulary == "frequent":
         listed = frequent_words(words or 20_000)
     else:
-        remedy = "give tokenizer, frequent, or a UTF-8 file with one word a line"
         text = read_text(
-            user_path(vocabulary), f"attack.vocabulary={vocabulary}: it", remedy=remedy
+            user_path(vocabulary),
+            f"attack.vocabulary={vocabulary}: it",
+            remedy="give tokenizer, frequent, or a UTF-8 file with one word a line",
         )
         listed = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if not listed:

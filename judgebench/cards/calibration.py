@@ -47,7 +47,7 @@ from judgebench.runtime.fields import (
 )
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, divided
+from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, Numbers, divided
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.decisions import CHOSEN
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
@@ -246,9 +246,10 @@ def _card(
         seed = int(config.metrics.seed)
         rated = Labelled(score, human, groups, settings.estimate, score_range, scale, seed)
         errors = fit_errors(rated)[1]
-        chances = decision is not None and scale == (0, 1)
         resamples = int(config.metrics.resamples)
-        figures[TEST] |= estimate_errors(rated, resamples, chances=chances)
+        figures[TEST] |= estimate_errors(
+            rated, resamples, chances=decision is not None and scale == (0, 1)
+        )
     sentences = limits(tried, figures, estimate, settings.estimate, about, decision)
     if useless is not None:
         sentences.insert(0, f"Of no use, and made by force=true: {useless}.")
@@ -616,14 +617,16 @@ def fit_errors(rated: Labelled) -> tuple[EstimateMap, Errors]:
     generator = np.random.default_rng(rated.seed)
     sample = generator.permutation(len(article))[:most]
     relative = np.abs(error) / usual
-    errors = tuple(relative[sample].round(6).tolist())
-    articles = tuple(article[sample].tolist())
-    return estimate, replace(spread, errors=errors, articles=articles)
+    return estimate, replace(
+        spread,
+        errors=tuple(relative[sample].round(6).tolist()),
+        articles=tuple(article[sample].tolist()),
+    )
 
 
 def estimate_errors(
     rated: Labelled, resamples: int, folds: int = 5, chances: bool = False
-) -> dict[str, float | None]:
+) -> Numbers:
     """The distance of cross-fitted estimates from the humans' scores: `mean_absolute_error`;
     `guess_error`, that of always saying the mean; `gain`, the latter less the former; `bias`, the
     mean of estimates less the humans'. On a known scale, of the intervals of each tenth of the
@@ -658,12 +661,14 @@ def estimate_errors(
         width = clusters.mean(high - low)
         constant_width = clusters.mean(constant_high - constant_low)
         below = rated.humans < sum(rated.scale) / 2
-        means["coverage"] = clusters.mean(inside)
-        means["low_coverage"] = clusters.mean(inside, below)
-        means["low_share"] = clusters.mean(below)
-        means["width"] = width
-        means["constant_width"] = constant_width
-        means["narrower"] = 1 - divided(width, constant_width)
+        means |= {
+            "coverage": clusters.mean(inside),
+            "low_coverage": clusters.mean(inside, below),
+            "low_share": clusters.mean(below),
+            "width": width,
+            "constant_width": constant_width,
+            "narrower": 1 - divided(width, constant_width),
+        }
     return clusters.record(means)
 
 
@@ -733,16 +738,20 @@ def card_view(card: JudgeCard) -> str:
     """The selected judge in some lines: what it promises, and its limits."""
     test = card.figures.get(TEST, {})
     promise = card.figures.get(PROMISED, {})
-    facts = {
-        "card": card,
-        "test": test,
-        "mean_absolute_error": Estimate.of(test, "mean_absolute_error"),
-        "guess_error": Estimate.of(test, "guess_error"),
-        "brier": Estimate.of(test, "brier"),
-        "guess_brier": Estimate.of(test, "guess_brier"),
-        "spearman": Estimate.of(promise, "spearman"),
-        "pearson": Estimate.of(promise, "pearson"),
-    }
-    parts = [say("card", part=part, **facts) for part in ("promise", "error")]
+    parts = [
+        say(
+            "card",
+            part=part,
+            card=card,
+            test=test,
+            mean_absolute_error=Estimate.of(test, "mean_absolute_error"),
+            guess_error=Estimate.of(test, "guess_error"),
+            brier=Estimate.of(test, "brier"),
+            guess_brier=Estimate.of(test, "guess_brier"),
+            spearman=Estimate.of(promise, "spearman"),
+            pearson=Estimate.of(promise, "pearson"),
+        )
+        for part in ("promise", "error")
+    ]
     lines = [f"  {line}" for line in parts if line]
     return "\n".join([f"Judge card: {card.title}", *lines, *card.verdict])

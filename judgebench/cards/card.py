@@ -421,8 +421,10 @@ class JudgeCard:
                 parts[part][key] = file_here(f"{part}.{key}", value)
         for i, entry in enumerate(parts["defenses"]):
             if isinstance(entry, dict):
-                template = file_here(f"defenses[{i}].template", entry.get("template"))
-                parts["defenses"][i] = {**entry, "template": template}
+                parts["defenses"][i] = {
+                    **entry,
+                    "template": file_here(f"defenses[{i}].template", entry.get("template")),
+                }
             elif "/" in entry or "\\" in entry or entry.endswith(".txt"):
                 file_here(f"defenses[{i}]", entry, {})
         if (parts["tutor"] or {}).get("prompts", "summary") not in ("summary", "dialogue", "code"):

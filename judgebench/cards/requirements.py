@@ -20,6 +20,7 @@ from judgebench.stats.clusters import (
     SIGNIFICANCE,
     Clusters,
     Estimate,
+    Numbers,
     keys_of,
 )
 from judgebench.stats.correlation import DistinctPairs
@@ -128,7 +129,7 @@ def figures_of(
     rows: Any,
     decision: Row,
     **drawn: int,
-) -> dict[str, float | None]:
+) -> Numbers:
     """Figures of labelled texts with the ends of their intervals, of the judge's records of
     verdict.json, its record of metrics.json over all pairs, its rows of scores.parquet that humans
     rated, and its record of decisions.json, if any; `drawn` are resamples and seed."""
@@ -248,8 +249,9 @@ def paired_changes(
     sides = []
     for column in ("before", "now"):
         pairs = DistinctPairs(rows[column], humans, clusters.number, count)
-        spearman = pairs.spearman(clusters.weights)
-        sides.append({"spearman": spearman, **_errors(card, rows, clusters, column)})
+        sides.append(
+            {"spearman": pairs.spearman(clusters.weights), **_errors(card, rows, clusters, column)}
+        )
     # 3. their changes
     changes = []
     for name, before in sides[0].items():

@@ -287,8 +287,14 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
     learned = made.pop("attack", None)
     prompt = made.pop("prompt", (None, None))
     if {"judge", "assistant", "decodings"} <= set(made):
-        search = learned if isinstance(learned, AdvSuffix) else None
-        parts = Parts(config, **made, search=search, prompt=prompt[0], rivals=prompt[1], data=data)
+        parts = Parts(
+            config,
+            **made,
+            search=learned if isinstance(learned, AdvSuffix) else None,
+            prompt=prompt[0],
+            rivals=prompt[1],
+            data=data,
+        )
         with caught():
             # the run folder and a judge card say which it was
             if config.data.get("dev_share", 0) is None:

@@ -127,7 +127,7 @@ def check_command(arguments: Sequence[str], config_name: str, look: Look | None 
     extra = []
     if flags.config_dir:
         extra.append(f"hydra.searchpath=[{Path(flags.config_dir).absolute().as_uri()}]")
-    jobs: list[DictConfig] = []
+    jobs = []
     if flags.multirun or _asks_for_several(flags.overrides):
         with composing(arguments, flags.config_name or config_name) as composed:
             jobs = _jobs_of(flags.overrides, lambda job: composed([*job, *extra]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +19,7 @@ from judgebench.attacks.search import AdvSuffix
 from judgebench.components import MOVED_TARGETS, TARGET, build_component
 from judgebench.config.keys import list_at
 from judgebench.data.dataset import DEV, JudgeDataModule, Rivals, rated
-from judgebench.decoding.rules import Decoding
+from judgebench.decoding.rules import Decodings
 from judgebench.defenses import Defense, Planned
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.local.loading import check_vocabularies
@@ -27,14 +27,7 @@ from judgebench.judges.local.ray_runner import RayRunner
 from judgebench.judges.spec import JUDGES, LOCAL, JudgeSettings
 from judgebench.runtime.dropped import refuse_names
 from judgebench.runtime.errors import UserError, reason
-from judgebench.runtime.fields import (
-    Asking,
-    Costs,
-    Margins,
-    Ranking,
-    known_keys,
-    plain,
-)
+from judgebench.runtime.fields import Asking, Costs, Margins, Ranking, known_keys, plain
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import ORDERS, Cell, Condition
@@ -60,7 +53,7 @@ class Parts:
     config: DictConfig
     judge: JudgeSettings
     assistant: Assistant
-    decodings: Mapping[str, Decoding]
+    decodings: Decodings
     cells: Sequence[Cell] = ()
     attacks: Sequence[Attack] = ()
     defenses: Sequence[Defense] = ()

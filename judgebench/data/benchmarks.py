@@ -79,7 +79,6 @@ class TopicalChat(JudgeDataModule):
             source = row.text("source")
             context = row.text("context")
             context = "" if context.strip() == "_nofact" else context
-            scores = _means(row, _USR_SCALE)
             texts.append(
                 _text(
                     row,
@@ -87,7 +86,7 @@ class TopicalChat(JudgeDataModule):
                     "system_id",
                     source,
                     "system_output",
-                    scores,
+                    _means(row, _USR_SCALE),
                     context,
                 )
             )

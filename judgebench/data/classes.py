@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from judgebench.data.rows import Word
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.fields import NotBlank, check_fields
-from judgebench.types import Classes, Scale
+from judgebench.types import Classes, Record, Scale
 
 ClassName = str | int | float | bool
 PassMark = float | Annotated[str, NotBlank()]
@@ -175,10 +175,10 @@ def classes_of(
     return classes
 
 
-def numbered(labels: Labels, classes: Mapping[str, Classes], place: str) -> dict[str, Any]:
+def numbered(labels: Labels, classes: Mapping[str, Classes], place: str) -> Record:
     """The labels of a text at a `place` with a number for each class; `UserError` of a label that is
     none of the classes."""
-    numbers: dict[str, Any] = dict(labels)
+    numbers: Record = dict(labels)
     for dimension in set(classes) & set(labels):
         numbers[dimension] = {}
         for rater, given in labels[dimension].items():

@@ -267,8 +267,7 @@ def with_joint(loaded: Dataset, of: Sequence[str]) -> Dataset:
     examples = []
     for example in loaded.examples:
         scores = [example.human[dimension] for dimension in of]
-        human = {**example.human, JOINT: float(np.mean(scores))}
-        examples.append(replace(example, human=human))
+        examples.append(replace(example, human={**example.human, JOINT: float(np.mean(scores))}))
     if not rated(examples, JOINT):
         return loaded
     ratings = dict(loaded.ratings)
@@ -366,15 +365,17 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
                     f"prompt.rivals: two pairs of texts would be called {name!r}; give examples "
                     "names without ~."
                 )
-            human = {
-                dimension: score - rival.human[dimension] for dimension, score in text.human.items()
-            }
-            compared = {
-                "rival_id": rival.example_id,
-                "rival": rival.output,
-                "rival_system_id": rival.system_id,
-            }
-            made[name] = replace(text, example_id=name, human=human, **compared)
+            made[name] = replace(
+                text,
+                example_id=name,
+                human={
+                    dimension: score - rival.human[dimension]
+                    for dimension, score in text.human.items()
+                },
+                rival_id=rival.example_id,
+                rival=rival.output,
+                rival_system_id=rival.system_id,
+            )
     if not made:
         raise UserError(
             "prompt.rivals: every text of this data is alone in its group, so there is nothing to "

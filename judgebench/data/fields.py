@@ -304,11 +304,12 @@ def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
         meant["source"] = meant.get("output") or named["output"]
     lacking = ", ".join(f"'{name}' ({_SAYS[entry]})" for entry, name in absent.items())
     listed = ", ".join(f"'{name}'" for name in there) or "none"
-    give = [
-        f"data.fields.{entry}={_as_entry(entry, name, there)}"
-        for entry, name in meant.items()
-        if name
-    ]
+    give = []
+    for entry, name in meant.items():
+        if name:
+            # a field of one score is also its dimension
+            graded = entry == "human" and not isinstance(there[name], Mapping)
+            give.append(f"data.fields.{entry}={f'{{{name}: {name}}}' if graded else name}")
     if alone:
         give.append("data.rubrics=text")
     raise UserError(
@@ -327,14 +328,6 @@ def _meant(entry: str, there: Row, named: Collection[str]) -> str | None:
         if name is not None and (entry == "human" or isinstance(there[name], str)):
             return name
     return None
-
-
-def _as_entry(entry: str, name: str, there: Row) -> str:
-    """The value of an entry of `data.fields` on a command line; a field of one score is also its
-    dimension."""
-    if entry != "human" or isinstance(there[name], Mapping):
-        return name
-    return f"{{{name}: {name}}}"
 
 
 # --- layouts ------------------------------------------------------------------------------------
@@ -414,7 +407,7 @@ class Layouts:
             published: where such files can be had, for an error.
         """
         # 1. the files, each with the first layout by which one of its first rows can be read
-        chosen: list[tuple[Path, Layout]] = []
+        chosen = []
         for file in data_files(path):
             fitting = [layout for layout in self.known if layout.takes(file)]
             if not fitting and not path.is_dir():
@@ -430,8 +423,8 @@ class Layouts:
                 f"{path}: this folder has no file {patterns}; data.path must be {expected}."
             )
         # 2. their texts
-        texts: list[Rated] = []
-        left: list[UserError] = []
+        texts = []
+        left = []
         names = names_within([file for file, _ in chosen], path)
         for (file, layout), within in zip(chosen, names, strict=True):
             for row in layout.rows_of(file):

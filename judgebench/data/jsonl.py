@@ -262,8 +262,8 @@ def _merged(
     # 2. each gets its name, and its scores on all dimensions
     listed = list(chain.from_iterable(joint.values()))
     dimensions = dict.fromkeys(dimension for text in listed for dimension in text.scores)
-    whole: list[Rated] = []
-    left: list[UserError] = []
+    whole = []
+    left = []
     names: Counter[str] = Counter()
     for text in listed:
         example = text.example

@@ -14,7 +14,7 @@ from judgebench.data.fields import Rated, dataset_of, left_out_note
 from judgebench.data.rows import FileRow, existing, json_array, json_object
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import plain
-from judgebench.types import Classes, Example
+from judgebench.types import Classes, Example, Scale
 
 _SOURCES = ("source", "context", "query", "user_prompt", "input")
 _CONTEXTS = ("reference", "fact")
@@ -88,8 +88,8 @@ class JudgeBench(JudgeDataModule):
                 "data set with one that is."
             )
         title = head.text("dataset") if head.has("dataset") else self.name
-        texts: list[Rated] = []
-        left: list[UserError] = []
+        texts = []
+        left = []
         for row in json_array(path, "instances"):
             try:
                 texts.append(_rated(row, title, scale, classes))
@@ -106,7 +106,7 @@ class JudgeBench(JudgeDataModule):
 def _rated(
     row: FileRow,
     title: str,
-    scale: Mapping[str, tuple[float, float]],
+    scale: Mapping[str, Scale],
     classes: Mapping[str, Classes],
 ) -> Rated:
     """An instance, with the scores of its raters on all metrics of `scale`, and their labels on

@@ -280,7 +280,16 @@ def _pair(fields: PairFields, row: FileRow, known: dict[tuple[str, str], list[st
         raise UserError(
             f"{row.place}: both texts are the same one of {systems[0]!r}; remove the row."
         )
-    rival = {"rival_id": ids[1], "rival": texts[1], "rival_system_id": systems[1], "own_id": ids[0]}
     return Example(
-        fields.example_of(row), group, systems[0], source, texts[0], {}, context, **rival
+        fields.example_of(row),
+        group,
+        systems[0],
+        source,
+        texts[0],
+        {},
+        context,
+        rival_id=ids[1],
+        rival=texts[1],
+        rival_system_id=systems[1],
+        own_id=ids[0],
     )

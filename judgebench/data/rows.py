@@ -286,9 +286,9 @@ def file_rows(
         lines = path.suffix == ".jsonl"
         rows = json_lines(path, first=first) if lines else json_rows(path)
         before = 0 if lines else before
-    names = {"folder": path.resolve().parent.name, "file": path.stem}
+    folder = path.resolve().parent.name
     for row in islice(rows, before, None):
-        yield row.named(**names)
+        yield row.named(folder=folder, file=path.stem)
 
 
 def data_files(path: Path) -> list[Path]:

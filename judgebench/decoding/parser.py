@@ -95,7 +95,9 @@ _CHARACTERS = str.maketrans(
     }
 )
 
-_REWRITTEN: Sequence[tuple[str, str | Callable[[re.Match[str]], str]]] = (
+_Match = re.Match[str]
+
+_REWRITTEN: Sequence[tuple[str, str | Callable[[_Match], str]]] = (
     (r"<\|[^|>\n]{1,40}\|>", "\n"),
     (r"</[a-z]{1,40} ?>", "\n"),
     (r"<([a-z]{1,40}(?: [a-z]{1,40})?) ?/?>", r" \1: "),
@@ -189,10 +191,10 @@ def _number_tokens(text: str, score_range: ScoreRange) -> str:
         text = _LIST_NUMBER.sub("", text)
     text = _REFERENCE.sub(" ", text)
 
-    def half(match: re.Match[str]) -> float:
+    def half(match: _Match) -> float:
         return 0.5 if match["half"] else 0.0
 
-    def digits(match: re.Match[str]) -> str:
+    def digits(match: _Match) -> str:
         written = match["digits"]
         comma = "."
         if written.count(",") > 1 or (written[-4:-3] == "," and score_range.maximum >= 1000):
@@ -206,7 +208,7 @@ def _number_tokens(text: str, score_range: ScoreRange) -> str:
             return _token(-value)
         return "-" + _token(value)
 
-    def word(match: re.Match[str]) -> str:
+    def word(match: _Match) -> str:
         return _token(_WORDS.index(match["word"]) + half(match))
 
     return _WORD.sub(word, _NUMBER.sub(digits, text))
@@ -251,23 +253,23 @@ def _without_echoes(text: str, score_range: ScoreRange) -> str:
         scales.add((high, low))
         lists.append(values[::-1])
 
-    def span(match: re.Match[str]) -> str:
+    def span(match: _Match) -> str:
         ends = token_value(match[2]), token_value(match[4])
         joined = match["by"] != "and" or match["between"]
         return " " if ends in scales and joined else match[0]
 
-    def interval(match: re.Match[str]) -> str:
+    def interval(match: _Match) -> str:
         ends = token_value(match[1]), token_value(match[2])
         return " " if ends in scales else match[0]
 
-    def explained_ends(match: re.Match[str]) -> str:
+    def explained_ends(match: _Match) -> str:
         numbers = [token_value(token) for token in match.groups() if token]
         return " " if all(number in (low, high) for number in numbers) else match[0]
 
-    def maximum(match: re.Match[str]) -> str:
+    def maximum(match: _Match) -> str:
         return " " if token_value(match[1]) == high else match[0]
 
-    def listed(match: re.Match[str]) -> str:
+    def listed(match: _Match) -> str:
         numbers = [token_value(token) for token in re.findall(TOKEN, match[0])]
         return " " if numbers in lists and len(numbers) > 2 else match[0]
 
@@ -295,14 +297,14 @@ _ALTERNATIVES = re.compile(
 
 
 def _collapsed(text: str, score_range: ScoreRange) -> str:
-    def fraction(match: re.Match[str]) -> str:
+    def fraction(match: _Match) -> str:
         if token_value(match[3]) == score_range.maximum:
             return f"⟦{match[1]}/⟧"
         if match["of"].startswith(("/", "out")):
             return _token(math.nan)
         return match[0]
 
-    def alternatives(match: re.Match[str]) -> str:
+    def alternatives(match: _Match) -> str:
         tokens = re.findall(TOKEN, match[0])
         numbers = {token_value(token) for token in tokens}
         if len(numbers) == 1:
@@ -595,7 +597,7 @@ def with_scores(text: str, choices: Mapping[str, float]) -> str:
 def _with_letters(text: str, written: Mapping[str, str]) -> str:
     """A text with what is `written` for each letter in the place of those that answer."""
 
-    def letter(match: re.Match[str]) -> str:
+    def letter(match: _Match) -> str:
         instead = written.get(match["letter"].upper())
         if instead is None:
             return match[0]
@@ -613,7 +615,7 @@ def _with_marks(text: str, labels: Sequence[str]) -> str:
     letters = {label.upper(): mark for label, mark in marks.items() if len(label) == 1}
     words = [label for label in marks if len(label) > 1]
 
-    def mark_of(match: re.Match[str]) -> str:
+    def mark_of(match: _Match) -> str:
         label = " ".join(match[0].casefold().split())
         return marks.get(label, match[0])
 

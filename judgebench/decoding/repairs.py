@@ -240,9 +240,14 @@ class Ordinal(_Repair):
             gradient = np.array([along, *pull.sum(axis=0)])
             return -likelihood / len(below), -gradient / len(below)
 
-        start = np.eye(len(values))[0]
-        bounds = [(0, _FARTHEST), *[(-_FARTHEST, _FARTHEST)] * len(steps)]
-        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, tol=1e-13)
+        found = minimize(
+            loss,
+            np.eye(len(values))[0],
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, _FARTHEST), *[(-_FARTHEST, _FARTHEST)] * len(steps)],
+            tol=1e-13,
+        )
         slope, *thresholds = found.x.tolist()
         return replace(self, slope=slope, thresholds=tuple(thresholds))
 

@@ -134,6 +134,10 @@ AnyArray = TypeVar("AnyArray", np.ndarray, "torch.Tensor")
 torch."""
 
 
+Decodings = Mapping[str, Decoding]
+"""Name -> the decoding of that name."""
+
+
 def _library(array: Any) -> Any:
     """numpy or torch, of which an array is: both have functions of the same names."""
     return np if isinstance(array, np.ndarray) else sys.modules["torch"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.decoding.parser import parse_answer, parse_final, parse_place, warn_of_cut
-from judgebench.decoding.rules import Decoding, Folded, Ranged, has_answer
+from judgebench.decoding.rules import Decoding, Decodings, Folded, Ranged, has_answer
 from judgebench.types import (
     CLAMPED,
     FAILED,
@@ -20,6 +20,8 @@ from judgebench.types import (
     RANGE,
     TIE,
     Array,
+    Cell,
+    Columns,
     Generation,
     Reading,
     Record,
@@ -40,9 +42,6 @@ TIED = "tied"
 
 # alike but for the tie, in the middle: 2 apart
 _TIE_COUNTS = np.array([0.0, 3.0, 4.0]), np.array([0.0, 1.0, 4.0])
-
-Cell = tuple[str, ScoreRange]
-"""A dimension, and a range."""
 
 COLUMNS = (*KEYS, "judge", "decoding", "lambda", "temperature", "score", "status", "human")
 
@@ -73,7 +72,7 @@ def _attributes(objects: Sequence[Any], names: Sequence[str]) -> dict[str, list[
 
 def decode(
     readings: Sequence[Reading],
-    decodings: Mapping[str, Decoding],
+    decodings: Decodings,
     tuned: Mapping[Cell, Mapping[str, Decoding | None]] | None = None,
 ) -> dict[str, Array]:
     """Scores of all readings, as `COLUMNS`, each [scores]; lambda and temperature are NaN where a
@@ -98,7 +97,7 @@ def decode(
             cells.setdefault((condition.dimension, condition.range), []).append(reading)
     answered = [reading for reading in readings if reading.text is not None]
     # 2. every decoding of every cell
-    parts: Rows = []
+    parts = []
     for cell, members in cells.items():
         dimension, _ = cell
         ranges = [cells[other] for other in cells if other[0] == dimension]
@@ -235,8 +234,11 @@ def _columns(
     for name, attribute in (("lambda", "lambda_"), ("temperature", "temperature")):
         settings = [getattr(generation, attribute) for generation in generations]
         columns[name] = np.array(settings, np.float64)  # type: ignore[assignment]
-    human = [prompt.example.human[prompt.condition.dimension] for prompt in prompts]
-    return columns | {"score": scores, "status": statuses, "human": human}
+    return columns | {
+        "score": scores,
+        "status": statuses,
+        "human": [prompt.example.human[prompt.condition.dimension] for prompt in prompts],
+    }
 
 
 WINS = ScoreRange(0, 1, 0.5)
@@ -248,7 +250,7 @@ UNDECIDED = 0.5
 _SAME = (*KEYS, "judge", "decoding", "lambda", "temperature")
 
 
-def win_probabilities(columns: Mapping[str, Array]) -> dict[str, Array]:
+def win_probabilities(columns: Columns) -> dict[str, Array]:
     """The probability that a judge finds each text better than its rival, both orders averaged.
 
     The CAP paper's `p = 1/2 (P(first wins | A first) + P(second wins | A second))` (section 2.1,

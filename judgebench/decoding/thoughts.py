@@ -44,7 +44,9 @@ def answer_span(text: str) -> tuple[int, int]:
     kind = ""
     for tag in _TAG.finditer(text):
         kind = _kind(tag)
-        if not _ends(tag):
+        parts = tag.groupdict().items()
+        ends = any(value for name, value in parts if name.startswith("end"))
+        if not ends:
             if not opened:
                 begin = tag.start()
                 first = min(first, begin)
@@ -69,7 +71,3 @@ def _kind(tag: re.Match[str]) -> str:
     if tag[0].startswith("<|") and "channel" not in tag[0].lower():
         return "named"
     return _MARKS.get(tag[0][0], "channel")
-
-
-def _ends(tag: re.Match[str]) -> bool:
-    return any(value for name, value in tag.groupdict().items() if name.startswith("end"))

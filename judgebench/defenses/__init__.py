@@ -48,9 +48,14 @@ def shipped_defenses(settings: DefenseSettings, tutor: TutorSpec | None = None) 
         makers[name] = partial(TemplateDefense.parse, name, text, settings.seed)
     makers["cot"] = partial(Cot, settings.cot_tokens)
     makers["reasoning"] = partial(Cot, None, "reasoning", settings.thought_tokens)
-    anchors = (settings.seed, settings.anchors, settings.anchors_sources)
     for name in ANCHORS:
-        makers[name] = partial(Anchors, name, *anchors)
+        makers[name] = partial(
+            Anchors,
+            name,
+            settings.seed,
+            settings.anchors,
+            settings.anchors_sources,
+        )
     makers[PERPLEXITY] = partial(planned_detection, settings)
     for name in REFERENCE_DEFENSES:
         makers[name] = partial(planned_references, name, tutor, settings.swap_references)

@@ -281,10 +281,12 @@ class PlannedDetection(Planned):
         if self.record is None:
             began = time.perf_counter()
             learned = self._fitted(values[training], attacked[training])
-            groups = sorted(set(texts.group_id[training]))
-            attacks = [attack for attack in texts.attack[training].unique() if attack]
-            learned["training"] = {"groups": groups, "attacks": attacks, **learned["training"]}
-            record: Record = {"defense": self.name, **helper, **learned}
+            learned["training"] = {
+                "groups": sorted(set(texts.group_id[training])),
+                "attacks": [attack for attack in texts.attack[training].unique() if attack],
+                **learned["training"],
+            }
+            record = {"defense": self.name, **helper, **learned}
             once = (
                 time.perf_counter()
                 - began

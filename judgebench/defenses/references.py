@@ -177,7 +177,7 @@ class PlannedReferences(Planned):
     ) -> tuple[Standard, tuple[float, float], Findings]:
         """CAP's standard, and the strengths towards its high and low side, as configured or chosen
         among several."""
-        from judgebench.tutor.texts import Strength, measure_strengths, selected_strength
+        from judgebench.tutor.texts import measure_strengths, selected_strength
         from judgebench.tutor.vectors import best_layer, find_vectors, load_vectors
         from judgebench.tutor.writing import contexts_of
 
@@ -203,7 +203,7 @@ class PlannedReferences(Planned):
         standard = vectors.standard(spec.layer)
         scale = float(vectors.norms[standard.layer - 1]) if spec.alpha_unit == "norm" else 1.0
         # 2. strengths
-        tried: list[Strength] = []
+        tried = []
         if spec.strengths:
             training = contexts_of(resources.training(self.name, "strengths"))
             targets = (vectors.low_threshold, vectors.high_threshold)
@@ -245,11 +245,14 @@ class PlannedReferences(Planned):
             "file": f"vectors_{dimension}.safetensors",
         }
         place = {"dataset": resources.dataset, "dimension": dimension, "scale": scale}
-        strengths = [{**place, **asdict(strength)} for strength in tried]
         return (
             standard,
             (high, low),
-            Findings(standards=[record], vectors={dimension: vectors}, strengths=strengths),
+            Findings(
+                standards=[record],
+                vectors={dimension: vectors},
+                strengths=[{**place, **asdict(strength)} for strength in tried],
+            ),
         )
 
 

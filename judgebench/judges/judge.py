@@ -144,7 +144,7 @@ class ReadingJudge:
         imported. `models`: those that are in memory already."""
         from judgebench.judges import reader
 
-        kinds: dict[str, type[BaseReader]] = {
+        kinds = {
             REPLAYED: reader.Replayer,
             RECORDED: reader.RecordedReader,
         }

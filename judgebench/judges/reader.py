@@ -195,8 +195,9 @@ class Replayer(BaseReader):
         decoding = next(iter(self.of.decodings))
         readings = []
         for prompt in self.prompts:
-            reasoned = prompt.condition.defense in self.of.free_text
-            how = Generation("main", decoding, reasoned=reasoned)
+            how = Generation(
+                "main", decoding, reasoned=prompt.condition.defense in self.of.free_text
+            )
             part = split[prompt.example.group_id]
             readings.append(Reading(prompt, part, text=self.answers.to(prompt), generation=how))
         return readings
@@ -230,8 +231,11 @@ class RecordedReader(BaseReader):
                 for prompt in prompts:
                     row = self._row(prompt, how)
                     part = split[prompt.example.group_id]
-                    answer = {"text": row["text"], "seconds": row["seconds"]}
-                    readings.append(Reading(prompt, part, generation=how, **answer))
+                    readings.append(
+                        Reading(
+                            prompt, part, generation=how, text=row["text"], seconds=row["seconds"]
+                        )
+                    )
         return readings
 
     def _row(self, prompt: Prompt, how: Generation | None) -> Row:

@@ -352,12 +352,11 @@ class PromptBuilder:
             where = f"example {example.example_id}"
             ids, broken = self._control.spell(filled.text, filled.said, allowed, where, whole)
             # one string object for the whole group: a run holds many thousands of prompts
-            prefix = shared if filled.prefix == shared else filled.prefix
             prompts.append(
                 Prompt(
                     example,
                     condition,
-                    prefix,
+                    shared if filled.prefix == shared else filled.prefix,
                     filled.tail,
                     ids,
                     cut,

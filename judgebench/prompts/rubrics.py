@@ -232,22 +232,22 @@ def fill(
     # 1. the text of every field
     judged = example.output if output is None else output
     two = (judged, example.rival) if order == FIRST else (example.rival, judged)
+    about = [example.source if source is None else source, example.question]
     values = {
         **_of_range(score_range),
         "Fact": example.context,
         **(more or {}),
+        **dict.fromkeys(_SOURCES, "\n\n".join(about) if example.question else about[0]),
+        **dict.fromkeys(_OUTPUTS, judged),
     }
-    about = [example.source if source is None else source, example.question]
-    values |= dict.fromkeys(_SOURCES, "\n\n".join(about) if example.question else about[0])
-    values |= dict.fromkeys(_OUTPUTS, judged)
     for both in _BOTH:
         values |= dict(zip(both, two, strict=True))
     # 2. the template with its fields filled, and the spans of what the example says
     template = _with_ties(rubric.template, score_range == PLACES_OR_TIE)
     text = ""
     at = 0
-    said: list[tuple[int, int]] = []
-    to_judge: list[int] = []  # where texts to be judged begin
+    said = []
+    to_judge = []  # where texts to be judged begin
     for match in _FIELD.finditer(template):
         name = match[1] or match[2]
         text += template[at : match.start()]

@@ -482,11 +482,13 @@ class ChatFormat:
         text = self._bos + content + self._eos
         places = [len(self._bos)]
         if self._tokenizer.chat_template is not None:
-            options: Any = {"tokenize": False, "add_generation_prompt": True, **self._options}
             try:
                 text = str(
                     self._tokenizer.apply_chat_template(
-                        [{"role": "user", "content": content}], **options
+                        [{"role": "user", "content": content}],
+                        tokenize=False,
+                        add_generation_prompt=True,
+                        **self._options,
                     )
                 )
             # a template is a program of its own, and raises what it likes

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -30,7 +30,7 @@ from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import atomic, check_run_file, user_path, writing
 from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
-from judgebench.types import Array, Prompt, Reading, ScoreRange
+from judgebench.types import Array, Prompt, Reading, Record, Row, ScoreRange
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +64,7 @@ class ModelReading:
     tokens: Array | None = None
 
 
-def reading_key(identity: dict[str, Any], token_ids: Array) -> str:
+def reading_key(identity: Record, token_ids: Array) -> str:
     """The address of a model reading, 64 hexadecimal digits.
 
     Args:
@@ -117,7 +117,7 @@ def pack_readings(readings: Sequence[ModelReading]) -> bytes:
     and the mailbox is open to the network."""
     rows = []
     for reading in readings:
-        row: dict[str, Any] = vars(reading).copy()
+        row: Record = vars(reading).copy()
         for name, kind in _KINDS.items():
             row[name] = None if row[name] is None else np.asarray(row[name], kind).tolist()
         rows.append(row)
@@ -166,8 +166,10 @@ def reading_frame(readings: Sequence[Reading]) -> pd.DataFrame:
     import pandas as pd
 
     prompts = [reading.prompt for reading in readings]
-    columns: dict[str, Any] = {**key_columns(readings)}
-    columns["candidates"] = [list(prompt.condition.range.candidates) for prompt in prompts]
+    columns = {
+        **key_columns(readings),
+        "candidates": [list(prompt.condition.range.candidates) for prompt in prompts],
+    }
     for name in ("main_logprobs", "assistant_logprobs", "text"):
         columns[name] = [getattr(reading, name) for reading in readings]
     for name in ("judge", "decoding", "lambda_", "temperature"):  # None where nothing was written
@@ -251,7 +253,7 @@ class Recording:
     """
 
     path: Path
-    about: Mapping[str, Any]
+    about: Row
 
     @classmethod
     def open(cls, given: str, key: str = "judge.path") -> Recording:
@@ -354,10 +356,10 @@ class Recording:
         )
 
     @cached_property
-    def rows(self) -> Sequence[Mapping[str, Any]]:
+    def rows(self) -> Sequence[Row]:
         """Every row of the file, `SCHEMA`, checked."""
         with _reading(self.path):
-            rows: list[dict[str, Any]] = read_table(self.path).to_pylist()
+            rows: list[Record] = read_table(self.path).to_pylist()
         for number, row in enumerate(rows, start=1):
             if (fault := _fault(row)) is not None:
                 raise UserError(f"{self.path} row {number}: {fault}; {_AGAIN}.")
@@ -385,15 +387,13 @@ def prompt_digest(prompt: Prompt) -> bytes:
     return hashlib.sha256(prompt.text.encode()).digest()
 
 
-def holds(row: Mapping[str, Any], prompt: Prompt) -> bool:
+def holds(row: Row, prompt: Prompt) -> bool:
     """True where a row's prompt has this plain text, unless an article was cut or a control token's
     name broken."""
     return bool(row["source_tokens_cut"] or row["control_tokens"]) or prompt.text in row["prompt"]
 
 
-def write_recording(
-    path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]
-) -> None:
+def write_recording(path: Path, rows: Sequence[Row], about: Row) -> None:
     """Writes a recording, whole or not at all; the same rows (`SCHEMA`) and metadata give the same
     bytes."""
     text = json.dumps({"format": FORMAT, **about}, ensure_ascii=False, allow_nan=False)
@@ -429,7 +429,7 @@ def _texts(node: Any) -> list[str]:
     return [text for part in parts for text in _texts(part)]
 
 
-def _fault(row: Mapping[str, Any]) -> str | None:
+def _fault(row: Row) -> str | None:
     """A clause on what a row cannot hold; None where it can be a reading."""
     for name in _NEEDED:
         if row[name] is None:

@@ -258,13 +258,12 @@ class ReadingStore:
     def intact(self, keys: set[str]) -> dict[str, Row]:
         """Key -> its row, of those that match their checksums and hold what a model can say."""
         self._check_file()
-        rows: list[Row] = []
+        rows = []
         with self._reading():
             ordered = sorted(keys)
             for at in range(0, len(ordered), _AT_ONCE):
                 part = ordered[at : at + _AT_ONCE]
-                places = ",".join("?" * len(part))
-                query = f"{_ROWS} WHERE key IN ({places})"
+                query = f"{_ROWS} WHERE key IN ({','.join('?' * len(part))})"
                 rows += self._db.execute(query, part).fetchall()
         intact = {row[0].decode(): row for row in rows if is_intact(row)}
         if len(intact) < len(rows):

@@ -34,7 +34,7 @@ from judgebench.stats.humans import CALIBRATED
 from judgebench.stats.paired import BETTER, WORSE, compare
 from judgebench.stats.scores import CLEAN, Scores
 from judgebench.stats.verdict import RULES
-from judgebench.types import LABELS, Record, Records, Row, Rows
+from judgebench.types import LABELS, Records, Row, Rows
 
 _MOST = 26
 
@@ -81,7 +81,7 @@ class Compared:
     def judged(self) -> list[Rows]:
         """By dimension a row a run, of the setting that it advises, those of highest Spearman
         first."""
-        rows: Rows = []
+        rows = []
         for name, run in self.runs.items():
             fitted = [row for row in judge_rows(run) if row["scores"] == CALIBRATED]
             advised = advised_rows(run)
@@ -100,7 +100,7 @@ class Compared:
     def ranking(self) -> Rows:
         """The rows of `judged`, and below those of a dimension one rater."""
         humans = ceilings(next(iter(self.runs.values())))
-        table: Rows = []
+        table = []
         for part in self.judged:
             table += part
             if human := humans.get(part[0]["dimension"]):
@@ -146,13 +146,7 @@ def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
         [f"{name} ({both[: place + 1].count(name)})" for place, name in enumerate(both)],
     )
     names = next((names for names in tried if len(set(names)) == len(runs)), tried[-1])
-    return dict(
-        zip(
-            names,
-            runs,
-            strict=True,
-        )
-    )
+    return dict(zip(names, runs, strict=True))
 
 
 def _judge(run: Results) -> str:
@@ -163,7 +157,12 @@ def _settings(runs: Sequence[Results]) -> list[str]:
     """Settings that tell runs apart, as "prompt.rubrics summary": one key where it is enough, else
     the first keys."""
     # 1. key -> the value of each run; of decodings their names, and of others those that all have
-    settings = {"decoding": [", ".join(_decodings(run)) for run in runs]}
+    decodings = []
+    for run in runs:
+        entries = (run.config.get("decoding") or {}).items()
+        names = [name for name, entry in entries if isinstance(entry, Mapping)]
+        decodings.append(", ".join(names))
+    settings = {"decoding": decodings}
     for key, known in differing_keys(runs).items():
         if UNSET not in known:
             settings[key] = known
@@ -186,24 +185,19 @@ def _telling(key: str) -> int:
     return next(places, len(_TELLING))
 
 
-def _decodings(run: Results) -> list[str]:
-    decodings = run.config.get("decoding") or {}
-    return [name for name, entry in decodings.items() if isinstance(entry, Mapping)]
-
-
 def render_comparison(
-    runs: Sequence[Results], links: Sequence[str] = (), resamples: int = 1000, seed: int = 0
+    runs: Sequence[Results], links: Sequence[str] = (), resamples: int = 1000
 ) -> str:
     """The page as text; of runs on several data sets that of `render_tasks`.
 
     Args:
         links: to the report of each run, as the page is to name it; empty leaves them out.
-        resamples, seed: see `compare`.
+        resamples: see `compare`.
     """
     if len({run.dataset for run in runs}) > 1:
         return render_tasks(runs, links)
     named = named_runs(runs)
-    compared = Compared(named, paired_differences(named, resamples, seed))
+    compared = Compared(named, paired_differences(named, resamples))
     charts = {
         f"chart_{part[0]['dimension']}": ranking_chart(part)
         for part in rows_by(compared.ranking, ["dimension"])
@@ -247,37 +241,37 @@ def _page(
     )
 
 
-def paired_differences(runs: Mapping[str, Results], resamples: int = 1000, seed: int = 0) -> Rows:
+def paired_differences(runs: Mapping[str, Results], resamples: int = 1000) -> Rows:
     """Records of `judgebench.stats.paired.compare` between the settings that each two runs advise
     in a dimension, the later less the earlier, in Spearman, on the examples that both have judged.
     Each two runs are tested by themselves: Holm's correction is over one comparison a dimension, so
     that a further run changes no verdict."""
-    # a rank correlation does not know ranges: all are one here, and settings of different ranges
-    # can be compared
-    same: Record = {
-        "split": "test",
-        "range_min": 0.0,
-        "range_max": 1.0,
-        "range_step": 1.0,
-        "attack": CLEAN,
-        "defense": NO_DEFENSE,
-        "decoding": "advised",
-        "lambda": None,
-        "temperature": None,
-    }
-    judged = {
-        name: [cell_scores(run, lead).assign(judge=name, **same) for lead in advised_rows(run)]
-        for name, run in runs.items()
-    }
+    judged: dict[str, list[pd.DataFrame]] = {}
+    for name, run in runs.items():
+        # a rank correlation does not know ranges: all are one here, and settings of different
+        # ranges can be compared
+        judged[name] = [
+            cell_scores(run, lead).assign(
+                judge=name,
+                split="test",
+                range_min=0.0,
+                range_max=1.0,
+                range_step=1.0,
+                attack=CLEAN,
+                defense=NO_DEFENSE,
+                decoding="advised",
+                temperature=None,
+                **{"lambda": None},
+            )
+            for lead in advised_rows(run)
+        ]
     differences = []
     for (name, run), (later, other) in itertools.combinations(runs.items(), 2):
         if run.dataset == other.dataset and judged[name] and judged[later]:
             scores = pd.concat([*judged[name], *judged[later]], ignore_index=True)
             scores = scores[scores["human"].notna()].drop(columns=LABELS, errors="ignore")
             pair = ((later, "advised"), (name, "advised"))
-            differences += compare(
-                Scores.of(scores), [pair], run.dataset, ["dataset"], resamples, seed
-            )
+            differences += compare(Scores.of(scores), [pair], run.dataset, ["dataset"], resamples)
     return [record for record in differences if record["statistic"] == "spearman"]
 
 
@@ -293,10 +287,7 @@ def _answers(compared: Compared) -> list[Block]:
     return blocks
 
 
-def _examples(compared: Compared) -> list[Block]:
-    """The place of the examples of each run."""
-    return [Paragraph("Examples stand on the page of each run: report.html in its folder.")]
-
+_EXAMPLES = Paragraph("Examples stand on the page of each run: report.html in its folder.")
 
 RUNS = View(
     "runs",
@@ -344,15 +335,9 @@ def matrix_tables(compared: Compared) -> list[Block]:
     tables: list[Block] = []
     for part in compared.judged:
         if len(part) > 1:
-            names = (
-                "run",
-                "dimension",
-                "head",
-            )
-            rows = [{name: row[name] for name in names} for row in part]
-            columns = [_less(compared, row["run"]) for row in rows]
+            columns = [_less(compared, row["run"]) for row in part]
             view = replace(DIFFERENCES, columns=[*DIFFERENCES.columns, *columns])
-            tables += replace(view, frame=partial(lambda rows, _: rows, rows)).tables(compared)
+            tables += replace(view, frame=partial(lambda rows, _: rows, part)).tables(compared)
     return tables
 
 
@@ -366,10 +351,13 @@ def _less(compared: Compared, other: str) -> Col:
         numbers: Any = record(row)
         return Estimate(numbers.get("difference"), numbers.get("low"), numbers.get("high"))
 
-    def is_clear(row: Row) -> bool:
-        return record(row).get("says") in (BETTER, WORSE)
-
-    return Col(other, difference, signed_two, signed_two, marked=is_clear)
+    return Col(
+        other,
+        difference,
+        signed_two,
+        signed_two,
+        marked=lambda row: record(row).get("says") in (BETTER, WORSE),
+    )
 
 
 DIFFERENCES = View(
@@ -415,14 +403,12 @@ def config_tables(compared: Compared) -> list[Block]:
         for key, known in differing_keys(list(compared.runs.values())).items()
     ]
     names = ["key", *compared.runs]
-    columns = [Col(name, itemgetter(name), left=True) for name in names]
-    note = "Keys of the configuration in which the runs differ; where results go is left out."
     view = View(
         "configs",
         "What was different",
         lambda _: rows,
-        columns,
-        note=note,
+        [Col(name, itemgetter(name), left=True) for name in names],
+        note="Keys of the configuration in which the runs differ; where results go is left out.",
     )
     return [*view.tables(compared)] or [Paragraph("The configurations say the same.")]
 
@@ -433,7 +419,7 @@ _DIFFERENT = PageSection(
 SECTIONS = (
     PageSection("ranking", "Which judge is better?", (_answers, "chart_", RUNS.tables)),
     PageSection("differences", "By how much?", (matrix_tables,)),
-    PageSection("examples", "Examples", (_examples,)),
+    PageSection("examples", "Examples", (lambda _: [_EXAMPLES],)),
     _DIFFERENT,
 )
 """Of a comparison."""

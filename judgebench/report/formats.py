@@ -175,8 +175,7 @@ def estimated(estimate: Estimate | None, form: Format, of: Format | None = None)
     if estimate is None:
         return UNKNOWN
     value = (of or form)(estimate.value)
-    ends = spaced(estimate.low, estimate.high, form)
-    return f"{value} {ends}".rstrip()
+    return f"{value} {spaced(estimate.low, estimate.high, form)}".rstrip()
 
 
 def bounded(row: Mapping[Any, Any], name: str, form: Format, of: Format | None = None) -> str:

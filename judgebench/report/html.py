@@ -98,9 +98,11 @@ def _undimensioned(block: Block, alone: str) -> Block:
     """A block without the name of the only dimension, which every table would repeat."""
     if not isinstance(block, Table) or not alone:
         return block
-    title = re.sub(rf"^{re.escape(alone)}(, |: |$)", "", block.title)
-    folded = block.folded.removesuffix(f": {alone}").replace(f"{alone}, ", "", 1)
-    return replace(block, title=title, folded=folded)
+    return replace(
+        block,
+        title=re.sub(rf"^{re.escape(alone)}(, |: |$)", "", block.title),
+        folded=block.folded.removesuffix(f": {alone}").replace(f"{alone}, ", "", 1),
+    )
 
 
 def _pictures(figures: Mapping[str, Figure | Chart]) -> Markup:

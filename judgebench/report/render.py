@@ -113,11 +113,10 @@ def to_terminal(blocks: Iterable[Any]) -> RenderableType:
                 parts.append(Text(note, style="dim"))
         elif isinstance(block, Paragraph):
             line = Text(f"! {block.warning}: " if block.warning else "", style="yellow")
-            style = "dim" if block.note else "none"
             parts.append(
                 line.append(
                     block.text,
-                    style=style,
+                    style="dim" if block.note else "none",
                 )
             )
         elif isinstance(block, Facts):
@@ -192,7 +191,7 @@ def to_markdown(table: Table, caption: str = "", notes: Sequence[str] | None = N
             rows.append([section.title, *[""] * (len(heads) - 1)])
         for row in section.rows:
             rows.append([f"**{cell}**" if cell.marked else str(cell) for cell in row])
-    cells = [list(map(_markdown_cell, row)) for row in rows]
+    cells = [[" ".join(cell.split()).replace("|", r"\|") for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
     lines = [caption or f"**{_title(table)}**", ""]
@@ -200,10 +199,6 @@ def to_markdown(table: Table, caption: str = "", notes: Sequence[str] | None = N
     if notes:
         lines += ["", *(f"- {note}" for note in notes)]
     return "\n".join(lines) + "\n"
-
-
-def _markdown_cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", r"\|")
 
 
 def to_latex(table: Table, caption: str, marks: str = "") -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 from judgebench.report.formats import Format, interval, is_known, no_text, say, text
 from judgebench.results.results import labelled
 from judgebench.stats.clusters import FEWEST, Estimate
-from judgebench.types import Record, Row, Rows
+from judgebench.types import Key, Record, Row, Rows
 
 
 @dataclass(frozen=True)
@@ -266,11 +266,16 @@ class View:
         columns = [replace(column, says=column.says.format(**words)) for column in self.columns]
         *tables, last = (self._table(part, columns, words) for part in rows_by(rows, self.by))
         every = [*tables, last]
-        marks = self.marks if any(table.is_marked for table in every) else ""
-        says = " ".join(f"{head}: {clause}." for head, clause in meanings(every).items())
         bounded = any(cell.interval for table in every for cell in table.cells)
-        note = " ".join(filter(None, self._notes(results, rows, words, bounded)))
-        return [*tables, replace(last, note=note, marks=marks, meanings=says)]
+        return [
+            *tables,
+            replace(
+                last,
+                note=" ".join(filter(None, self._notes(results, rows, words, bounded))),
+                marks=self.marks if any(table.is_marked for table in every) else "",
+                meanings=" ".join(f"{head}: {clause}." for head, clause in meanings(every).items()),
+            ),
+        ]
 
     def _notes(
         self, results: Any, rows: Rows, words: Mapping[str, str], bounded: bool
@@ -375,13 +380,13 @@ def labelled_rows(given: Iterable[Row]) -> Rows:
 
 def rows_by(rows: Iterable[Record], keys: Sequence[str]) -> list[Rows]:
     """Rows by their values of `keys`, in order of appearance."""
-    groups: dict[tuple[Any, ...], Rows] = {}
+    groups: dict[Key, Rows] = {}
     for row in rows:
         groups.setdefault(values(row, keys), []).append(row)
     return list(groups.values())
 
 
-def values(row: Row, keys: Iterable[str]) -> tuple[Any, ...]:
+def values(row: Row, keys: Iterable[str]) -> Key:
     """A row's values of `keys`, None where it lacks one."""
     return tuple(map(row.get, keys))
 

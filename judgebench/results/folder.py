@@ -271,7 +271,7 @@ def masked(config: DictConfig | Row) -> Record:
         if OmegaConf.is_config(config)
         else config
     )
-    hidden: dict[str, Any] = mask_secrets(plain)
+    hidden: Record = mask_secrets(plain)
     return hidden
 
 

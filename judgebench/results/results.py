@@ -32,7 +32,25 @@ from judgebench.results.schema import (
 from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import shown_level
 from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.types import LABELS, RANGE, Array, Example, Prompt, Records, Row, Rows, ScoreRange
+from judgebench.types import (
+    LABELS,
+    RANGE,
+    Array,
+    Example,
+    Key,
+    Prompt,
+    Record,
+    Records,
+    Row,
+    Rows,
+    Scales,
+    ScoreRange,
+    Split,
+)
+
+Titles = Mapping[str, str | None]
+"""`main` and `assistant`, the models' names; `groups` and `examples`, the words for them;
+`note`."""
 
 
 def frame_of(rows: Iterable[Row], schema: pa.Schema) -> pd.DataFrame:
@@ -181,13 +199,11 @@ class Results:
     # --- selections that everything shown shares -------------------------------------------------
 
     @property
-    def titles(self) -> Mapping[str, str | None]:
-        """`main` and `assistant`, the models' names; `groups` and `examples`, the words for them;
-        `note`."""
+    def titles(self) -> Titles:
         return self.about.get("titles") or {}
 
     @cached_property
-    def scale(self) -> dict[str, tuple[float, float] | None]:
+    def scale(self) -> Scales:
         """Dimension -> ends of the humans' scale; None where humans prefer and do not score."""
         scale: Row = self.about.get("scale") or {}
         return {
@@ -263,7 +279,7 @@ def unattacked(records: Records) -> Records:
     return [record for record in records if record["attack"] == CLEAN] or list(records)
 
 
-def examples_frame(examples: Sequence[Example], split: Mapping[str, str]) -> pd.DataFrame:
+def examples_frame(examples: Sequence[Example], split: Split) -> pd.DataFrame:
     """The judged examples as examples.parquet holds them; `split`: group_id -> dev or test."""
     # columns of the examples' own texts: copies would take as much memory again
     columns: dict[str, list[Any]] = {}
@@ -284,7 +300,7 @@ def ratings_frame(
     examples: Sequence[Example],
     ratings: Mapping[str, Array],
     raters: Sequence[str],
-    split: Mapping[str, str],
+    split: Split,
 ) -> pd.DataFrame:
     """The single ratings as ratings.parquet holds them; `ratings`: dimension -> [examples, raters],
     NaN where a rater gave none. Raters without names are called 1, 2, ..."""
@@ -314,8 +330,6 @@ def texts_frame(changed: Iterable[tuple[Prompt, str]]) -> pd.DataFrame:
             "example_id": prompt.example.example_id,
             "dimension": condition.dimension,
             **condition.range.columns,
-        }
-        row |= {
             "attack": condition.attack,
             "defense": condition.defense,
             "order": condition.order,
@@ -379,7 +393,7 @@ class SeriesIndex:
 
     def __init__(self, rows: Iterable[Row]) -> None:
         rows = list(rows)
-        tried: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+        tried: dict[Key, set[str]] = defaultdict(set)
         for row in rows:
             cell = (*(row[name] for name in CELL), row.get(LABELS))
             tried[cell, row["judge"], row["decoding"]].add(setting(row))
@@ -398,7 +412,7 @@ class SeriesIndex:
             for series, texts in settings.items()
         }
 
-        def rank(series: Series) -> tuple[Any, ...]:
+        def rank(series: Series) -> Key:
             # well-known judges and decodings in their order, then the others by name
             return (
                 _place(series.judge, _JUDGES),
@@ -499,7 +513,7 @@ def condition_text(row: Row) -> str:
     return ", ".join([str(row["dimension"]), *axes])
 
 
-Shown = TypeVar("Shown", pd.DataFrame, list[dict[str, Any]])
+Shown = TypeVar("Shown", pd.DataFrame, list[Record])
 
 
 def kept(make: Callable[..., Shown]) -> Callable[..., Shown]:

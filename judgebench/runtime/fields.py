@@ -233,11 +233,10 @@ class Ranking:
     def parse(cls, given: Any) -> Ranking:
         """From the config key `pairwise`."""
         ranking = settings_of(cls, up_to_date({"pairwise": given})["pairwise"], "pairwise")
-        reference = None if ranking.reference is None else str(ranking.reference)
         return replace(
             ranking,
             prior=float(ranking.prior),
-            reference=reference,
+            reference=None if ranking.reference is None else str(ranking.reference),
             human_tie=float(ranking.human_tie),
         )
 

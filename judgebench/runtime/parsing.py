@@ -208,7 +208,7 @@ def _check_plain(value: Any, limits: Limits) -> Any:
     count = 0
     depth = 0
     while level:
-        below: list[Any] = []
+        below = []
         for node in level:
             if depth == limits.depth and isinstance(node, dict | list):
                 raise RecursionError

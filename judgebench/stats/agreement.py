@@ -27,9 +27,16 @@ from typing import Literal
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import FEWEST, Clusters, divided, jackknife, with_agreement_interval
+from judgebench.stats.clusters import (
+    FEWEST,
+    Clusters,
+    Numbers,
+    divided,
+    jackknife,
+    with_agreement_interval,
+)
 from judgebench.stats.correlation import krippendorff_alpha
-from judgebench.types import Array, Record
+from judgebench.types import Array, Record, Scale
 
 MOST_CATEGORIES = 101
 """Numbers of a scale beyond which it is no list of categories: 0 to 100 still is."""
@@ -45,7 +52,7 @@ _SAME = 1e-9  # numbers no farther apart are one category
 _SINGULAR = 1e10  # condition of the equations beyond which their answer is rounding
 
 
-def categories_of(ratings: Array, scale: tuple[float, float]) -> Array | None:
+def categories_of(ratings: Array, scale: Scale) -> Array | None:
     """The whole numbers from one end of the scale to the other; None where they are too many, or
     where a rating [N, R] is none of them.
 
@@ -153,11 +160,11 @@ def agreement_record(ratings: Array, clusters: Clusters) -> Record:
     clusters = clusters.at(rated)
     values = ratings[~np.isnan(ratings)]
 
-    def of_texts(rows: Array) -> dict[str, float | None]:
+    def of_texts(rows: Array) -> Numbers:
         part = ratings[rows]
         # of one text, what raters differ by is all that varies
         several = ((~np.isnan(part)).sum(axis=1) > 1).sum() > 1
-        alphas: dict[str, float | None] = {}
+        alphas: Numbers = {}
         for metric in _METRICS:
             alphas[f"alpha_{metric}"] = krippendorff_alpha(part, metric) if several else None
         return alphas
@@ -166,7 +173,7 @@ def agreement_record(ratings: Array, clusters: Clusters) -> Record:
     blocks = clusters.number // max(1, math.ceil(clusters.count / MOST_BLOCKS))
     figures = jackknife(of_texts, blocks)
     figures |= variance_components(ratings, clusters.jackknifed)
-    record: Record = {"raters_per_text": float(figures["raters"][0]) if len(ratings) else None}
+    record = {"raters_per_text": float(figures["raters"][0]) if len(ratings) else None}
     for name in FIGURES:
         record |= with_agreement_interval(name, figures[name])
     if not ((~np.isnan(ratings)).sum(axis=1) > 1).any():
@@ -312,10 +319,16 @@ def alternative_record(
     columns = list(tested)
     passes = None if rate is None else rate >= PASSED
     advantage = _advantage(sides[0], columns, clusters)
-    record: Record = {"tested": len(columns), "epsilon": epsilon, "scoring": "rmse"}
-    record |= {"winning_rate": rate, "passes": passes}
-    record["paper_winning_rate"] = _tested(sides, np.arange(len(ratings)), epsilon)[1]
-    record |= clusters.record({"advantage": advantage}) | {"raters": []}
+    record: Record = {
+        "tested": len(columns),
+        "epsilon": epsilon,
+        "scoring": "rmse",
+        "winning_rate": rate,
+        "passes": passes,
+        "paper_winning_rate": _tested(sides, np.arange(len(ratings)), epsilon)[1],
+        **clusters.record({"advantage": advantage}),
+        "raters": [],
+    }
     # 2. each rater
     judge, rater = sides
     for column, (p, p_by) in tested.items():
@@ -343,9 +356,11 @@ def alternative_record(
             other_rate = _tested(blind[name], group, epsilon)[1]
             other = _advantage(blind[name][0], columns, clusters)
         difference = advantage - other
-        record[f"{name}_winning_rate"] = other_rate
-        record[f"{name}_advantage"] = float(other[0]) if columns else None
-        record |= clusters.record({f"{name}_difference": difference})
+        record |= {
+            f"{name}_winning_rate": other_rate,
+            f"{name}_advantage": float(other[0]) if columns else None,
+            **clusters.record({f"{name}_difference": difference}),
+        }
         low = record[f"{name}_difference_low"]
         alike = (float(difference[0]) if low is None else low) <= 0
         if passes and other_rate is not None and other_rate >= PASSED and alike:

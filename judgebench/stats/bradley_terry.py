@@ -295,7 +295,7 @@ def comparative(first: Array, second: Array, human: Array, clusters: Clusters) -
         [0.25, 0.5, 0.5]
     """
     side = preferred(np.nan_to_num(human))
-    record: Record = {"pairs": len(first), "preferred": int((side != 0).sum())}
+    record = {"pairs": len(first), "preferred": int((side != 0).sum())}
     if not len(first):
         return record | unknown((*MEASURES, "decided_consistency")) | {"tied_share": None}
     # the winner in each order, and in both together
@@ -376,11 +376,18 @@ class Preferences:
             with_ties = preferred(self.judge, threshold)
             alike = self.sums(1.0 * (with_ties == sides))
             figures["accuracy_calibrated"] = divided(alike, total)
-        record: Record = {"rated": float(total[0])} | with_intervals(figures)
-        record |= {"tie_threshold": threshold, "human_tie_share": None, "judge_tie_share": None}
+        record = {
+            "rated": float(total[0]),
+            **with_intervals(figures),
+            "tie_threshold": threshold,
+            "human_tie_share": None,
+            "judge_tie_share": None,
+        }
         if total[0] > 0:
-            record["human_tie_share"] = float(1 - of_humans[0] / total[0])
-            record["judge_tie_share"] = float(1 - of_judge[0] / total[0])
+            record |= {
+                "human_tie_share": float(1 - of_humans[0] / total[0]),
+                "judge_tie_share": float(1 - of_judge[0] / total[0]),
+            }
         return record
 
     def agreed(self, rows: Array) -> Record:
@@ -401,8 +408,9 @@ class Preferences:
         towards = np.round(self.judge * self.sides, 12)[rows]
         values = np.unique(np.concatenate([towards, -towards, [0.0]]))
         places = np.searchsorted(values, towards), self.clusters.number[rows]
-        shape = len(values), weights.shape[1]
-        counts = scipy.sparse.coo_array((self.share[rows], places), shape=shape).tocsr()
+        counts = scipy.sparse.coo_array(
+            (self.share[rows], places), shape=(len(values), weights.shape[1])
+        ).tocsr()
         areas = np.full(len(weights), np.nan)
         for part in chunks(len(weights), len(values)):
             positive = (counts @ weights[part].T).T  # [b, values]

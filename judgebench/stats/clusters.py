@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.types import Array, Row
+from judgebench.types import Array, Ends, Row
 
 ENDS = ("", "_low", "_high")
 """After a figure's name in a record: the number, and the ends of its 95 % interval."""
@@ -55,6 +55,10 @@ that memory stays bounded. The ends of an interval are then noisier, with 200 by
 width."""
 
 _EQUAL = 1e-12  # values no farther apart differ by rounding alone
+
+
+Numbers = dict[str, float | None]
+"""Numbers of a record by their names, None where one is unknown."""
 
 
 def chunks(rows: int, entries: int) -> list[slice]:
@@ -100,7 +104,7 @@ def weights_of(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> Array:
     return weights
 
 
-def expanded(groups: int) -> tuple[float, float]:
+def expanded(groups: int) -> Ends:
     """The ends at which the percentile interval of a mean over few groups holds the truth in 95 %
     of cases, as Student's t does: Hesterberg, "What Teachers Should Know About the Bootstrap"
     (2015), section 5.3. The plain interval is too narrow by sqrt((G - 1) / G) and by what the
@@ -118,9 +122,7 @@ def expanded(groups: int) -> tuple[float, float]:
     return low, 1 - low
 
 
-def percentile_interval(
-    resampled: Array, ends: tuple[float, float] = CONFIDENCE
-) -> tuple[float, float] | None:
+def percentile_interval(resampled: Array, ends: Ends = CONFIDENCE) -> Ends | None:
     """The percentile interval of a statistic's resampled values [B]; None without resamples."""
     if not resampled.size:
         return None
@@ -128,18 +130,16 @@ def percentile_interval(
     return float(low), float(high)
 
 
-def with_intervals(
-    figures: Mapping[str, Array], ends: tuple[float, float] = CONFIDENCE
-) -> dict[str, float | None]:
+def with_intervals(figures: Mapping[str, Array], ends: Ends = CONFIDENCE) -> Numbers:
     """Of each figure [1 + B] the keys of `Estimate.resampled`: name, name_low and name_high; all
     three are None where it is unknown."""
-    record: dict[str, float | None] = {}
+    record: Numbers = {}
     for name, values in figures.items():
         record |= keys_of(name, Estimate.resampled(values, ends))
     return record
 
 
-def unknown(names: Iterable[str]) -> dict[str, float | None]:
+def unknown(names: Iterable[str]) -> Numbers:
     """The keys of `with_intervals` with None, for numbers that cannot be computed."""
     return dict.fromkeys(f"{name}{end}" for name in names for end in ENDS)
 
@@ -162,7 +162,7 @@ class Estimate(NamedTuple):
     high: float | None = None
 
     @classmethod
-    def resampled(cls, values: Array, ends: tuple[float, float] = CONFIDENCE) -> Estimate | None:
+    def resampled(cls, values: Array, ends: Ends = CONFIDENCE) -> Estimate | None:
         """The number of the data (the first of the values [1 + B]) and the interval of its
         resamples (the rest). Resamples in which it is unknown (NaN) are left out; None where it is
         itself.
@@ -196,7 +196,14 @@ class Estimate(NamedTuple):
         return f"{self.value:{form}} [{self.low:{form}}, {self.high:{form}}]"
 
 
-def keys_of(name: str, estimate: Estimate | None) -> dict[str, float | None]:
+def ends_of(estimate: Estimate | None) -> Ends:
+    """The ends of an interval, infinitely far where they are unknown."""
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return -math.inf, math.inf
+    return estimate.low, estimate.high
+
+
+def keys_of(name: str, estimate: Estimate | None) -> Numbers:
     """The keys of `with_intervals` with an estimate, or with None where it is unknown.
 
     Example:
@@ -293,7 +300,7 @@ class Clusters:
         none of them."""
         return divided(self.sums(values, where), self.sums(np.ones(len(values)), where))
 
-    def record(self, figures: Mapping[str, Array]) -> dict[str, float | None]:
+    def record(self, figures: Mapping[str, Array]) -> Numbers:
         """Figures [1 + B] as `name`, and `name_low` and `name_high` of their 95 % interval (see
         `expanded`); all three are None where the figure is undefined (NaN), and the ends without
         resamples."""
@@ -349,7 +356,7 @@ def jackknife(
     return {str(name): columns[name].to_numpy() for name in columns}
 
 
-def with_agreement_interval(name: str, values: Array) -> dict[str, float | None]:
+def with_agreement_interval(name: str, values: Array) -> Numbers:
     """The keys of `with_intervals` for a figure of agreement corrected for chance, such as kappa or
     an intraclass correlation: 1 for agreement, and skewed, so that percentiles are too short. The
     interval is Student's t of log(1 - figure), with the jackknife's standard error over groups

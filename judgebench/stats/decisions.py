@@ -46,13 +46,14 @@ from judgebench.stats.clusters import (
     Clusters,
     Estimate,
     divided,
+    ends_of,
     keys_of,
     unknown,
     with_agreement_interval,
 )
 from judgebench.stats.few_labels import FewLabels, predicted_means
 from judgebench.stats.scores import JudgeScores, cross_fitted, dealt, isotonic_means
-from judgebench.types import Array, Classes, Record, Rows
+from judgebench.types import Array, Classes, Ends, Record, Rows
 
 SAID = "as said"
 CHOSEN = "chosen mark"
@@ -93,7 +94,7 @@ def correlation_within(right: Array, mass: Array) -> float:
     return float(np.clip(drawn, 0.0, 1.0))
 
 
-def wilson(share: float, texts: float, quantile: float) -> tuple[float, float]:
+def wilson(share: float, texts: float, quantile: float) -> Ends:
     """The ends of Wilson's interval (1927): the shares p with (share - p)^2 <= quantile^2 p (1 - p)
     / texts.
 
@@ -478,12 +479,9 @@ def _with_marks(
     records = []
     for kind, at, promised in ((SAID, own, scores >= own), (CHOSEN, mark, by_others)):
         said = scores >= at
-        record = _record(sample, classes, shares, said.astype(int))
         false_pass = costs.false_pass * (1 - passed)
         false_fail = costs.false_fail * passed
         cost = np.where(promised, false_pass, false_fail)[labelled]
-        record |= {"mark": kind, "pass_mark": at, "cost": float(cost.mean())}
-        record |= _shares_record(sample, classes, passed, said)
         # p(pass) by the score, and by the bare word
         by_word = cross_fitted(1.0 * said, passed, groups, seed=sample.seed)
         known = labelled & np.isfinite(chances)
@@ -493,17 +491,23 @@ def _with_marks(
         )
         clusters = sample.clusters.at(known)
         saved = clusters.record({"brier_saved": clusters.mean(off_word - off)})
-        record |= saved if known.any() else unknown(["brier_saved"])
         base = float(passed[labelled].mean())
-        record |= {
-            "brier": float(off.mean()) if known.any() else None,
-            "brier_word": float(off_word.mean()) if known.any() else None,
-            "brier_constant": base * (1 - base),
-        }
         auc = share_of_pairs(scores[labelled], passed[labelled], groups[labelled])
-        record |= keys_of("auc", auc)
-        record["rates"] = pass_rates(sample, passed, said, chances)
-        records.append(record)
+        records.append(
+            {
+                **_record(sample, classes, shares, said.astype(int)),
+                "mark": kind,
+                "pass_mark": at,
+                "cost": float(cost.mean()),
+                **_shares_record(sample, classes, passed, said),
+                **(saved if known.any() else unknown(["brier_saved"])),
+                "brier": float(off.mean()) if known.any() else None,
+                "brier_word": float(off_word.mean()) if known.any() else None,
+                "brier_constant": base * (1 - base),
+                **keys_of("auc", auc),
+                "rates": pass_rates(sample, passed, said, chances),
+            }
+        )
     # the band is of the chosen mark's record
     record = records[-1]
     band = Band(None, None, 1.0, None)
@@ -513,8 +517,12 @@ def _with_marks(
         band = band_of(scores[known], mark, *columns, groups[known], asking)
         curve = ask_curve(*columns, scores[known] >= mark)
         record["curve"] = [list(point[1:]) for point in curve]
-    record |= {"fail_to": band.fail_to, "pass_from": band.pass_from, "asked": band.asked}
-    record |= keys_of("ask_error", band.error)
+    record |= {
+        "fail_to": band.fail_to,
+        "pass_from": band.pass_from,
+        "asked": band.asked,
+        **keys_of("ask_error", band.error),
+    }
     return records
 
 
@@ -531,16 +539,18 @@ def _record(sample: JudgeScores, classes: Classes, shares: Array, said: Array) -
     matrix = jackknifed[0]
     right = shares[np.arange(len(said)), said]
     people = shares.mean(axis=0)
-    record: Record = sample.head | {
+    agreement = clustered_share(right, np.ones(len(said)), clusters.number)
+    record = {
+        **sample.head,
         "texts": len(said),
         "groups": clusters.count,
         "classes": names,
         "matrix": matrix.tolist(),
         "agreement_constant": float(people.max()),
         "pass_mark": None,
+        **keys_of("agreement", agreement),
+        **with_agreement_interval("kappa", kappa_of(jackknifed)),
     }
-    record |= keys_of("agreement", clustered_share(right, np.ones(len(said)), clusters.number))
-    record |= with_agreement_interval("kappa", kappa_of(jackknifed))
     raters = rater_matrix(sample.ratings, classes)
     of_raters = {"agreement_rater": agreement_of(raters), "kappa_rater": kappa_of(raters)}
     for name, value in of_raters.items():
@@ -550,8 +560,13 @@ def _record(sample: JudgeScores, classes: Classes, shares: Array, said: Array) -
     for number, name in enumerate(names):
         recall = clustered_share(1.0 * (said == number), shares[:, number], clusters.number)
         called = matrix[:, number].sum()
-        precision = float(matrix[number, number] / called) if called else None
-        recalls.append({"class": name, **keys_of("recall", recall), "precision": precision})
+        recalls.append(
+            {
+                "class": name,
+                **keys_of("recall", recall),
+                "precision": float(matrix[number, number] / called) if called else None,
+            }
+        )
     record["recalls"] = recalls
     return record
 
@@ -629,13 +644,18 @@ def pass_rates(sample: JudgeScores, passed: Array, said: Array, chances: Array) 
             by_chance = predicted_means(data)
         names = np.unique(systems)
         for name, first, second in zip(names, raw, by_chance, strict=True):
-            row: Record = {"system": str(name) if kind else "", "method": "labels alone"}
-            row |= {key: first[key] for key in ("texts", "labelled_texts", "reason")}
+            row = {
+                "system": str(name) if kind else "",
+                "method": "labels alone",
+                **{key: first[key] for key in ("texts", "labelled_texts", "reason")},
+            }
             for end in ("", "_these"):
                 found = {}
+                widths = {}
                 for method, of in (("judge's scores", first), ("p(pass)", second)):
                     found[method] = Estimate.of(of, f"predicted{end}")
-                widths = {name: _width(value) for name, value in found.items()}
+                    low, high = ends_of(found[method])
+                    widths[method] = high - low
                 method = min(widths, key=widths.__getitem__)
                 row |= keys_of(f"rate{end}", found[method])
                 if not end and first["lambda"]:
@@ -648,10 +668,3 @@ def pass_rates(sample: JudgeScores, passed: Array, said: Array, chances: Array) 
             row["rogan_gladen"] = None if corrected is None else min(max(corrected, 0.0), 1.0)
             rows.append(row)
     return rows
-
-
-def _width(estimate: Estimate | None) -> float:
-    """The width of an interval; infinite where there is none."""
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return math.inf
-    return estimate.high - estimate.low

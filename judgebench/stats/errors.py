@@ -199,8 +199,10 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, Array | str]) -> Record:
     groups = sample.groups[used]
     human = sample.human[used]
     systems = sample.systems[used]
-    record: Record = {"texts": len(errors), "groups": len(np.unique(groups))}
-    record |= unknown(["bias"]) | {
+    record: Record = {
+        "texts": len(errors),
+        "groups": len(np.unique(groups)),
+        **unknown(["bias"]),
         "factors": [],
         "slices": [],
         "left_out": {},
@@ -236,8 +238,12 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, Array | str]) -> Record:
         lengths = np.array([len(text.strip()) for text in sample.texts])[used]
     slices, without = _slices(systems, lengths)
     for (kind, name), inside in slices.items():
-        row = {"kind": kind, "slice": name, "texts": int(inside.sum())}
-        row["human"] = float(human[inside].mean())
+        row = {
+            "kind": kind,
+            "slice": name,
+            "texts": int(inside.sum()),
+            "human": float(human[inside].mean()),
+        }
         record["slices"].append(row | _slice_record(errors, groups, inside) | {"p_holm": None})
     correct(record["slices"])
     return record | {"left_out": left_out | without}

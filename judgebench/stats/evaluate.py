@@ -48,6 +48,7 @@ from judgebench.stats.clusters import (
     FEWEST,
     RESAMPLES,
     Clusters,
+    Numbers,
     divided,
     percentile_interval,
     with_intervals,
@@ -62,7 +63,18 @@ from judgebench.stats.correlation import (
     mean_pairwise_spearman,
 )
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared, stand_ins
-from judgebench.types import CLAMPED, FAILED, Array, Record, Row, Rows, ScoreRange
+from judgebench.types import (
+    CLAMPED,
+    FAILED,
+    Array,
+    Columns,
+    Record,
+    Row,
+    Rows,
+    Scale,
+    Scales,
+    ScoreRange,
+)
 
 CHANGES = (
     "change",
@@ -214,7 +226,7 @@ def _standing(clean: Array, scores: Array, group: Array) -> tuple[Array, Array]:
 
 def against_clean(
     cell: Cell,
-    parts: Mapping[Cell, Mapping[str, Array]],
+    parts: Mapping[Cell, Columns],
     correlated: Mapping[tuple[Cell, str], Correlated],
     levels: Sequence[str],
     resamples: int = RESAMPLES,
@@ -286,8 +298,8 @@ def cost_records(
             "dataset": dataset,
             "defense": defense,
             "n": len(seconds),
+            "reading_seconds": float(seconds.mean()),
         }
-        record["reading_seconds"] = float(seconds.mean())
         for name in ("text", "context", "once"):
             record[f"{name}_seconds"] = float(cost.get(name, 0.0))
         records.append(record | {"seconds": record["reading_seconds"] + record["text_seconds"]})
@@ -336,8 +348,12 @@ def suffix_records(
         attacks = [CLEAN, *(attack.name for attack in learned.attacks())]
         cells = [cell._replace(attack=attack) for attack in attacks]
         lengths = [length for length, attacked in enumerate(cells) if attacked in table.cells]
-        head = {"dataset": dataset, "split": cell.split, "suffix": learned.prefix}
-        head["objective"] = learned.against
+        head = {
+            "dataset": dataset,
+            "split": cell.split,
+            "suffix": learned.prefix,
+            "objective": learned.against,
+        }
         # 2. those of each part: contexts and systems on which the phrase was learned, or was not
         for contexts, systems in parts_of_texts if len(lengths) > 1 else ():
             clean = _of_part(table.part(cell), learned, contexts, systems)
@@ -349,20 +365,23 @@ def suffix_records(
                 clusters = Clusters.of(both[1]["group_id"], resamples, seed)
                 texts = both[1].get("text_id")
                 changed = robustness(before, after, cell.range, clusters, texts)
-                phrase = learned.by_length[length - 1] if length else ""
-                record = head | {"length": length, "phrase": phrase}
-                record |= cells[length].named
-                record |= {"contexts": contexts, "systems": systems}
-                record |= {"n": changed.pop("paired"), "groups": clusters.count}
+                record = {
+                    **head,
+                    "length": length,
+                    "phrase": learned.by_length[length - 1] if length else "",
+                    **cells[length].named,
+                    "contexts": contexts,
+                    "systems": systems,
+                    "n": changed.pop("paired"),
+                    "groups": clusters.count,
+                }
                 for name, number in changed.items():
                     record[name.replace("attacked_mean", "mean")] = number
                 records.append(record)
     return records
 
 
-def _of_part(
-    part: Mapping[str, Array], learned: Any, contexts: str, systems: str
-) -> dict[str, Array]:
+def _of_part(part: Columns, learned: Any, contexts: str, systems: str) -> dict[str, Array]:
     """The rows of one part, see `suffix_records`."""
     known = np.isin(part["group_id"].astype(str), list(learned.contexts))
     rows = known == (contexts == SEEN)
@@ -401,7 +420,7 @@ def evaluate(
     levels: Sequence[str] = LEVELS,
     resamples: int = RESAMPLES,
     seed: int = 0,
-    scale: Mapping[str, tuple[float, float] | None] | None = None,
+    scale: Scales | None = None,
     rules: Mapping[str, str] | None = None,
 ) -> Rows:
     """Agreement of each judge under each condition with the humans: a record per cell, in the order
@@ -431,17 +450,16 @@ def evaluate(
             if len(answered[cell]["score"]) < len(score):
                 failures[cell, level] = _with_failures(level, table, cell, resamples, seed)
         ends = (scale or {}).get(cell.dimension)
-        facts: Record = {
+        facts = {
             "failed_share": float((status == FAILED).mean()),
             "clamped_share": float((status == CLAMPED).mean()),
             "mean_score": float(score.mean()),
+            **favorite(score, cell.range),
+            **bias(rated["score"], rated["human"], cell.range, ends),
         }
-        facts |= favorite(score, cell.range)
-        facts |= bias(rated["score"], rated["human"], cell.range, ends)
         if table.compares:
             pairs = Clusters.of(part["group_id"], resamples, seed)
-            sides = (part["score_first"], part["score_second"])
-            facts |= comparative(*sides, part["human"], pairs)
+            facts |= comparative(part["score_first"], part["score_second"], part["human"], pairs)
         described[cell] = facts
     # 2. each judge over its ranges
     records: dict[tuple[Cell, str], Record] = {}
@@ -455,12 +473,18 @@ def evaluate(
             of_ranges = [correlated[cell, level] for cell in cells]
             spread, unstable = stability([of.values for of in of_ranges if of.known])
             for cell, measured in zip(cells, of_ranges, strict=True):
-                record: Record = {"dataset": dataset, "split": cell.split, "level": level}
-                record |= cell.named
-                record["rule"] = (rules or {}).get(cell.decoding)
-                record |= _of_level(measured) | described[cell]
-                record |= failures.get((cell, level), {})
-                record |= {"stability": spread, "self_agreement": agreement}
+                record = {
+                    "dataset": dataset,
+                    "split": cell.split,
+                    "level": level,
+                    **cell.named,
+                    "rule": (rules or {}).get(cell.decoding),
+                    **_of_level(measured),
+                    **described[cell],
+                    **failures.get((cell, level), {}),
+                    "stability": spread,
+                    "self_agreement": agreement,
+                }
                 record["flags"] = _flags(measured, record["spearman_high"], unstable)
                 records[cell, level] = record
     # 3. attacked texts against the clean ones
@@ -475,7 +499,7 @@ def evaluate(
 
 def correlate_part(
     level: str,
-    part: Mapping[str, Array],
+    part: Columns,
     resamples: int,
     seed: int,
     jackknife: bool = False,
@@ -497,18 +521,24 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
 
 def _of_level(measured: Correlated) -> Record:
     """The part of a record that differs from level to level."""
-    record: Record = {"n": measured.n, "groups": measured.groups}
-    record |= with_intervals(measured.figures)
-    for name in ("constant", "constant_groups", "human_constant_groups", "missing"):
-        record[name] = getattr(measured, name)
+    record = {
+        "n": measured.n,
+        "groups": measured.groups,
+        **with_intervals(measured.figures),
+        "constant": measured.constant,
+        "constant_groups": measured.constant_groups,
+        "human_constant_groups": measured.human_constant_groups,
+        "missing": measured.missing,
+    }
     for k, name in enumerate(CORRELATIONS):
-        varied = None if measured.varied is None else float(measured.varied[k])
         values = measured.over_systems[k]
         known = values[~np.isnan(values)]
         low, high = percentile_interval(known) or (None, None)
-        record[f"{name}_varied"] = varied
-        record[f"{name}_systems_low"] = low
-        record[f"{name}_systems_high"] = high
+        record |= {
+            f"{name}_varied": None if measured.varied is None else float(measured.varied[k]),
+            f"{name}_systems_low": low,
+            f"{name}_systems_high": high,
+        }
     return record
 
 
@@ -526,8 +556,7 @@ def _with_failures(level: str, table: Scores, cell: Cell, resamples: int, seed: 
     for end, scores in (("worst", worst), ("best", best)):
         measured = correlate_part(level, part | {"score": scores}, 0, seed)
         for name, values in measured.figures.items():
-            value = float(values[0])
-            record[f"{name}_{end}"] = value if measured.known else None
+            record[f"{name}_{end}"] = float(values[0]) if measured.known else None
     return record
 
 
@@ -546,7 +575,7 @@ def _flags(measured: Correlated, spearman_high: float | None, unstable: bool) ->
 # --- bias of a judge, stability over ranges, likeness to its assistant --------------------------
 
 
-def mapped(human: Array, scale: tuple[float, float], score_range: ScoreRange) -> Array | None:
+def mapped(human: Array, scale: Scale, score_range: ScoreRange) -> Array | None:
     """Human scores [n], mapped linearly from the data's scale to the range; None where the scale
     has no length.
 
@@ -578,9 +607,7 @@ def histogram(values: Array, score_range: ScoreRange) -> Array:
     return np.bincount(candidate_index(values, score_range), minlength=len(score_range.values))
 
 
-def bias(
-    judge: Array, human: Array, score_range: ScoreRange, scale: tuple[float, float] | None
-) -> dict[str, float | None]:
+def bias(judge: Array, human: Array, score_range: ScoreRange, scale: Scale | None) -> Numbers:
     """Distance of the judge's scores [n] as a whole from the humans' [n] on a scale with these
     ends, mapped linearly to the range; None without a scale of some length, or without a rating.
 

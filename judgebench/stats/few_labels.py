@@ -38,15 +38,13 @@ import scipy  # its parts come when they are first used
 
 from judgebench.stats.clusters import CONFIDENCE, divided
 from judgebench.stats.scores import JudgeScores
-from judgebench.types import Array, Record, Row, Rows
+from judgebench.types import Array, Record, Row, Rows, Scale
 
 FEWEST_LABELLED = 5
 """Labelled articles from which there are intervals."""
 
 TARGETS = {"": False, "_these": True}
 """End of a key -> True where it speaks of these very articles."""
-
-Scale = tuple[float, float] | None
 
 _POOLED = 4.0  # articles' worth of all systems' dispersion in that of each
 _FLAT = 1.0  # ratings' worth of an evenly spread rating, in the dispersion of all systems
@@ -111,7 +109,7 @@ class FewLabels:
         judge: Array,
         groups: Array,
         systems: Array,
-        scale: Scale,
+        scale: Scale | None,
     ) -> None:
         self.human = human
         self.judge = judge
@@ -214,7 +212,7 @@ def estimates(data: FewLabels, beta: Array, these: bool) -> Estimates:
     return Estimates(value, low, high, beta)
 
 
-def dispersions(squares: Array, degrees: Array, means: Array, scale: Scale) -> Array:
+def dispersions(squares: Array, degrees: Array, means: Array, scale: Scale | None) -> Array:
     """The share that each system's variance takes of the most that its mean allows, [S]; without a
     scale, the variance.
 
@@ -249,7 +247,7 @@ def dispersions(squares: Array, degrees: Array, means: Array, scale: Scale) -> A
 
 
 def means_not_refuted(
-    value: Array, relative: Array, fixed: Array, scale: Scale
+    value: Array, relative: Array, fixed: Array, scale: Scale | None
 ) -> tuple[Array, Array]:
     """The lowest and the highest mean m [S] with (value - m)^2 <= relative * (m - a)(b - m) +
     fixed, at the most the ends a and b of the scale; without a scale, with (value - m)^2 <=
@@ -314,7 +312,7 @@ def predicted_means(data: FewLabels) -> Rows:
     human = data.ratings
     every = data.every
     labelled_texts, texts = (sizes.sum(axis=1).astype(int) for sizes in data.sizes)
-    columns: Record = {
+    columns = {
         "system": data.names,
         "texts": texts,
         "articles": every.articles,
@@ -329,11 +327,13 @@ def predicted_means(data: FewLabels) -> Rows:
     for end, these in TARGETS.items():
         alone = from_labels(data, these)
         both = with_judge(data, these)
-        columns |= _interval(f"labels{end}", *alone[:3])
-        columns |= _interval(f"predicted{end}", *both[:3])
-        columns[f"lambda{end}"] = both.beta * unlabelled
         width = both.high - both.low
-        columns[f"narrower{end}"] = 1 - divided(width, alone.high - alone.low)
+        columns |= {
+            **_interval(f"labels{end}", *alone[:3]),
+            **_interval(f"predicted{end}", *both[:3]),
+            f"lambda{end}": both.beta * unlabelled,
+            f"narrower{end}": 1 - divided(width, alone.high - alone.low),
+        }
     columns["reason"] = [_too_few(count) for count in human.articles.tolist()]
     return _records(columns)
 
@@ -376,15 +376,14 @@ def few_labels_records(samples: Sequence[JudgeScores]) -> Rows:
         rated = ~np.isnan(sample.human)
         if not 0 < rated.sum() < len(rated):
             continue
-        record: Record = sample.head | {
+        record = sample.head | {
             "texts": len(rated),
             "articles": sample.clusters.count,
             "labelled_texts": int(rated.sum()),
             "labelled_articles": sample.clusters.at(rated).count,
         }
         # 1. each system, and the mean over those that are measured
-        data = FewLabels.of(sample)
-        systems = predicted_means(data)
+        systems = predicted_means(FewLabels.of(sample))
         for row in systems:
             mean = row["predicted"]
             low = row["judge_low"]

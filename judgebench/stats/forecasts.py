@@ -25,7 +25,6 @@ resampled articles (`clusters.Clusters`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import scipy  # its parts come when they are first used
@@ -38,7 +37,7 @@ from judgebench.decoding.rules import (
 )
 from judgebench.stats.clusters import Clusters, divided, unknown
 from judgebench.stats.scores import JudgeScores, cross_fitted, dealt, on_scale, with_flag
-from judgebench.types import LABELS, RANGE, Array, Record, Records, Row, Rows
+from judgebench.types import LABELS, RANGE, Array, Key, Record, Records, Row, Rows, Scale
 
 PAIR = "pair"
 """The judge of decodings that contrast main and assistant."""
@@ -77,11 +76,11 @@ def forecast_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/forecasts.json, one a distribution, which several `decodings` may share:
     the head of the first, and the three records of this module; without probabilities texts, groups
     (0) and reason alone."""
-    shared: dict[tuple[Any, ...], tuple[list[JudgeScores], Array | None, str]] = {}
+    shared: dict[Key, tuple[list[JudgeScores], Array | None, str]] = {}
     for sample in samples:
         cell = sample.cell
         logprobs, reason = distribution_of(sample)
-        key: tuple[Any, ...] = (cell.table, cell.range, cell.judge)
+        key: Key = (cell.table, cell.range, cell.judge)
         if logprobs is None:
             key += (cell.decoding, *cell.knobs)
         elif cell.judge == PAIR and cell.lambda_ is not None and cell.temperature is not None:
@@ -146,7 +145,7 @@ def _record(sample: JudgeScores, logprobs: Array) -> Record:
         "No forecast: the humans' ratings are no list of whole numbers, so their categories are "
         "unknown."
     )
-    record: Record = {
+    record = {
         "texts": len(probabilities),
         "groups": clusters.count,
         "reason": reason,
@@ -226,7 +225,7 @@ def forecast_record(
         reason = "No baseline and no intervals: there is one group, and both take at least two."
         if not used.any():
             reason = "No forecast: no text has both probabilities and a rating."
-    record: Record = {"texts": len(forecast), "groups": clusters.count}
+    record = {"texts": len(forecast), "groups": clusters.count}
     return record | clusters.record(figures) | {"reason": reason}
 
 
@@ -339,7 +338,7 @@ def mass_record(logprobs: Array, clusters: Clusters) -> Record:
     full vocabulary: its mean over texts with interval, and if the mean reaches `ANSWERS` (the judge
     answers); None without texts."""
     mass = np.minimum(np.exp(scipy.special.logsumexp(logprobs, axis=1)), 1.0)
-    record: Record = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
+    record = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
     if len(mass):
         record["answers"] = bool(mass.mean() >= ANSWERS)
     return record
@@ -356,9 +355,7 @@ def with_silent(metrics: Records, forecasts: Records) -> list[Row]:
 # --- 3. intervals of single texts ---------------------------------------------------------------
 
 
-def coverage_record(
-    scores: Array, human: Array, clusters: Clusters, scale: tuple[float, float]
-) -> Record:
+def coverage_record(scores: Array, human: Array, clusters: Clusters, scale: Scale) -> Record:
     """The share of rated texts whose interval (`text_intervals`) holds the humans' mean, and the
     intervals' width."""
     low, high, _ = text_intervals(scores, human, clusters, scale)
@@ -382,7 +379,7 @@ def coverage_record(
 
 
 def text_intervals(
-    scores: Array, human: Array, clusters: Clusters, scale: tuple[float, float]
+    scores: Array, human: Array, clusters: Clusters, scale: Scale
 ) -> tuple[Array, Array, Array]:
     """Conformal intervals of the humans' score of each text, split by group: a new text belongs to
     a new article, so articles, not texts, are exchangeable.

@@ -16,14 +16,11 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from judgebench.stats.agreement import (
-    agreement_record,
-    alternative_record,
-    categories_of,
-)
+from judgebench.stats.agreement import agreement_record, alternative_record, categories_of
 from judgebench.stats.clusters import (
     RESAMPLES,
     Clusters,
+    Numbers,
     chunks,
     divided,
     resampled_and_left_out,
@@ -39,7 +36,7 @@ from judgebench.stats.correlation import (
     mean_pairwise_spearman,
 )
 from judgebench.stats.scores import CLEAN, Cell, JudgeScores, Scores, cross_fitted, ratings_of
-from judgebench.types import Array, Record, Records, Rows
+from judgebench.types import Array, Record, Records, Rows, Scales
 
 FEWEST_TEXTS = 10
 """Texts shared with others with which a rater counts: the rho of fewer says next to nothing."""
@@ -214,7 +211,7 @@ def raters_agreement(ratings: pd.DataFrame) -> dict[str, dict[str, float]]:
 def human_records(
     panels: Mapping[tuple[str, str], Panel],
     dataset: str,
-    scale: Mapping[str, tuple[float, float] | None] | None = None,
+    scale: Scales | None = None,
 ) -> Rows:
     """The records of humans.json: of the panel of each dimension and split what its raters agree
     on, over the texts with two ratings or more. Scale: dimension -> lowest and highest score that a
@@ -229,7 +226,7 @@ def human_records(
             reason = "No interval: there is one group, and resampling takes at least two."
         categories = None if ends is None else categories_of(panel.ratings, ends)
         agreement = agreement_record(panel.ratings, panel.of_texts)
-        record: Record = {
+        record = {
             "dataset": dataset,
             "dimension": dimension,
             "split": split,
@@ -237,13 +234,14 @@ def human_records(
             "groups": panel.of_texts.at(rated).count,
             "raters": int(shared.any(axis=0).sum()),
             "ratings_per_text": float(shared.sum() / rated.sum()) if rated.any() else None,
+            **with_intervals({"ceiling": panel.ceiling}),
+            "raters_counted": len(panel.counted),
+            "alpha": agreement["alpha_interval"],
+            "reason": reason,
+            **agreement,
+            **rater_points_record(panel.ratings, panel.of_texts, categories),
         }
-        record |= with_intervals({"ceiling": panel.ceiling})
-        record["raters_counted"] = len(panel.counted)
-        record["alpha"] = agreement["alpha_interval"]
-        record["reason"] = reason
-        record |= agreement
-        records.append(record | rater_points_record(panel.ratings, panel.of_texts, categories))
+        records.append(record)
     return records
 
 
@@ -265,7 +263,7 @@ def beside_raters(
     return completed
 
 
-def _with_panel(scores: Scores, cell: Cell, panel: Panel) -> dict[str, float | None]:
+def _with_panel(scores: Scores, cell: Cell, panel: Panel) -> Numbers:
     """The keys of `beside_raters` of one cell."""
     part = scores.answered.part(cell)
     score_of = pd.Series(part["score"], part["example_id"])
@@ -372,9 +370,11 @@ def pair_figures(
     rest = unbiased * residual
     below = of_texts + rest + 2 * (several * between - rest) / several
     varies = (total > _VARIES) & (below > 0)
-    icc = divided(of_texts - rest, np.where(varies, below, 0.0))
     figures = {name: means.get(name, unknown_share) for name in POINTS_FIGURES[:4]}
-    return figures | {"kappa": kappa, "icc": icc}
+    return figures | {
+        "kappa": kappa,
+        "icc": divided(of_texts - rest, np.where(varies, below, 0.0)),
+    }
 
 
 def single_figures(
@@ -435,9 +435,12 @@ def points_record(
     with_mean = pair_figures(scores, human, clusters, categories)  # each [1 + B + J, 1]
     with_mean = {name: values[:, 0] for name, values in with_mean.items()}
     single = single_figures(scores, ratings, clusters, categories)
-    record: Record = {"texts": len(scores), "groups": clusters.count}
-    record |= _intervals("", with_mean, clusters)
-    record |= _intervals("single_", single, clusters)
+    record = {
+        "texts": len(scores),
+        "groups": clusters.count,
+        **_intervals("", with_mean, clusters),
+        **_intervals("single_", single, clusters),
+    }
     reasons = []
     if not len(scores):
         reason = "No agreement in points: no text has a score and a rating."
@@ -457,7 +460,7 @@ def points_record(
 
 def rater_points_record(
     ratings: Array, clusters: Clusters, categories: Array | None = None
-) -> dict[str, float | None]:
+) -> Numbers:
     """The agreement in points of single raters with each other, single_* as in `points_record`:
     what a judge can be measured by. Every pair counts in both directions, so that their bias is
     0."""
@@ -467,12 +470,10 @@ def rater_points_record(
     return _intervals("single_", single_figures(ratings, ratings, clusters, categories), clusters)
 
 
-def _intervals(
-    kind: str, figures: Mapping[str, Array], clusters: Clusters
-) -> dict[str, float | None]:
+def _intervals(kind: str, figures: Mapping[str, Array], clusters: Clusters) -> Numbers:
     """Figures [1 + B + J] by their names after `kind`: those corrected for chance by the jackknife,
     others by the resamples; without resamples no intervals."""
-    record: dict[str, float | None] = {}
+    record: Numbers = {}
     for name, values in figures.items():
         resampled, left_out = resampled_and_left_out(values, clusters)
         if name in _CORRECTED:
@@ -513,39 +514,47 @@ def _beside_humans(sample: JudgeScores, kind: str, scores: Array, unseen: Array)
         single = f"Figures with one rater take {_MEANS}"
         reason = f"{reason} {single}" if reason else single
     points["points_reason"] = reason
-    record = sample.head | {"scores": kind} | points
-    # 2. compared with the other scores, and with a constant
-    record |= _saved_record(sample, kind, scores)
-    # 3. what scores explain
-    record |= explained_record(sample, scores, sample.groups)
-    record |= explained_record(sample, unseen, sample.systems, "_unseen")
-    # 4. as a rater
+    # 2. as a rater
     tested = scores if sample.categories is None else rounded(scores, sample.categories)
     test = alternative_record(tested, sample.ratings, sample.clusters)
     raters = []
     for row in test["raters"]:
-        rater = sample.raters[row.pop("column")]
-        raters.append({"rater": rater} | row)
+        raters.append({"rater": sample.raters[row.pop("column")]} | row)
     test["raters"] = raters
     if not sample.raters:
         test["alternative_reason"] = f"The test takes {_MEANS}"
     if missing:
         test["alternative_reason"] = missing
-    record |= test
-    record |= unknown(["tested_spearman_others"])
+    with_others = unknown(["tested_spearman_others"])
     panel = Panel(sample.ratings, sample.clusters)
     if panel.missing is None and np.isfinite(tested).all():
         agreement = panel.agreement(tested)
-        record |= with_intervals({"tested_spearman_others": agreement})
-    return record
+        with_others = with_intervals({"tested_spearman_others": agreement})
+    return {
+        **sample.head,
+        "scores": kind,
+        **points,
+        # compared with the other scores, and with a constant
+        **_saved_record(sample, kind, scores),
+        # what scores explain
+        **explained_record(sample, scores, sample.groups),
+        **explained_record(sample, unseen, sample.systems, "_unseen"),
+        **test,
+        **with_others,
+    }
 
 
 def _saved_record(sample: JudgeScores, kind: str, scores: Array) -> Record:
     """The error that calibration saves, text by text, and which scores are better; and what
     scores [N] save of the error of the one best score for all texts."""
     rated = np.isfinite(scores) & np.isfinite(sample.human)
-    record: Record = unknown(["mae_saved"]) | {"mae_constant": None, "better_scores": None}
-    record |= unknown(["constant_saved"]) | {"constant_mae": None}
+    record: Record = {
+        **unknown(["mae_saved"]),
+        "mae_constant": None,
+        "better_scores": None,
+        **unknown(["constant_saved"]),
+        "constant_mae": None,
+    }
     if sample.scale is None or not rated.any():
         return record
     clusters = sample.clusters.at(rated)
@@ -583,9 +592,7 @@ def _distance(scores: Array, ratings: Array, clusters: Clusters) -> Array:
     return divided(sums, clusters.sums(1.0 * np.isfinite(apart).sum(axis=1)))
 
 
-def explained_record(
-    sample: JudgeScores, scores: Array, left_out: Array, end: str = ""
-) -> dict[str, float | None]:
+def explained_record(sample: JudgeScores, scores: Array, left_out: Array, end: str = "") -> Numbers:
     """The part of the humans' means that scores [N] explain, compared with always saying the mean
     rating, which is learned as calibrated scores are: from texts of other groups, or of other
     systems, `left_out` [N].

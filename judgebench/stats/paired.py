@@ -26,12 +26,13 @@ from judgebench.stats.clusters import (
     RESAMPLES,
     SIGNIFICANCE,
     Clusters,
+    Numbers,
     with_intervals,
 )
 from judgebench.stats.correlation import CORRELATIONS, LEVELS
 from judgebench.stats.evaluate import changes, check_metric_settings, correlate_part
 from judgebench.stats.scores import CLEAN, Cell, Scores, series_of, shared
-from judgebench.types import RANGE, Array, Record, Records, Row, Rows
+from judgebench.types import RANGE, Array, Columns, Key, Record, Records, Row, Rows
 
 Series = tuple[str, str]
 """(judge, decoding), as in the columns of scores.parquet."""
@@ -236,19 +237,24 @@ class SeriesGap:
         and in a mean where they vary over the ranges; second_defense only where it is another."""
         first, second = self.sides[0]
         ranges = first.range.columns if len(self.sides) == 1 else dict.fromkeys(RANGE)
-        named: Record = {"split": first.split, "dimension": first.dimension}
-        named |= ranges
-        named["ranges"] = len(self.sides)
-        named["attack"] = first.attack
-        named["defense"] = first.defense
+        named = {
+            "split": first.split,
+            "dimension": first.dimension,
+            **ranges,
+            "ranges": len(self.sides),
+            "attack": first.attack,
+            "defense": first.defense,
+        }
         by_side = zip(*self.sides, strict=True)
         for name, cells in zip(("first", "second"), by_side, strict=True):
             lambdas = {cell.lambda_ for cell in cells}
             temperatures = {cell.temperature for cell in cells}
-            named[f"{name}_judge"] = cells[0].judge
-            named[f"{name}_decoding"] = cells[0].decoding
-            named[f"{name}_lambda"] = cells[0].lambda_ if len(lambdas) == 1 else None
-            named[f"{name}_temperature"] = cells[0].temperature if len(temperatures) == 1 else None
+            named |= {
+                f"{name}_judge": cells[0].judge,
+                f"{name}_decoding": cells[0].decoding,
+                f"{name}_lambda": cells[0].lambda_ if len(lambdas) == 1 else None,
+                f"{name}_temperature": cells[0].temperature if len(temperatures) == 1 else None,
+            }
         if second.defense != first.defense:
             named["second_defense"] = second.defense
         return named
@@ -323,7 +329,7 @@ def compare(
     for (split, *_), matched in _tables(table, pairs):
         for level in levels:
             head = {"dataset": dataset, "split": split, "level": level}
-            rows: Rows = []
+            rows = []
             for ranges in matched:
                 gaps = []
                 for cells in ranges:
@@ -343,7 +349,7 @@ def compare(
 def _correlations(
     level: str,
     cells: tuple[Cell, Cell],
-    sides: Sequence[Mapping[str, Array]],
+    sides: Sequence[Columns],
     resamples: int,
     seed: int,
 ) -> SeriesGap | None:
@@ -374,10 +380,16 @@ def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:
         sides = with_intervals({"first": first, "second": second})
         if not ends:
             sides = {name: sides[name] for name in ("first", "second")}
-        record = gap.named | {"statistic": statistic, "n": gap.n, "groups": len(gap.groups)}
-        record |= sides
-        record |= _spread(difference[k])
-        record |= {"p": None, "p_holm": None}
+        record = {
+            **gap.named,
+            "statistic": statistic,
+            "n": gap.n,
+            "groups": len(gap.groups),
+            **sides,
+            **_spread(difference[k]),
+            "p": None,
+            "p_holm": None,
+        }
         if permuted.shape[1]:
             observed = float(difference[k, 0])
             record["p"] = permutation_p_value(observed, permuted[k], exact)
@@ -385,11 +397,10 @@ def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:
     return records
 
 
-def _spread(difference: Array) -> dict[str, float | None]:
+def _spread(difference: Array) -> Numbers:
     """A difference [1 + B] with its percentile interval and its standard error, which are None with
     fewer than two resamples in which it is known."""
-    record: dict[str, float | None] = {"difference": float(difference[0])}
-    record |= dict.fromkeys(("low", "high", "se"))
+    record = {"difference": float(difference[0]), "low": None, "high": None, "se": None}
     known = difference[1:][~np.isnan(difference[1:])]
     if len(known) > 1:
         record["low"], record["high"] = np.quantile(known, CONFIDENCE).tolist()
@@ -426,7 +437,7 @@ def corrected_together(records: Records) -> Rows:
     return corrected
 
 
-def _sides(record: Row) -> tuple[Any, ...]:
+def _sides(record: Row) -> Key:
     """The condition and the two series of a record of `compare`, whatever its range."""
     condition = ("dimension", "attack", "defense", "second_defense")
     series = ("first_judge", "first_decoding", "second_judge", "second_decoding")
@@ -477,9 +488,14 @@ def attack_differences(
             for gap in gaps:
                 groups = len(gap.groups)
                 for k, name in enumerate(DIFFERENCES):
-                    record: Record = {"dataset": dataset} | gap.named
-                    record |= {"statistic": name, "n": gap.n, "groups": groups}
-                    record |= _change_difference(gap.values[0, k], gap.values[1, k], groups)
+                    record = {
+                        "dataset": dataset,
+                        **gap.named,
+                        "statistic": name,
+                        "n": gap.n,
+                        "groups": groups,
+                        **_change_difference(gap.values[0, k], gap.values[1, k], groups),
+                    }
                     records.append(record)
     return records
 
@@ -510,8 +526,8 @@ def _changes(
 
 def _change_difference(first: Array, second: Array, groups: int) -> Record:
     """The numbers of a record of `attack_differences`, of [1 + B] of both sides."""
-    record: Record = dict.fromkeys(("first", "second", "difference"))
-    record |= dict.fromkeys(("low", "high", "se", "groups_needed", "says"))
+    names = ("first", "second", "difference", "low", "high", "se", "groups_needed", "says")
+    record: Record = dict.fromkeys(names)
     if np.isnan(first[0] - second[0]):
         return record
     record |= {"first": float(first[0]), "second": float(second[0])} | _spread(first - second)
@@ -543,7 +559,7 @@ def default_pairs(cells: Iterable[Cell], rules: Mapping[str, str]) -> list[tuple
     for judge, decoding in series:
         if judge == "main" and decoding in rules:
             first_of_rule.setdefault(rules[decoding], (judge, decoding))
-    pairs: list[tuple[Series, Series]] = []
+    pairs = []
     for judge, decoding in contrasting:
         base = first_of_rule.get(rules[decoding])
         if base is not None:

@@ -42,10 +42,17 @@ from judgebench.stats.bradley_terry import (
     fit_strengths,
     preferred,
 )
-from judgebench.stats.clusters import CONFIDENCE, RESAMPLES, Clusters, unknown, with_intervals
+from judgebench.stats.clusters import (
+    CONFIDENCE,
+    RESAMPLES,
+    Clusters,
+    Numbers,
+    unknown,
+    with_intervals,
+)
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows, tied_ranks
 from judgebench.stats.scores import COMPARED, Scores
-from judgebench.types import Array, Record, Row, Rows
+from judgebench.types import Array, Columns, Record, Row, Rows
 
 DEV = "dev"
 
@@ -82,7 +89,7 @@ class TextPairs:
     clusters: Clusters
 
     @classmethod
-    def of(cls, part: Mapping[str, Array], resamples: int, seed: int) -> TextPairs:
+    def of(cls, part: Columns, resamples: int, seed: int) -> TextPairs:
         """From the columns of a cell."""
 
         def column(name: str) -> list[str]:
@@ -193,8 +200,12 @@ def pairwise_records(
     for cell, pairs in pairs_of.items():
         dev = pairs_of.get(cell._replace(split=DEV))
         threshold = None if dev is None else best_threshold(dev.preferences(ranking))
-        record: Record = {"dataset": dataset} | cell.named
-        record |= {"rule": (rules or {}).get(cell.decoding)} | settings
+        record = {
+            "dataset": dataset,
+            **cell.named,
+            "rule": (rules or {}).get(cell.decoding),
+            **settings,
+        }
         records.append(record | _record(pairs, ranking, threshold))
     return records
 
@@ -210,10 +221,12 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> Reco
         "pairs": round(distinct, 9),
         "groups": pairs.clusters.count,
         "systems": len(systems),
+        **_bounded("place_effect", judge.fitted.get("place")),
+        "unranked": judge.unranked,
+        "human_unranked": humans.unranked,
+        "resting": judge.resting,
+        "human_resting": humans.resting,
     }
-    record |= _bounded("place_effect", judge.fitted.get("place"))
-    record |= {"unranked": judge.unranked, "human_unranked": humans.unranked}
-    record |= {"resting": judge.resting, "human_resting": humans.resting}
     # 3. judge and humans: strengths over systems, then pair by pair
     correlated: list[Array | None] = [None] * len(CORRELATIONS)
     if judge.fitted and humans.fitted and len(systems) >= _FEWEST:
@@ -226,8 +239,10 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> Reco
     record |= preferences.agreement(threshold)
     record |= {"ranking": [], "system_pairs": []}
     if len(systems) <= MOST_RANKED:
-        record["ranking"] = _ranking(pairs, judge, humans, reference)
-        record["system_pairs"] = _system_pairs(pairs, judge, humans, preferences)
+        record |= {
+            "ranking": _ranking(pairs, judge, humans, reference),
+            "system_pairs": _system_pairs(pairs, judge, humans, preferences),
+        }
     return record
 
 
@@ -273,7 +288,7 @@ def _system_pairs(
     np.add.at(met, (low, high), pairs.share)
     rows = []
     for i, k in np.argwhere(np.triu(met, 1)).tolist():
-        row: Record = {
+        row = {
             "first": systems[i],
             "second": systems[k],
             "pairs": float(met[i, k]),
@@ -339,7 +354,7 @@ def why_resting(
     return f"{never}: without pairwise.prior ({prior:g}) strengths would be infinite"
 
 
-def _bounded(name: str, values: Array | None) -> dict[str, float | None]:
+def _bounded(name: str, values: Array | None) -> Numbers:
     """A number [1 + B] of the data with the interval of its resamples; None where there is none."""
     return unknown((name,)) if values is None else with_intervals({name: values})
 
@@ -359,13 +374,18 @@ def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: i
             record = dict.fromkeys(("rank", "rank_low", "rank_high")) | unknown(("strength", "elo"))
             if strengths is not None:
                 strength = strengths[:, i]
-                elo = ELO_MEAN + ELO * strength
-                record |= _rank(ranks[:, i]) | with_intervals({"strength": strength, "elo": elo})
+                record |= _rank(ranks[:, i]) | with_intervals(
+                    {"strength": strength, "elo": ELO_MEAN + ELO * strength}
+                )
             wins = float(won[i])
             ties = float(tied[i])
             losses = float(lost[i])
-            record |= {"wins": wins, "ties": ties, "losses": losses}
-            record["win_share"] = _win_share(wins, ties, losses)
+            record |= {
+                "wins": wins,
+                "ties": ties,
+                "losses": losses,
+                "win_share": _win_share(wins, ties, losses),
+            }
             row |= {f"{prefix}{name}": value for name, value in record.items()}
     by = "strength" if judge.fitted else "win_share"
 

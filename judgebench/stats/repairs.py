@@ -36,7 +36,7 @@ from judgebench.stats.paired import (
 )
 from judgebench.stats.scores import CLEAN, Cell, Scores, cross_fitted, series_of, shared
 from judgebench.stats.variance import CrossedScores, share_of
-from judgebench.types import Array, Record, Row, Rows, ScoreRange
+from judgebench.types import Array, Record, Row, Rows, Scale, Scales, ScoreRange
 
 AGREEMENT = "agreement"
 POINTS = "points"
@@ -61,7 +61,7 @@ COMPARED = (("expectation", "greedy"), *product(tuple(DECODINGS)[2:], tuple(DECO
 def repair_records(
     scores: Scores | Row,
     dataset: str,
-    scale: Mapping[str, tuple[float, float] | None],
+    scale: Scales,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Rows:
@@ -105,8 +105,8 @@ def repair_records(
                 "reference": reference,
                 "ranges": len(cells),
                 "p_holm": None,
+                **paired_figures(kind, table, cells, scale.get(dimension), resamples, seed),
             }
-            record |= paired_figures(kind, table, cells, scale.get(dimension), resamples, seed)
             family.append(record)
         comparisons = correct(family)
         records += [record | {"comparisons": comparisons} for record in family]
@@ -163,7 +163,7 @@ def paired_figures(
     kind: str,
     table: Scores,
     cells: Sequence[Sequence[Cell]],
-    scale: tuple[float, float] | None,
+    scale: Scale | None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Record:
@@ -205,8 +205,10 @@ def paired_figures(
         "groups": clusters.count,
         "before": None,
         "after": None,
+        **unknown(["difference"]),
+        "p": None,
+        "reason": None,
     }
-    record |= unknown(["difference"]) | {"p": None, "reason": None}
     if kind == POINTS and (bottom, top) != scale:
         record["reason"] = "The humans' scale is unknown."
     elif kind == RANGE_SHARE and len(cells) < 2:

@@ -17,7 +17,20 @@ import numpy as np
 
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, divided
-from judgebench.types import FAILED, LABELS, RANGE, Array, Classes, Record, Row, ScoreRange
+from judgebench.types import (
+    FAILED,
+    LABELS,
+    RANGE,
+    Array,
+    Classes,
+    Columns,
+    Key,
+    Record,
+    Row,
+    Scale,
+    Scales,
+    ScoreRange,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +111,7 @@ def with_flag(
     """Records with a flag more where one of those that are `named` has the same values of `names`;
     the others as they were."""
 
-    def place(record: Row) -> tuple[Any, ...]:
+    def place(record: Row) -> Key:
         return tuple(record.get(name) for name in names)
 
     places = set(map(place, named))
@@ -139,7 +152,7 @@ class Scores:
         cells: cell -> its rows [n], in order of first appearance.
     """
 
-    columns: Mapping[str, Array]
+    columns: Columns
     cells: Mapping[Cell, Array]
 
     @classmethod
@@ -225,7 +238,7 @@ def shown_split(splits: Iterable[str]) -> str:
     return "test" if "test" in names or not names else names[0]
 
 
-def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[ScoreRange, Cell]]:
+def series_of(cells: Iterable[Cell]) -> dict[Key, dict[ScoreRange, Cell]]:
     """Series -> range -> cell, both in order of first appearance.
 
     A series is one judge with one decoding in one table: (split, dimension, attack, defense, judge,
@@ -234,27 +247,26 @@ def series_of(cells: Iterable[Cell]) -> dict[tuple[Any, ...], dict[ScoreRange, C
     each a series of its own.
     """
     # 1. judges and decodings of each range
-    by_judge: dict[tuple[Any, ...], dict[ScoreRange, list[Cell]]] = {}
+    by_judge: dict[Key, dict[ScoreRange, list[Cell]]] = {}
     listed = list(dict.fromkeys(cells))
     for cell in listed:
         ranges = by_judge.setdefault(_judge_key(cell), {})
         ranges.setdefault(cell.range, []).append(cell)
     # 2. by their settings as well, where one range holds several
-    series: dict[tuple[Any, ...], dict[ScoreRange, Cell]] = {}
+    series: dict[Key, dict[ScoreRange, Cell]] = {}
     for cell in listed:
         key = _judge_key(cell)
         most = max(map(len, by_judge[key].values()))
         knobs = cell.knobs if most > 1 else (None, None)
-        ranges_of = series.setdefault((*key, *knobs), {})
-        ranges_of[cell.range] = cell
+        series.setdefault((*key, *knobs), {})[cell.range] = cell
     return series
 
 
-def _judge_key(cell: Cell) -> tuple[Any, ...]:
+def _judge_key(cell: Cell) -> Key:
     return (*cell.table, cell.judge, cell.decoding)
 
 
-def shared(parts: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
+def shared(parts: Sequence[Columns]) -> list[dict[str, Array]]:
     """The rows of parts of a table whose examples all parts have, in one order."""
     names = [part["example_id"].astype(str) for part in parts]
     common = reduce(np.intersect1d, names)
@@ -308,12 +320,10 @@ def stand_ins(
 # --- beside humans ------------------------------------------------------------------------------
 
 
-def scale_of(
-    scores: Scores, ratings: pd.DataFrame, given: Mapping[str, tuple[float, float]]
-) -> dict[str, tuple[float, float] | None]:
+def scale_of(scores: Scores, ratings: pd.DataFrame, given: Mapping[str, Scale]) -> Scales:
     """Dimension -> ends of the humans' scale: as given, else what their ratings span; None where
     there are none, and where texts are compared: a preference is no score."""
-    scale: dict[str, tuple[float, float] | None] = dict(given)
+    scale: dict[str, Scale | None] = dict(given)
     for dimension in {cell.dimension for cell in scores.cells} - set(scale):
         means = scores.columns["human"][scores.columns["dimension"] == dimension]
         single = ratings["score"][ratings["dimension"] == dimension].to_numpy()
@@ -339,7 +349,7 @@ def ratings_of(
     return table, list(raters)
 
 
-def on_scale(scores: Array, score_range: ScoreRange, scale: tuple[float, float]) -> Array:
+def on_scale(scores: Array, score_range: ScoreRange, scale: Scale) -> Array:
     """Scores [...] of a range, mapped linearly to the humans' scale: end to end.
 
     Example:
@@ -474,7 +484,7 @@ class JudgeScores:
     scores: Array
     ratings: Array
     raters: Sequence[str] = ()
-    scale: tuple[float, float] | None = None
+    scale: Scale | None = None
     classes: Classes | None = None
     logprobs: Mapping[str, Array] = field(default_factory=dict)
     texts: Sequence[str] = ()
@@ -573,7 +583,7 @@ def samples_of(
     scores: Scores,
     readings: pd.DataFrame,
     ratings: pd.DataFrame,
-    scale: Mapping[str, tuple[float, float] | None],
+    scale: Scales,
     models: Mapping[str, str | None] | None = None,
     decodings: Row | None = None,
     texts: Mapping[str, str] | None = None,

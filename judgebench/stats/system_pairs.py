@@ -117,8 +117,12 @@ def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters
     show.
     """
     names, system = np.unique(systems, return_inverse=True)
-    record: Record = {"systems": len(names), "articles": clusters.count}
-    record |= unknown(ACCURACIES) | {"reason": None}
+    record: Record = {
+        "systems": len(names),
+        "articles": clusters.count,
+        **unknown(ACCURACIES),
+        "reason": None,
+    }
     # 1. pairs of systems that can be compared
     missing = ""
     if len(names) < 2:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from judgebench.stats.clusters import Clusters, divided, expanded, unknown, with_intervals
+from judgebench.stats.clusters import Clusters, Numbers, divided, expanded, unknown, with_intervals
 from judgebench.stats.humans import CALIBRATED, RAW, Panel
 from judgebench.stats.scores import JudgeScores
 from judgebench.stats.system_pairs import (
@@ -54,9 +54,14 @@ def _record(sample: JudgeScores) -> Record:
     rated = ~np.isnan(sample.human)
     clusters = sample.clusters.at(rated)
     systems = sample.systems[rated]
-    record: Record = sample.head | {"texts": int(rated.sum())}
-    record |= system_record(sample.on_scale[rated], sample.human[rated], systems, clusters)
-    record |= {"means_held": None, "systems_held": None, "ranking": []}
+    record = {
+        **sample.head,
+        "texts": int(rated.sum()),
+        **system_record(sample.on_scale[rated], sample.human[rated], systems, clusters),
+        "means_held": None,
+        "systems_held": None,
+        "ranking": [],
+    }
     # 1. pairs of systems, compared with one rater's
     panel = Panel(sample.ratings, sample.clusters)
     few = _too_few_or_many(len(np.unique(sample.systems)))
@@ -73,9 +78,13 @@ def _record(sample: JudgeScores) -> Record:
     unmeasured = "the humans' scale is unknown" if sample.scale is None else few
     if not unmeasured and not rated.any():
         unmeasured = "no text has a rating"
-    by_system: dict[str, dict[str, float | None]] = {}
-    record |= unknown((*ERRORS, *SAVED)) | {"error_system": None, "better_scores": None}
-    record["error_reason"] = f"No errors of systems' means: {unmeasured}." if unmeasured else None
+    by_system: dict[str, Numbers] = {}
+    record |= {
+        **unknown((*ERRORS, *SAVED)),
+        "error_system": None,
+        "better_scores": None,
+        "error_reason": f"No errors of systems' means: {unmeasured}." if unmeasured else None,
+    }
     if not unmeasured:
         of_judge, by_system = _errors(sample, clusters, rated)
         record |= of_judge
@@ -116,11 +125,15 @@ def _ranking(sample: JudgeScores, rated: Array, clusters: Clusters) -> Rows:
         of_systems = system_means(values, system, len(names), clusters)
         means.append(_by_system("mean", of_systems, system, clusters))
     judge, human = means
-    rows: Rows = []
+    rows = []
     for place, name in enumerate(names.tolist()):
-        row = {"system": str(name), "texts": texts[place], **judge[place]}
-        row |= {f"human_{key}": value for key, value in human[place].items()}
-        row["held"] = None
+        row = {
+            "system": str(name),
+            "texts": texts[place],
+            **judge[place],
+            **{f"human_{key}": value for key, value in human[place].items()},
+            "held": None,
+        }
         if sample.scale is not None and row["mean_low"] is not None:
             inside = row["mean_low"] <= row["human_mean"] <= row["mean_high"]
             row["held"] = bool(inside)
@@ -137,9 +150,7 @@ def system_means(values: Array, system: Array, systems: int, clusters: Clusters)
     )
 
 
-def _by_system(
-    name: str, values: Array, system: Array, clusters: Clusters
-) -> list[dict[str, float | None]]:
+def _by_system(name: str, values: Array, system: Array, clusters: Clusters) -> list[Numbers]:
     """A record a system of values [1 + B, S], with the interval for its number of articles; none
     for one article."""
     articles = [len(np.unique(clusters.number[system == s])) for s in range(values.shape[1])]
@@ -180,7 +191,7 @@ def _order(sample: JudgeScores, panel: Panel) -> Record:
 
 def _errors(
     sample: JudgeScores, clusters: Clusters, rated: Array
-) -> tuple[Record, dict[str, dict[str, float | None]]]:
+) -> tuple[Record, dict[str, Numbers]]:
     """`ERRORS` of the judge, `SAVED`, error_system, the system with the largest of raw scores, and
     better_scores: raw where their largest error is below that of scores calibrated by other
     systems, with each fifth of the articles left out, too; else calibrated. And each system's
@@ -188,7 +199,7 @@ def _errors(
     names, system = np.unique(sample.systems, return_inverse=True)
     system = system[rated]
     record = Record()
-    by_system = dict[str, dict[str, float | None]]()
+    by_system = dict[str, Numbers]()
     largest = dict[str, Array]()
     in_parts = dict[str, Array]()
     # of a system with one article no resample shows the noise
@@ -220,7 +231,7 @@ def _errors(
     return record, by_system
 
 
-def _rater_errors(sample: JudgeScores, panel: Panel) -> dict[str, float | None]:
+def _rater_errors(sample: JudgeScores, panel: Panel) -> Numbers:
     """`ERRORS` of one rater from the others: means over raters, weighted by their texts."""
     names, system = np.unique(sample.systems, return_inverse=True)
     clusters = panel.clusters
@@ -256,9 +267,7 @@ def without_excess(values: Array) -> Array:
     return np.concatenate([values[:1], values[1:] - 2 * excess])
 
 
-def distances_record(
-    name: str, distances: Array, noise: Array, clusters: Clusters
-) -> dict[str, float | None]:
+def distances_record(name: str, distances: Array, noise: Array, clusters: Clusters) -> Numbers:
     """The record of a mean and a largest distance [2, 1 + B], name and name_largest, neither below
     0.
 
@@ -270,7 +279,7 @@ def distances_record(
     others are right. Percentiles as they are hold it in 47 to 95 %.
     """
     end = expanded(clusters.count)[1]
-    record: dict[str, float | None] = {}
+    record: Numbers = {}
     for key, values, chance in zip((name, f"{name}_largest"), distances, noise, strict=True):
         positive = np.maximum(without_excess(values), 0.0)
         record |= clusters.record({key: positive})

@@ -35,6 +35,7 @@ import pandas as pd
 from judgebench.stats.clusters import (
     Clusters,
     Estimate,
+    Numbers,
     divided,
     keys_of,
     resampled_and_left_out,
@@ -43,7 +44,7 @@ from judgebench.stats.clusters import (
     with_jackknife,
 )
 from judgebench.stats.scores import Cell, JudgeScores, series_of
-from judgebench.types import LABELS, RANGE, Array, Record, Rows
+from judgebench.types import LABELS, RANGE, Array, Key, Record, Rows
 
 Effect = frozenset[str]
 """The facets of a component."""
@@ -184,7 +185,7 @@ def share_of(components: Components, effects: Sequence[Effect]) -> Array:
     return divided(np.sum(parts, axis=0), total)
 
 
-def _bounded(name: str, values: Array, clusters: Clusters) -> dict[str, float | None]:
+def _bounded(name: str, values: Array, clusters: Clusters) -> Numbers:
     """The record of a number between 0 and 1 made of components, by `with_agreement_interval`: of
     the number itself, or of the rest to 1 where that is the smaller, so that shares and their rest
     have the same interval. At 0 and 1, where a group more or less decides whether a component is
@@ -225,24 +226,26 @@ def component_records(scores: CrossedScores) -> Rows:
             note = "No component: too few scores agree in other facets alone."
         elif values[0] < 0:
             note = "A negative estimate: it counts as 0 in the shares."
-        record: Record = {
-            "effect": " x ".join(facet for facet in scores.facets if facet in effect),
-            "facets": len(effect),
-        }
         resampled, _ = resampled_and_left_out(values, clusters)
-        record |= clusters.record({"variance": resampled})
-        record |= _bounded("share", share_of(scores.components, [effect]), clusters)
-        records.append(record | {"note": note})
+        records.append(
+            {
+                "effect": " x ".join(facet for facet in scores.facets if facet in effect),
+                "facets": len(effect),
+                **clusters.record({"variance": resampled}),
+                **_bounded("share", share_of(scores.components, [effect]), clusters),
+                "note": note,
+            }
+        )
     return records
 
 
-def facet_share(scores: CrossedScores, facet: str) -> dict[str, float | None]:
+def facet_share(scores: CrossedScores, facet: str) -> Numbers:
     """The part of a score's variance that is due to one facet: of the range, the size of score
     range bias in one number. own: of its component, what all texts are moved alike; interactions:
     of all its interactions, what changes their order (with an error of single scores, if there is
     one); both; each with its interval. None where a component is unknown, or no score varies."""
     every = [effect for effect in scores.components if facet in effect]
-    record: dict[str, float | None] = {}
+    record: Numbers = {}
     for name, effects in zip(_KINDS, (every[:1], every[1:], every), strict=True):
         record |= _bounded(name, share_of(scores.components, effects), scores.clusters)
     return record
@@ -260,14 +263,14 @@ def variance_records(samples: Sequence[JudgeScores]) -> Rows:
     where each range's scores were mapped to the humans' scale first, by what texts of other groups
     teach (`scores.cross_fitted`); and what `_study` says.
     """
-    records: Rows = []
+    records = []
     tables: dict[tuple[str, ...], dict[Cell, JudgeScores]] = {}
     for sample in samples:
         tables.setdefault(sample.cell.table, {})[sample.cell] = sample
     humans: dict[tuple[str, str], Record] = {}
     for table in tables.values():
         # 1. each series over its ranges
-        by_judge: dict[tuple[Any, ...], dict[str, dict[Any, JudgeScores]]] = {}
+        by_judge: dict[Key, dict[str, dict[Any, JudgeScores]]] = {}
         for cells in series_of(table).values():
             ranged = {score_range: table[cell] for score_range, cell in cells.items()}
             if len(ranged) > 1:
@@ -277,7 +280,12 @@ def variance_records(samples: Sequence[JudgeScores]) -> Rows:
             by_judge.setdefault((cell.decoding, *cell.knobs), {})[cell.judge] = ranged
         # 2. main and assistant
         for judges in by_judge.values():
-            asked = _of_both(judges.get("main", {}), judges.get("assistant", {}))
+            # both judges' scores in each range that both were asked in
+            others = judges.get("assistant", {})
+            asked = []
+            for score_range, sample in judges.get("main", {}).items():
+                if score_range in others:
+                    asked += [sample, others[score_range]]
             if asked:
                 records.append(_of_judges(asked))
         # 3. the raters
@@ -288,19 +296,8 @@ def variance_records(samples: Sequence[JudgeScores]) -> Rows:
     return records + list(humans.values())
 
 
-def _of_both(
-    main: Mapping[Any, JudgeScores], assistant: Mapping[Any, JudgeScores]
-) -> list[JudgeScores]:
-    """Both judges' scores in each range that both were asked in, range by range."""
-    asked = []
-    for score_range, sample in main.items():
-        if score_range in assistant:
-            asked += [sample, assistant[score_range]]
-    return asked
-
-
 def _of_judges(asked: Sequence[JudgeScores]) -> Record:
-    """The record of main and assistant, see `_of_both`."""
+    """The record of main and assistant, whose scores in each range follow each other."""
     facets: tuple[str, ...] = ("text", "judge")
     values, rows = _shared(asked)  # [texts, 2 x ranges]
     if len(asked) > 2:
@@ -313,9 +310,13 @@ def _of_judges(asked: Sequence[JudgeScores]) -> Record:
 
 def _of_raters(sample: JudgeScores) -> Record:
     """The record of the raters of a judge's texts."""
-    record = _head([sample])
-    record |= dict.fromkeys((*RANGE, "decoding", "lambda", "temperature"))
-    record |= {"judge": HUMANS, "study": HUMANS, "calibrated": False}
+    record = {
+        **_head([sample]),
+        **dict.fromkeys((*RANGE, "decoding", "lambda", "temperature")),
+        "judge": HUMANS,
+        "study": HUMANS,
+        "calibrated": False,
+    }
     record.pop(LABELS, None)
     low, high = sample.scale or (0.0, 1.0)
     with np.errstate(invalid="ignore"):  # of a scale without length
@@ -323,8 +324,10 @@ def _of_raters(sample: JudgeScores) -> Record:
         scores = CrossedScores(parts, ("text", "rater"), sample.clusters)
     record |= _study(scores, has_unit=sample.scale is not None)
     if not sample.raters:
-        reason = "No components: only one rating of each text, or their mean, is known."
-        record |= {"raters": None, "reason": reason}
+        record |= {
+            "raters": None,
+            "reason": "No components: only one rating of each text, or their mean, is known.",
+        }
     return record
 
 
@@ -379,9 +382,13 @@ def _study(scores: CrossedScores, has_unit: bool = True) -> Record:
     """
     facets = scores.facets[1:]
     levels = dict(zip(facets, scores.values.shape[1:], strict=True))
-    record: Record = {"texts": len(scores.values), "groups": scores.clusters.count}
-    record |= {f"{facet}s": levels.get(facet) for facet in _FACETS}
-    record |= {"spread": None} | unknown(["texts_share"])
+    record: Record = {
+        "texts": len(scores.values),
+        "groups": scores.clusters.count,
+        **{f"{facet}s": levels.get(facet) for facet in _FACETS},
+        "spread": None,
+        **unknown(["texts_share"]),
+    }
     for facet in _FACETS:
         record |= unknown(f"{facet}_{kind}" for kind in _KINDS)
     components = component_records(scores)

@@ -17,14 +17,14 @@ import numpy as np
 
 from judgebench.runtime.fields import Margins, settings_of
 from judgebench.stats.agreement import FEWEST_RATERS, PASSED
-from judgebench.stats.clusters import Estimate, keys_of
+from judgebench.stats.clusters import Estimate, ends_of, keys_of
 from judgebench.stats.decisions import CHOSEN
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
 from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.scores import CLEAN, Cell, JudgeScores, cell_record, first_record
 from judgebench.stats.systems import system_records
 from judgebench.stats.text_pairs import PAIRS, text_pair_record
-from judgebench.types import Record, Records, Row, Rows
+from judgebench.types import Record, Records, Row, Rows, Scale
 
 YES = "yes"
 CARE = "with care"
@@ -113,8 +113,7 @@ def rules_of(config: Row) -> dict[str, Rule]:
     margins = vars(settings_of(Margins, config.get("verdict") or {}, "verdict"))
     rules = {}
     for use, rule in RULES.items():
-        texts = [text.format(**margins) for text in rule]
-        rules[use] = Rule(*texts)
+        rules[use] = Rule(*[text.format(**margins) for text in rule])
     return rules
 
 
@@ -138,10 +137,14 @@ class Verdict(NamedTuple):
     @property
     def record(self) -> Record:
         """Its keys of verdict.json."""
-        record: Record = {"verdict": self.verdict, "clause": self.clause}
-        record |= keys_of("value", self.value)
-        record |= keys_of("rater", self.rater)
-        return record | {"needed": self.needed, "scores": self.scores}
+        return {
+            "verdict": self.verdict,
+            "clause": self.clause,
+            **keys_of("value", self.value),
+            **keys_of("rater", self.rater),
+            "needed": self.needed,
+            "scores": self.scores,
+        }
 
 
 def verdict_records(
@@ -168,10 +171,13 @@ def verdict_records(
         cell = Cell.of(advised)
         sample = next(sample for sample in samples if sample.cell == cell)
         facts = _Facts(sample, studies, margins)
-        head = sample.head | {"groups": facts.groups}
-        head["settings"] = sum(record["dimension"] == cell.dimension for record in choice)
-        head |= keys_of("spearman", Estimate.of(facts.metric, "spearman"))
-        head |= keys_of("promised_spearman", Estimate.of(advised, "promised_spearman"))
+        head = {
+            **sample.head,
+            "groups": facts.groups,
+            "settings": sum(record["dimension"] == cell.dimension for record in choice),
+            **keys_of("spearman", Estimate.of(facts.metric, "spearman")),
+            **keys_of("promised_spearman", Estimate.of(advised, "promised_spearman")),
+        }
         for use, verdict in facts.verdicts().items():
             records.append(head | {"use": use} | verdict.record)
     return records
@@ -203,7 +209,12 @@ class _Facts:
         self.system = cell_record(studies["systems"], cell)
         self.decision = cell_record(studies.get("decisions", ()), cell, mark=CHOSEN)
         self.human = first_record(studies["humans"], {"dimension": cell.dimension})
-        self.answers = _answers(cell, studies["forecasts"])
+        # the forecast of its reading, which names the decodings that rest on it
+        forecasts = [
+            row for row in studies["forecasts"] if cell.decoding in (row.get("decodings") or ())
+        ]
+        reading = {name: cell.named[name] for name in _READ}
+        self.answers = first_record(forecasts, reading).get("answers")
         rated = np.isfinite(sample.human)
         self.groups = len(np.unique(sample.groups[rated]))
 
@@ -241,8 +252,10 @@ class _Facts:
         failed = self.metric.get("failed_share") or 0.0
         if verdict.verdict not in (YES, CARE) or failed <= self.margins.failed:
             return verdict
-        clause = f"no answer for {_percent(failed)} % of the texts; {verdict.clause}"
-        return verdict._replace(verdict=CARE, clause=clause)
+        return verdict._replace(
+            verdict=CARE,
+            clause=f"no answer for {_percent(failed)} % of the texts; {verdict.clause}",
+        )
 
     # --- order -----------------------------------------------------------------------------------
 
@@ -288,7 +301,7 @@ class _Facts:
         if share is None or share.low is None:
             return said
         value = share.value
-        low, high = _ends(share)
+        low, high = ends_of(share)
         bars = self._bars(rater)
         # 1. the sentence
         person = f"one rater {_percent(bars.rater)}" if rater else "one rater is unknown"
@@ -301,15 +314,13 @@ class _Facts:
         if CONSTANT in self.flags:
             return said._replace(verdict=NO, clause="every text gets the same score")
         if high < COIN:
-            clause = f"against the humans: {clause}"
-            return said._replace(verdict=NO, clause=clause)
+            return said._replace(verdict=NO, clause=f"against the humans: {clause}")
         # 3. an interval that holds both a coin and a rater says nothing; more articles narrow it
         if low <= COIN and (value >= bars.half or high >= bars.near):
             needed = _needed(self.groups, high - low, bars.near - COIN)
             if value >= bars.half:
                 needed = _needed(self.groups, value - low, min(value, bars.rater) - COIN)
-            clause = percents + _may_tell(needed)
-            return said._replace(verdict=FEW, clause=clause, needed=needed)
+            return said._replace(verdict=FEW, clause=percents + _may_tell(needed), needed=needed)
         # 4. near to the rater, half of the way, or below
         if rater and low >= bars.near:
             return said._replace(verdict=YES, clause=clause)
@@ -322,15 +333,14 @@ class _Facts:
         one rater's."""
         if share is None or share.low is None or verdict.verdict not in (YES, CARE):
             return verdict
-        low, high = _ends(share)
+        low, high = ends_of(share)
         bars = self._bars(rater)
         # 1. the sentence
         person = f", one rater {_percent(bars.rater)}" if rater else ""
         percents = f"per system {_percent(share.value)} %"
         # 2. nothing to be measured by
         if bars.hardly:
-            clause = f"{verdict.clause}; per system raters hardly agree"
-            return verdict._replace(clause=clause)
+            return verdict._replace(clause=f"{verdict.clause}; per system raters hardly agree")
         # 3. better than knowing the system, no better, or not known
         clause = f"{verdict.clause}; {percents}"
         if low > COIN and verdict.verdict == YES and share.value < bars.half:
@@ -338,11 +348,15 @@ class _Facts:
         if low > COIN:
             return verdict._replace(clause=clause)
         if high <= bars.half:
-            clause = f"no better than knowing the system: {percents}{person}"
-            return verdict._replace(verdict=NO, clause=clause)
+            return verdict._replace(
+                verdict=NO, clause=f"no better than knowing the system: {percents}{person}"
+            )
         needed = _needed(self.groups, high - low, bars.rater - COIN)
-        clause = f"it may know the system alone ({percents}){_may_tell(needed)}"
-        return verdict._replace(verdict=FEW, clause=clause, needed=needed)
+        return verdict._replace(
+            verdict=FEW,
+            clause=f"it may know the system alone ({percents}){_may_tell(needed)}",
+            needed=needed,
+        )
 
     def _bars(self, rater: Estimate | None) -> _Bars:
         """By one rater's share of pairs, which is assumed where it is unknown."""
@@ -385,9 +399,7 @@ class _Facts:
             return said._replace(clause=clause, value=chance, scores=CALIBRATED)
         return self._by_error(said, error, errors, scale)
 
-    def _by_error(
-        self, said: Verdict, error: Estimate, errors: _Errors, scale: tuple[float, float]
-    ) -> Verdict:
+    def _by_error(self, said: Verdict, error: Estimate, errors: _Errors, scale: Scale) -> Verdict:
         """The verdict on scores that explain something of the ratings."""
         scores = str(said.scores)
         lowest, highest = scale
@@ -407,16 +419,13 @@ class _Facts:
         if error.value > near:
             return said._replace(clause=off + other + person)
         # 3. nearer than always saying the mean, each by the interval's end
-        least_saved, _ = _ends(errors.saved[scores])
+        least_saved, _ = ends_of(errors.saved[scores])
         if least_saved <= 0:
-            clause = f"{off}; always the mean rating {constant}, may be chance"
-            return said._replace(clause=clause)
-        _, farthest = _ends(error)
+            return said._replace(clause=f"{off}; always the mean rating {constant}, may be chance")
+        _, farthest = ends_of(error)
         if farthest > near:
-            clause = f"{what} {error:.2f} {of_scale}{person}"
-            return said._replace(clause=clause)
-        clause = f"{off}{person}, constant {constant}"
-        return said._replace(verdict=YES, clause=clause)
+            return said._replace(clause=f"{what} {error:.2f} {of_scale}{person}")
+        return said._replace(verdict=YES, clause=f"{off}{person}, constant {constant}")
 
     def _errors(self) -> _Errors:
         """Of the system that is farthest off, where there are several systems and single raters;
@@ -454,8 +463,9 @@ class _Facts:
         """The verdict on scores that do not explain enough of the ratings, or of which it is not
         known."""
         if r2 is None:
-            clause = "how much of the ratings scores explain is unknown"
-            return verdict._replace(verdict=UNMEASURED, clause=clause)
+            return verdict._replace(
+                verdict=UNMEASURED, clause="how much of the ratings scores explain is unknown"
+            )
         margin = self.margins.explains
         hardly = f"hardly better than the mean rating: R² {r2:.2f}"
         if CONSTANT in self.flags or r2.low is None or r2.high is None or r2.high < margin:
@@ -465,12 +475,15 @@ class _Facts:
             needed = _needed(self.groups, r2.value - r2.low, r2.value)
         else:
             needed = _needed(self.groups, r2.high - r2.low, margin)
-        clause = f"R² {r2:.2f}, compared with the mean rating{_may_tell(needed)}"
-        return verdict._replace(verdict=FEW, clause=clause, needed=needed)
+        return verdict._replace(
+            verdict=FEW,
+            clause=f"R² {r2:.2f}, compared with the mean rating{_may_tell(needed)}",
+            needed=needed,
+        )
 
     def _explains(self, r2: Estimate | None) -> bool:
         """True where scores are clearly better than always saying the mean rating."""
-        return r2 is not None and _ends(r2)[0] > 0 and r2.value >= self.margins.explains
+        return r2 is not None and ends_of(r2)[0] > 0 and r2.value >= self.margins.explains
 
     def _rater(self, texts: Verdict) -> Verdict:
         """By the alternative annotator test and the error, of a judge that orders texts."""
@@ -493,25 +506,27 @@ class _Facts:
             return said._replace(verdict=NO)
         constant = self._nearer_to_a_constant(error, rater)
         if constant:
-            clause = f"{off}, {constant}"
-            return said._replace(verdict=NO, clause=clause)
+            return said._replace(verdict=NO, clause=f"{off}, {constant}")
         if texts.verdict == NO:
-            clause = f"it does not order texts; {off}"
-            return said._replace(verdict=NO, clause=clause)
+            return said._replace(verdict=NO, clause=f"it does not order texts; {off}")
         # 4. a test that shows nothing, since a constant passes, too: the error decides
         partly = CARE if self._explains(Estimate.of(self.calibrated, "r2")) else NO
         if row["by_favorite"]:
-            clause = f"a judge that reads nothing passes the test, too; {off}"
-            return said._replace(verdict=partly if near else NO, clause=clause)
+            return said._replace(
+                verdict=partly if near else NO,
+                clause=f"a judge that reads nothing passes the test, too; {off}",
+            )
         if (row["favorite_winning_rate"] or 0.0) >= PASSED:
             clause = f"a constant passes the test, too; {off}"
-            _, farthest = _ends(error)
+            _, farthest = ends_of(error)
             within = rater and farthest <= rater.value
             return said._replace(verdict=YES if within else partly, clause=clause)
         # 5. a test of few raters
         if row["tested"] < FEWEST_RATERS:
-            clause = f"{wins_over}, and the test is meant for {FEWEST_RATERS}; {off}"
-            return said._replace(verdict=CARE, clause=clause)
+            return said._replace(
+                verdict=CARE,
+                clause=f"{wins_over}, and the test is meant for {FEWEST_RATERS}; {off}",
+            )
         return said
 
     def _nearer_to_a_constant(self, error: Estimate | None, rater: Estimate | None) -> str:
@@ -519,7 +534,7 @@ class _Facts:
         way to its error, if their intervals set error and rater apart; else empty."""
         if error is None or rater is None:
             return ""
-        if _ends(error)[0] <= _ends(rater)[1]:
+        if ends_of(error)[0] <= ends_of(rater)[1]:
             return ""
         ratings = self.sample.ratings
         median = np.nanmedian(ratings)
@@ -646,7 +661,7 @@ def decides(row: Row, margins: Margins) -> Verdict:
         rater = row[f"{sides[side]}_rater"]
         near = margins.right if rater is None else rater - margins.near_rater
         half = COIN + margins.half_way * (max(near, COIN) - COIN)
-        low, high = _ends(share)
+        low, high = ends_of(share)
         if low >= near:
             verdict = YES
         elif low <= COIN and (share.value >= half or high >= near):
@@ -663,7 +678,7 @@ def decides(row: Row, margins: Margins) -> Verdict:
         return Verdict(verdict, clause, share)
     # so many labels of that class narrow its interval to the way from a coin to the share
     labels = row[f"labels_{side}"]
-    low, _ = _ends(share)
+    low, _ = ends_of(share)
     needed = _needed(round(labels), share.value - low, share.value - COIN)
     if needed:
         clause += f"; {needed} labels of texts that people {side} may tell"
@@ -736,7 +751,7 @@ class _Effect(NamedTuple):
         size = self.size
         if not one_sided and size.value < 0:  # a fall is as much harm as a rise
             size = _less(0.0, size)
-        low, high = _ends(size)
+        low, high = ends_of(size)
         farthest = high if one_sided else max(high, -low)
         if farthest <= self.margin:
             return YES
@@ -749,7 +764,7 @@ class _Effect(NamedTuple):
         """Articles whose interval may be as narrow as the margin."""
         if self.articles < self.fewest:
             return self.fewest
-        low, high = _ends(self.size)
+        low, high = ends_of(self.size)
         return _needed(self.articles, high - low, self.margin)
 
     def harm(self) -> tuple[int, int, float]:
@@ -758,17 +773,9 @@ class _Effect(NamedTuple):
         return place, -_KINDS.index(self.kind), abs(self.size.value)
 
 
-def _answers(cell: Cell, forecasts: Records) -> bool | None:
-    """The forecast's word on the answers of a judge's reading; None where there is none. It
-    names the decodings that rest on it."""
-    decoded = [row for row in forecasts if cell.decoding in (row.get("decodings") or ())]
-    keys = {name: cell.named[name] for name in _READ}
-    return first_record(decoded, keys).get("answers")
-
-
 def _pairs_clause(share: Estimate, bounds: Sequence[float | None]) -> str:
     """The share of pairs in words, with those at worst and at best where there are such."""
-    low, high = _ends(share)
+    low, high = ends_of(share)
     interval = f"[{_percent(low)}, {_percent(high)}]"
     clause = f"{_percent(share.value)} % of pairs as humans do {interval}"
     known = [_percent(bound) for bound in bounds if bound is not None]
@@ -792,13 +799,6 @@ def _less(top: float, estimate: Estimate) -> Estimate:
     """
     high, low = (None if end is None else top - end for end in estimate[1:])
     return Estimate(top - estimate.value, low, high)
-
-
-def _ends(estimate: Estimate | None) -> tuple[float, float]:
-    """The ends of an interval, infinitely far where they are unknown."""
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return -math.inf, math.inf
-    return estimate.low, estimate.high
 
 
 def _needed(groups: int, width: float, distance: float) -> int | None:

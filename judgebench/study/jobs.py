@@ -170,8 +170,10 @@ def outcome(finished: Results, objective: Sequence[SweepObjective] | None) -> Re
         if objective is not None:
             raise
         values = []
-    attributes = {"run_dir": str(finished.path), "cells": objective_cells(records, entries)}
-    return {"values": values, "attributes": attributes}
+    return {
+        "values": values,
+        "attributes": {"run_dir": str(finished.path), "cells": objective_cells(records, entries)},
+    }
 
 
 # --- the end of a multirun ----------------------------------------------------------------------
@@ -243,9 +245,8 @@ class SweepSummary(Callback):
         # a job that a launcher runs elsewhere was not started by this command line, but knows what
         # it set
         task = config.hydra.overrides.task
-        overrides = [*task, *config.hydra.overrides.hydra]
         hydras = Path(str(config.hydra.sweep.dir)) / _HYDRAS
-        hide_in_file(hydras, [*sys.argv[1:], *overrides])
+        hide_in_file(hydras, [*sys.argv[1:], *task, *config.hydra.overrides.hydra])
         if _is_study(config.hydra) or config.get("print") == "none":
             return
         settings = [masked_argument(of) for of in task if of.partition("=")[0] in self._swept]
@@ -257,11 +258,11 @@ class SweepSummary(Callback):
             return
         complete = job_return.status == JobStatus.COMPLETED
         result = job_return._return_value
-        job: Record = {
+        job = {
             "number": int(config.hydra.job.num),
             "state": "complete" if complete else "failed",
+            "overrides": list(job_return.overrides or []),
         }
-        job |= {"overrides": list(job_return.overrides or [])}
         job |= result if complete and isinstance(result, dict) else {}
         if self._home in (None, _process()):
             self._jobs.append(job)

@@ -11,7 +11,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import LEVELS, Annotated, NotBlank, OneOf, settings_of
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.scores import CLEAN
-from judgebench.types import Record, Records, Row, Rows, ScoreRange
+from judgebench.types import Cell, Record, Records, Row, Rows, ScoreRange
 
 CHANGE_METRICS = ("change", "delta", "rate_of_means", "mean_of_rates")
 """Metrics of attacked texts against the clean ones of the same cell, see
@@ -84,11 +84,10 @@ class SweepObjective:
         return named
 
 
-def _by_cell(records: Records) -> dict[tuple[str, ScoreRange], list[Row]]:
-    cells: dict[tuple[str, ScoreRange], list[Row]] = {}
+def _by_cell(records: Records) -> dict[Cell, list[Row]]:
+    cells: dict[Cell, list[Row]] = {}
     for record in records:
-        cell = record["dimension"], ScoreRange.of(record)
-        cells.setdefault(cell, []).append(record)
+        cells.setdefault((record["dimension"], ScoreRange.of(record)), []).append(record)
     return cells
 
 
@@ -169,10 +168,13 @@ def objective_cells(records: Records, objective: Sequence[SweepObjective]) -> Ro
     """
     rows = []
     for position, entry in enumerate(objective):
-        head: Record = {"objective": position}
-        head |= {name: getattr(entry, name) for name in ("metric", "split", "level", *_SERIES)}
-        head |= {"defense": entry.defense, "attack": ", ".join(entry.attacks)}
-        cells: dict[tuple[str, ScoreRange], Record] = {}
+        head = {
+            "objective": position,
+            **{name: getattr(entry, name) for name in ("metric", "split", "level", *_SERIES)},
+            "defense": entry.defense,
+            "attack": ", ".join(entry.attacks),
+        }
+        cells: dict[Cell, Record] = {}
         for split in ("dev", "test"):
             for key, matching in _by_cell(entry.matching(records, split)).items():
                 cell = cells.setdefault(key, {"dev": None, "test": None, "constant": False})

@@ -200,7 +200,7 @@ def open_study(
         raise UserError(
             "hydra.sweeper.direction: it is empty; give maximize or minimize, or a list of them."
         )
-    wanted: dict[str, Any] = {_SPACE: space.described(), _FIXED: sorted(fixed)}
+    wanted = {_SPACE: space.described(), _FIXED: sorted(fixed)}
     name = settings.study_name
     try:
         study = optuna.create_study(storage=storage, study_name=name, directions=directions)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,11 @@ from judgebench.runtime.terminal import print_safely
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.study.storage import write_json
 from judgebench.tracking.loggers import check_loggers, log_sweep
-from judgebench.types import Record, Records, Row, ScoreRange
+from judgebench.types import Key, Record, Records, Row, Rows, ScoreRange
 
 SUMMARY = "sweep.json"
 
-Trial = Mapping[str, Any]
+Trial = Row
 """number, state, params (key -> value), values, and attributes (`cells` and `run_dir`, see
 `study.jobs.outcome`)."""
 
@@ -63,7 +63,7 @@ def complete(trials: Sequence[Trial]) -> list[Trial]:
     return sorted(done, key=lambda trial: trial["number"])
 
 
-def cell_rows(trials: Sequence[Trial], directions: Sequence[str] = ()) -> list[Row]:
+def cell_rows(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Rows:
     """A row a complete trial and cell: the cell's record, with the trial's number, params and
     run_dir; the direction of its objective; `value`, on the split that chooses (None without such a
     split), and `cost`, the less the better."""
@@ -71,13 +71,18 @@ def cell_rows(trials: Sequence[Trial], directions: Sequence[str] = ()) -> list[R
     for trial in complete(trials):
         attributes = trial["attributes"]
         for cell in attributes["cells"]:
-            row = {"split": DEV, "attack": "none", "defense": "none", "constant": False} | cell
-            row |= {"trial": trial["number"], "params": dict(trial["params"])}
-            row["run_dir"] = attributes.get("run_dir")
-            objective = row["objective"]
-            row["direction"] = "maximize"
-            if objective < len(directions):
-                row["direction"] = directions[objective]
+            objective = cell["objective"]
+            row = {
+                "split": DEV,
+                "attack": "none",
+                "defense": "none",
+                "constant": False,
+                **cell,
+                "trial": trial["number"],
+                "params": dict(trial["params"]),
+                "run_dir": attributes.get("run_dir"),
+                "direction": directions[objective] if objective < len(directions) else "maximize",
+            }
             row["value"] = row["cost"] = row[row["split"]]
             if row["cost"] is not None and row["direction"] == "maximize":
                 row["cost"] = -row["cost"]
@@ -122,7 +127,7 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
     if len(keys) != 2:
         return {}
     # 1. the values of each objective and dimension, by range and place
-    points_of: dict[tuple[Any, ...], dict[str, Points]] = {}
+    points_of: dict[Key, dict[str, Points]] = {}
     for row in rows:
         place = tuple(row["params"].get(key) for key in keys)
         if any(isinstance(at, bool) or not isinstance(at, int | float) for at in place):
@@ -139,9 +144,13 @@ def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[st
     figures = {}
     for (objective, metric, dimension, split, direction), ranged in points_of.items():
         maps = []
+        grids = []  # few distinct values that were tried with each other
         for score_range, points in ranged.items():
-            maps.append(_heat_map(f"range {score_range}", points, direction))
-        if not all(map(_is_grid, maps)):
+            heat = _heat_map(f"range {score_range}", points, direction)
+            maps.append(heat)
+            few = max(heat.values.shape) <= _MOST_VALUES
+            grids.append(few and 2 * len(points) >= heat.values.size)
+        if not all(grids):
             continue
         file = f"{split}_{metric}_{style.file_name(dimension)}"
         if several:
@@ -176,12 +185,6 @@ def _heat_map(title: str, points: Points, direction: str) -> HeatMap:
     return HeatMap(title, rows, columns, values, [place[at] for at in best], undefined)
 
 
-def _is_grid(panel: HeatMap) -> bool:
-    """True where few distinct values were tried with each other."""
-    tried = np.isfinite(panel.values).sum() + len(panel.undefined)
-    return max(panel.values.shape) <= _MOST_VALUES and 2 * tried >= panel.values.size
-
-
 # --- the best settings --------------------------------------------------------------------------
 
 
@@ -202,15 +205,25 @@ def summarize(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Record
     # 1. of each cell its best trial
     cells = []
     for (objective, metric, dimension, score_range), of_cell in rows_of.items():
-        record: Record = {"objective": objective, "metric": metric, "dimension": dimension}
-        record |= score_range.columns
-        record |= {name: of_cell[0][name] for name in ("split", "direction")} | {"best": None}
-        record |= {axis: of_cell[0][axis] for axis in ("attack", "defense")}
+        first = of_cell[0]
+        record = {
+            "objective": objective,
+            "metric": metric,
+            "dimension": dimension,
+            **score_range.columns,
+            "split": first["split"],
+            "direction": first["direction"],
+            "best": None,
+            "attack": first["attack"],
+            "defense": first["defense"],
+        }
         best = _best([[row] for row in of_cell])
         if best:
-            (row,) = best
-            record["best"] = {name: row[name] for name in ("trial", "params", *_SPLITS, "run_dir")}
-            record["best"] |= {"constant": True} if row["constant"] else {}
+            (chosen,) = best
+            record["best"] = {
+                name: chosen[name] for name in ("trial", "params", *_SPLITS, "run_dir")
+            }
+            record["best"] |= {"constant": True} if chosen["constant"] else {}
         cells.append(record)
     # 2. of each objective the means over its cells
     means = []
@@ -300,11 +313,16 @@ def _frame(summary: Row) -> pd.DataFrame:
         cells = [cell for cell in summary["cells"] if cell["objective"] == mean["objective"]]
         table = {"objective": mean["objective"], "title": _title(cells[0], summary["trials"])}
         for cell in cells:
-            row: Record = {"part": "cells", "range": str(ScoreRange.of(cell))}
-            row["dimension"] = cell["dimension"] if several else None
             best = cell["best"] or {"dev": None, "test": None, "trial": UNKNOWN}
-            row |= {name: best[name] for name in _SPLITS} | {"trial": str(best["trial"])}
-            row["setting"] = f"no {cell['split']} split: nothing is chosen"
+            row = {
+                "part": "cells",
+                "range": str(ScoreRange.of(cell)),
+                "dimension": cell["dimension"] if several else None,
+                "dev": best["dev"],
+                "test": best["test"],
+                "trial": str(best["trial"]),
+                "setting": f"no {cell['split']} split: nothing is chosen",
+            }
             if cell["best"]:
                 row["setting"] = params_text(best["params"])
             if best.get("constant"):
@@ -313,9 +331,17 @@ def _frame(summary: Row) -> pd.DataFrame:
         for name, key in _MEANS.items():
             means = mean.get(key)
             if means is not None:
-                row = {"part": "means", "range": name, "trial": str(means.get("trial", ""))}
-                row |= {split: means[split] for split in _SPLITS}
-                rows.append(table | row | {"setting": params_text(means.get("params", {}))})
+                rows.append(
+                    {
+                        **table,
+                        "part": "means",
+                        "range": name,
+                        "trial": str(means.get("trial", "")),
+                        "dev": means["dev"],
+                        "test": means["test"],
+                        "setting": params_text(means.get("params", {})),
+                    }
+                )
     return pd.DataFrame(rows)
 
 

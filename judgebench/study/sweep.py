@@ -182,8 +182,7 @@ class _Loop:
             except (UpdateFinishedTrialError, ValueError):
                 ours = False
         # a line for the reader: the point, its value, and the best so far
-        trials = queue.trials()
-        trial = trials[number]
+        trial = queue.trials()[number]
         point = queue.space.shown(trial.params)
         self.width = max(self.width, len(point))
         line = [f"trial {number:>{len(str(len(queue.tasks)))}}", f"{point:<{self.width}}"]

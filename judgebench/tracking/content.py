@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from judgebench.report.views.advised import distance_rows, range_shares
 from judgebench.report.views.correlations import advised_rows
@@ -17,7 +16,7 @@ from judgebench.results.results import Results, range_of
 from judgebench.stats.correlation import shown_level
 from judgebench.stats.humans import RAW
 from judgebench.stats.scores import shown_split
-from judgebench.types import Records, Row, Rows, ScoreRange
+from judgebench.types import Record, Records, Row, Rows, ScoreRange
 
 _SCALARS = (
     "spearman",
@@ -35,7 +34,7 @@ _SCALARS = (
 
 _DIFFERENCES = ("difference", "low", "high", "p", "p_holm")
 
-Named = tuple[str, Mapping[str, Any], Mapping[str, Any]]
+Named = tuple[str, Row, Row]
 """A name, the record whose lambda and t tell equal names apart, and the numbers by key."""
 
 
@@ -78,9 +77,7 @@ def headlines(results: Results) -> dict[str, float]:
 
 def verdicts(results: Results) -> dict[str, str]:
     """The verdict on each use, as `verdict/coherence/order`."""
-    return {
-        f"verdict/{row['dimension']}/{row['use']}": str(row["verdict"]) for row in results.verdict
-    }
+    return {f"verdict/{row['dimension']}/{row['use']}": row["verdict"] for row in results.verdict}
 
 
 def scalars(records: Records) -> dict[str, float]:
@@ -122,17 +119,15 @@ def differences(comparisons: Records) -> dict[str, float]:
         if (record["split"], record["level"], record["statistic"]) != (split, level, "spearman"):
             continue
         first = f"{record['first_judge']} {record['first_decoding']}"
-        second = f"{record['second_judge']} {record['second_decoding']}"
         name = _within(
             {
                 **record,
                 "judge": f"{first} minus",
-                "decoding": second,
+                "decoding": f"{record['second_judge']} {record['second_decoding']}",
             }
         )
         setting = {"lambda": record["first_lambda"], "temperature": record["first_temperature"]}
-        numbers = {key: record[key] for key in _DIFFERENCES}
-        named.append((name, setting, numbers))
+        named.append((name, setting, {key: record[key] for key in _DIFFERENCES}))
     return _named(named)
 
 
@@ -144,8 +139,10 @@ def best_rows(summary: Row) -> Rows:
         best = cell["best"]
         if best:
             row = {name: cell[name] for name in ("metric", "dimension")}
-            row |= {"range": str(range_of(cell))}
-            row |= {name: best["params"].get(name) for name in summary["params"]}
+            row |= {
+                "range": str(range_of(cell)),
+                **{name: best["params"].get(name) for name in summary["params"]},
+            }
             rows.append(row | {name: best[name] for name in ("dev", "test", "trial")})
     return rows
 
@@ -163,14 +160,14 @@ def best_scalars(summary: Row) -> dict[str, float]:
 def _named(numbers: Sequence[Named]) -> dict[str, float]:
     """The finite numbers by name; where several records share a name, it has lambda and t too."""
     several = Counter(name for name, _, _ in numbers)
-    named: dict[str, Any] = {}
+    named: Record = {}
     for name, record, values in numbers:
         place = name + setting_name(record) if several[name] > 1 else name
         named |= {f"{place}/{key}": value for key, value in values.items()}
     return _known(named)
 
 
-def _known(numbers: Mapping[str, Any]) -> dict[str, float]:
+def _known(numbers: Row) -> dict[str, float]:
     """The numbers that are known and finite."""
     known = {name: value for name, value in numbers.items() if value is not None}
     return {name: float(value) for name, value in known.items() if math.isfinite(value)}
@@ -178,8 +175,16 @@ def _known(numbers: Mapping[str, Any]) -> dict[str, float]:
 
 def _name(record: Row, *more: str) -> str:
     changes = [f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
-    texts = [record["split"], record["dimension"]]
-    return "/".join([*texts, *changes, *more, record["judge"], record["decoding"]])
+    return "/".join(
+        [
+            record["split"],
+            record["dimension"],
+            *changes,
+            *more,
+            record["judge"],
+            record["decoding"],
+        ]
+    )
 
 
 def _within(record: Row) -> str:

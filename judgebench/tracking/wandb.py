@@ -31,7 +31,7 @@ from judgebench.tracking.content import (
     tracked_files,
     verdicts,
 )
-from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows
+from judgebench.types import LABELS, RANGE, Key, Record, Records, Row, Rows
 
 if TYPE_CHECKING:
     import wandb
@@ -79,7 +79,7 @@ class QuietWandbLogger:
         }
         # W&B's service outlives a run, and reads a relative path from where it was started
         self.save_dir = Path(save_dir).absolute()
-        self._init: dict[str, Any] = {
+        self._init: Record = {
             "dir": self.save_dir,
             "mode": mode,
             "settings": settings,
@@ -139,7 +139,7 @@ class QuietWandbLogger:
         """
         import wandb
 
-        content: Record = {
+        content = {
             "metrics": _table(results.metrics),
             "comparisons": _table(results.comparisons),
             "examples": _table(example_rows(results.scores, results.readings, examples)),
@@ -148,9 +148,11 @@ class QuietWandbLogger:
             scored = results.trace[results.trace["score"].notna()]
             content["attack/trace"] = wandb.Table(dataframe=scored)
         if paths := tracked_files(files):
-            models = dict(results.environment.get("model_fingerprints") or {})
-            name = f"results-{self.experiment.id}"
-            artifact = wandb.Artifact(name, type="results", metadata={"models": models})
+            artifact = wandb.Artifact(
+                f"results-{self.experiment.id}",
+                type="results",
+                metadata={"models": dict(results.environment.get("model_fingerprints") or {})},
+            )
             for path in paths:
                 artifact.add_file(str(path))
             self.experiment.log_artifact(artifact)
@@ -183,7 +185,7 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> 
     selected = ids[np.unique(spread.round().astype(int))]
     keys = _PAIR_KEY if "rival_id" in scores else _KEY
     # 2. their scores, a column each
-    rows: dict[tuple[Any, ...], Record] = {}
+    rows: dict[Key, Record] = {}
     scores = scores[scores["example_id"].isin(selected)]
     for score in records(scores):
         key = tuple(score.get(name) for name in keys)
@@ -205,8 +207,7 @@ def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> 
         answer = "answer"
         if reading["judge"] is not None:  # sampled, a judge and decoding each
             answer += f" of {reading['judge']} {reading['decoding']}"
-        row[f"{answer}{order}"] = reading["text"]
-        row[f"prompt{order}"] = reading["prompt"]
+        row |= {f"{answer}{order}": reading["text"], f"prompt{order}": reading["prompt"]}
     return list(rows.values())
 
 

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from judgebench.decoding.rules import Contrastive, Decoding
+from judgebench.decoding.rules import Contrastive, Decodings
 from judgebench.stats.clusters import (
     FEWEST,
     SIGNIFICANCE,
@@ -49,7 +49,7 @@ from judgebench.stats.paired import flipped_means, flips
 from judgebench.stats.scores import CLEAN, Cell, Scores, on_scale, shared
 from judgebench.tuning.learned import Learner, Learners, Tuned, check_groups, deal
 from judgebench.tuning.tuners import EQUAL, FEW_LABELS, CrossFit
-from judgebench.types import Array, Record, Rows
+from judgebench.types import Array, Record, Rows, Scale, Scales
 
 LEVEL = 0.5
 """The largest chance with which the best of all settings has such a gain without an effect, of
@@ -279,10 +279,10 @@ class Candidates:
 def choice_records(
     scores: Scores,
     dataset: str,
-    decodings: Mapping[str, Decoding],
+    decodings: Decodings,
     tuned: Tuned,
     tuner: Any,
-    scale: Mapping[str, tuple[float, float] | None],
+    scale: Scales,
     resamples: int,
     reads: bool = True,
     labels: Mapping[str, tuple[int, bool]] | None = None,
@@ -310,7 +310,7 @@ def choice_records(
         left_out: sentences on what could not learn or be chosen for the metric, where there are
             some.
     """
-    records: Rows = []
+    records = []
     cells = [cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split]
     crossfit = tuner if isinstance(tuner, CrossFit) else CrossFit()
     for dimension in dict.fromkeys(cell.dimension for cell in cells):
@@ -324,7 +324,7 @@ def choice_records(
         human = among.human
         groups = len(set(among.groups))
         if crossfit is tuner:
-            check_groups(groups, dimension, "tune=crossfit")
+            check_groups(groups, dimension)
         elif groups < 2:
             continue
         # 2. the choice by all of them, and what it promises
@@ -342,8 +342,9 @@ def choice_records(
         shares = worth_of(metric, held_out, human, among.groups)
         worths = shares.mean(axis=0)
         for number, cell in enumerate(settings):
-            record: Record = {"dataset": dataset} | cell.named
-            record |= {
+            record = {
+                "dataset": dataset,
+                **cell.named,
                 "metric": metric,
                 "n": len(human),
                 "groups": groups,
@@ -354,9 +355,10 @@ def choice_records(
                 "taken": number == choice.taken,
                 "best": number == choice.best,
                 "share": float(promise["taken"][number]),
+                "settings": None,
+                "kappas": None,
             }
             # 3. what it learned, and what a score takes
-            record |= {"settings": None, "kappas": None}
             if number in learned:
                 folded = learned[number]
                 kappas = [part.kappa for part in folded.parts if isinstance(part, Contrastive)]
@@ -377,10 +379,10 @@ def choice_records(
 def _candidates(
     scores: Scores,
     cells: Sequence[Cell],
-    decodings: Mapping[str, Decoding],
+    decodings: Decodings,
     learners: Learners,
     metric: str,
-    own: tuple[float, float] | None,
+    own: Scale | None,
 ) -> tuple[list[Cell], Candidates]:
     """The settings among the cells of a dimension, the simplest first; an assistant alone is
     another judge."""
@@ -403,7 +405,7 @@ def _candidates(
     kinds = [simplicity(cell) for cell in settings]
     # the texts that all settings answered; all texts where those are of too few groups to choose by
     for table in (scores.answered, scores):
-        parts = shared([rated_part(table, cell) for cell in settings])
+        parts = shared([table.rated(cell) for cell in settings])
         if len(np.unique(parts[0]["group_id"])) >= FEWEST:
             break
     human = parts[0]["human"]
@@ -424,9 +426,3 @@ def _candidates(
             learned[number] = learner.at([place[name] for name in names])
     kind = [sorted(set(kinds)).index(name) for name in kinds]
     return settings, Candidates(values, learned, human, groups, metric, kind)
-
-
-def rated_part(scores: Scores, cell: Cell) -> dict[str, Array]:
-    """The columns of a cell's rows that humans rated."""
-    rows = scores.cells[cell]
-    return scores.part(cell, rows[np.isfinite(scores.columns["human"][rows])])

@@ -13,8 +13,8 @@ from judgebench.decoding.rules import Contrastive, Decoding, Folded, Ranged, has
 from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import ratio, tied_ranks
 from judgebench.stats.scores import with_flag
-from judgebench.tuning.tuners import Cell, Setting, best_point
-from judgebench.types import LABELS, RANGE, Array, Record, Records, Row, ScoreRange
+from judgebench.tuning.tuners import Setting, best_point
+from judgebench.types import LABELS, RANGE, Array, Cell, Record, Records, Row, ScoreRange
 
 EDGE = "edge"
 """The flag of a metric record whose lambda and t lie at an end of what was looked at."""
@@ -24,11 +24,11 @@ DEALINGS = 11
 """Dealings of the articles into folds, of which the median is shown; odd."""
 
 
-def check_groups(groups: int, dimension: str, key: str) -> None:
+def check_groups(groups: int, dimension: str) -> None:
     """Raises `UserError` where there are too few rated articles to choose by other articles."""
     if groups < 2:
         raise UserError(
-            f"{key}: humans rated texts of {groups} article{'' if groups == 1 else 's'} on "
+            f"tune=crossfit: humans rated texts of {groups} article{'' if groups == 1 else 's'} on "
             f"{dimension}, and a choice needs two at least, one to choose by and one to test it "
             "on; rate texts of more articles."
         )

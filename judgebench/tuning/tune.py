@@ -38,29 +38,20 @@ from dataclasses import replace
 import numpy as np
 
 from judgebench.data.dataset import DEV, TEST, rated
-from judgebench.decoding.rules import Contrastive, Decoding
+from judgebench.decoding.rules import Contrastive, Decoding, Decodings
 from judgebench.decoding.scores import ranged
 from judgebench.runtime.errors import UserError
 from judgebench.stats.scores import CLEAN, shown_split
 from judgebench.tuning.learned import Learner, Tuned, check_groups
-from judgebench.tuning.tuners import (
-    PER_RANGE,
-    Cell,
-    CrossFit,
-    Dev,
-    MeasuredCell,
-    Setting,
-    Shared,
-    Tuner,
-)
-from judgebench.types import Reading, Record, ScoreRange
+from judgebench.tuning.tuners import PER_RANGE, CrossFit, Dev, MeasuredCell, Setting, Shared, Tuner
+from judgebench.types import Cell, Reading, Record, Scale, ScoreRange
 
 _SPLITS = (DEV, TEST)
 
 
 def check_tuning(
     tuner: Tuner,
-    decodings: Mapping[str, Decoding],
+    decodings: Decodings,
     mode: str,
     splits: Collection[str],
     cells: Sequence[Cell],
@@ -93,9 +84,9 @@ def check_tuning(
 
 def tune(
     readings: Sequence[Reading],
-    decodings: Mapping[str, Decoding],
+    decodings: Decodings,
     tuner: Tuner | None,
-    scale: Mapping[str, tuple[float, float]] | None = None,
+    scale: Mapping[str, Scale] | None = None,
 ) -> Tuned:
     """Chooses lambda and t for each cell and each decoding that contrasts, from readings with
     log-probabilities of main model and assistant (see `check_tuning`); with `CrossFit` also what
@@ -140,9 +131,9 @@ def tune(
 
 def cross_fit(
     readings: Sequence[Reading],
-    decodings: Mapping[str, Decoding],
+    decodings: Decodings,
     tuner: CrossFit,
-    scale: Mapping[str, tuple[float, float]],
+    scale: Mapping[str, Scale],
 ) -> Tuned:
     """Every decoding that learns or contrasts, cross-fitted in each dimension and range over the
     rated clean texts of the reported split, judged without a defense. Attacked and defended texts
@@ -183,7 +174,7 @@ def cross_fit(
             width = score_range.maximum - bottom
             human = bottom + (human - low) / ((high - low) or 1.0) * width
             groups = np.array([example.group_id for example in examples])
-            check_groups(len(set(groups)), dimension, "tune=crossfit")
+            check_groups(len(set(groups)), dimension)
             learner = Learner(decoding, plain, human, groups, tuner.grid, shown_texts)
             of_range = tuned.setdefault((dimension, score_range), {})
             try:
@@ -204,7 +195,7 @@ def cross_fit(
     return Tuned(tuned, (), learners, reasons)
 
 
-def _tuned(tuner: Tuner, decodings: Mapping[str, Decoding]) -> dict[str, Contrastive]:
+def _tuned(tuner: Tuner, decodings: Decodings) -> dict[str, Contrastive]:
     """The decodings that are tuned, those that learn with `CrossFit`; `UserError` where none can
     be."""
     contrasting: Record = {
@@ -242,16 +233,17 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _record(measured: MeasuredCell, setting: Setting) -> Record:
     """The part of a record of tuning.json that is about one cell under one decoding."""
     dimension, score_range = measured.cell
-    record: Record = {
+    record = {
         "rule": measured.decoding.rule,
         "alpha": measured.decoding.alpha,
         "dimension": dimension,
+        **score_range.columns,
+        **measured.at(setting),
     }
-    record |= score_range.columns | measured.at(setting)
     for split in _SPLITS:
         rows = measured.readings.get(split, ())
-        record |= {f"{split}_examples": len(rows)}
-        record |= {f"{split}_groups": len({reading.prompt.example.group_id for reading in rows})}
+        groups = {reading.prompt.example.group_id for reading in rows}
+        record |= {f"{split}_examples": len(rows), f"{split}_groups": len(groups)}
     best = measured.best and measured.at(measured.best)
     record |= {"edge": False, "shared": None, "grid": measured.points, "grid_best": best}
     return record | {

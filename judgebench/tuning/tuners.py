@@ -22,7 +22,7 @@ from judgebench.decoding.rules import Contrastive
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Annotated, Ge, Gt, NotBlank, OneOf, check_fields
 from judgebench.stats.correlation import is_constant, spearman
-from judgebench.types import Reading, ScoreRange
+from judgebench.types import Cell, Reading, ScoreRange
 
 EQUAL = 1e-12
 """Correlations closer than this are one: they differ by the rounding of a square root."""
@@ -35,10 +35,6 @@ FILE = Path(__file__).with_name("published.csv")
 
 PER_RANGE = "_per_range"
 """What is added to a decoding's name where it is tuned range by range beside another tuning."""
-
-Cell = tuple[str, ScoreRange]
-"""Dimension and range. Tuning looks at clean texts without a defense; what is chosen serves the
-others too."""
 
 
 class Setting(NamedTuple):
@@ -113,8 +109,12 @@ class MeasuredCell:
                 for split, (main, assistant, _) in self._arrays.items()
             }
             rho = {split: spearman(scores[split], self._arrays[split][2]) for split in scores}
-            point: Point = {"kappa": setting.kappa, DEV: rho.get(DEV), TEST: rho.get(TEST)}
-            point["constant"] = is_constant(scores[DEV]) if DEV in scores else None
+            point = {
+                "kappa": setting.kappa,
+                DEV: rho.get(DEV),
+                TEST: rho.get(TEST),
+                "constant": is_constant(scores[DEV]) if DEV in scores else None,
+            }
             self._measured[setting.kappa] = (
                 point,
                 b"".join(scores[split].tobytes() for split in sorted(scores)),

@@ -36,7 +36,7 @@ from judgebench.tutor.writing import (
     Written,
     written_example,
 )
-from judgebench.types import FAILED, Array, Condition, Example, Prompt
+from judgebench.types import FAILED, Array, Condition, Example, Prompt, Record
 
 TextScorer = Callable[[Sequence[Example]], np.ndarray]
 """[examples] the judge's score of each, NaN where it gave none (see `JudgeScorer`)."""
@@ -125,8 +125,11 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> Array:
     prompts = []
     for each in candidates:
         asked = each.asked.prompt
-        token_ids = np.concatenate([asked.token_ids, each.tokens]).astype(np.int32)
-        prompts.append(replace(asked, token_ids=token_ids))
+        prompts.append(
+            replace(
+                asked, token_ids=np.concatenate([asked.token_ids, each.tokens]).astype(np.int32)
+            )
+        )
     # 1. the tutor, in this process
     pass_ = StatesPass(tutor.view, prompts)
     models = tutor.runner.models
@@ -135,7 +138,7 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> Array:
     module.configure_model()
     module.to(tutor.runner.device).on_predict_start()
     # 2. its states, batch by batch
-    states: dict[str, Any] = {}
+    states: Record = {}
     with torch.inference_mode():
         for batch in plan(prompts, tutor.spec.token_budget):
             readings = module.predict_step(batch, 0)
@@ -150,7 +153,7 @@ def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torc
     Args:
         groups: [tokens] token ids of each text, those that begin alike together.
     """
-    outputs: list[torch.Tensor] = []
+    outputs = []
 
     def hook(module: torch.nn.Module, inputs: object, output: Any) -> None:
         states = states_of(output)

@@ -334,12 +334,16 @@ _ORIGIN = {
 
 def save_vectors(vectors: StandardVectors, path: Path) -> None:
     """Writes the file, whole or not at all."""
-    numbers = {name: getattr(vectors, name) for name in _NUMBERS}
-    numbers["high_count"] = len(vectors.high_points)
-    numbers["low_count"] = len(vectors.low_points)
-    metadata = {"format": _FORMAT}
-    metadata |= {name: repr(value) for name, value in numbers.items()}
-    metadata |= {name: json.dumps(value) for name, value in asdict(vectors.origin).items()}
+    numbers = {
+        **{name: getattr(vectors, name) for name in _NUMBERS},
+        "high_count": len(vectors.high_points),
+        "low_count": len(vectors.low_points),
+    }
+    metadata = {
+        "format": _FORMAT,
+        **{name: repr(value) for name, value in numbers.items()},
+        **{name: json.dumps(value) for name, value in asdict(vectors.origin).items()},
+    }
     arrays = {name: np.ascontiguousarray(getattr(vectors, name)) for name in _ARRAYS}
     data = save(arrays, metadata)
     try:

@@ -26,7 +26,7 @@ from judgebench.readings.reading import reading_key
 from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard, Steer, steering
-from judgebench.types import Array, Condition, Example, Prompt, Rubric, ScoreRange
+from judgebench.types import Array, Condition, Example, Prompt, Record, Rubric, ScoreRange
 
 REFERENCE, GOOD, POOR, SCORED = KINDS = ("reference", "good", "poor", "scored")
 """A text, for CAP's candidates and steered references; a good and a bad one, for W-CAP; one of a
@@ -303,7 +303,7 @@ class Tutor:
         self.reference_sampling = self.sampling if spec.sample_references else None
         self._templates = load_templates(spec.prompts)
         self._scale = scale
-        self._options: dict[str, Any] = {"max_tokens": room, **options}
+        self._options: Record = {"max_tokens": room, **options}
 
     @cached_property
     def view(self) -> ModelView:

@@ -271,8 +271,16 @@ class PanelSpec(RecordedSpec):
         """A recording's title and models; its rows come with `answers`, and whether they compare
         texts."""
         names = self._each(lambda member: member.name)
-        models = {"main": {"title": f"{self.combine} of {len(names)} judges", "members": names}}
-        return Recording(user_path("the panel"), {"models": models, "compares": None, "config": {}})
+        return Recording(
+            user_path("the panel"),
+            {
+                "models": {
+                    "main": {"title": f"{self.combine} of {len(names)} judges", "members": names}
+                },
+                "compares": None,
+                "config": {},
+            },
+        )
 
     def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         """The panel's readings, each a row as recorded ones; `UserError` for a member that lacks
@@ -305,8 +313,8 @@ class PanelSpec(RecordedSpec):
                     "main_logprobs": together[i],
                     "assistant_logprobs": pair and pair[i],
                     "text": None,
+                    "seconds": sum(member[id(prompt)][2] for member in read),
                 }
-                row["seconds"] = sum(member[id(prompt)][2] for member in read)
                 rows[prompt.example.example_id, prompt.condition] = [row]
         missing = [
             prompt

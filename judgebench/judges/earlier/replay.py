@@ -363,11 +363,11 @@ def match(
             f"judge.path: {file} holds no answer; give a file with one JSON object a line."
         )
     # 2. pairs of texts count where both orders have an answer
-    both = {
-        key: answer
-        for key, answer in answers.items()
-        if all((key[0], replace(key[1], order=order)) in answers for order in _orders(key[1]))
-    }
+    both = {}
+    for (name, condition), answer in answers.items():
+        orders = ORDERS if condition.order else ()
+        if all((name, replace(condition, order=order)) in answers for order in orders):
+            both[name, condition] = answer
     if answers and not both:
         name, condition = next(iter(answers))
         raise UserError(
@@ -387,10 +387,6 @@ def match(
     matched = Answers(file, count, both, strays, elsewhere, missing)
     matched.check(prompts, split)
     return matched
-
-
-def _orders(condition: Condition) -> Sequence[str]:
-    return ORDERS if condition.order else ()
 
 
 def _example_of(

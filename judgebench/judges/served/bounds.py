@@ -69,16 +69,13 @@ class PathTree:
         self._less: dict[frozenset[Hashable], PathTree] = {}
         for candidate, ways in enumerate(self.paths):
             for path in ways:
-                self._add(path, candidate)
-
-    def _add(self, path: TokenPath, candidate: int) -> None:
-        self.ends[path] = candidate
-        for n, token in enumerate(path):
-            node = path[:n]
-            self.below.setdefault(node, set()).add(candidate)
-            children = self.children.setdefault(node, [])
-            if token not in children:
-                children.append(token)
+                self.ends[path] = candidate
+                for n, token in enumerate(path):
+                    node = path[:n]
+                    self.below.setdefault(node, set()).add(candidate)
+                    children = self.children.setdefault(node, [])
+                    if token not in children:
+                        children.append(token)
 
     @classmethod
     def of_texts(cls, candidates: Sequence[str]) -> PathTree:

@@ -42,7 +42,6 @@ from judgebench.judges.served.settings import Account, ApiSpec, Bill, bare_name,
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.runtime.terminal import print_safely
-from judgebench.types import Record
 
 Result = TypeVar("Result")
 
@@ -195,9 +194,8 @@ class Client:
                     trust_env=not is_loopback(url),
                 )
             except (ValueError, ImportError, httpx.InvalidURL) as error:
-                reason = self._scrubbed(str(error))
-                raise self._error(url, _NO_PROXY, reason=reason) from None
-            new: Record = {
+                raise self._error(url, _NO_PROXY, reason=self._scrubbed(str(error))) from None
+            new = {
                 "requests": 0,
                 "failures": 0,
                 "models": [],
@@ -244,9 +242,12 @@ class Client:
         try:
             return await self._retried(attempt, json.dumps(request.body, sort_keys=True), servers)
         except _Failure as failure:
-            times = f"{spec.retries + 1} times" if spec.retries else "once"
-            more = {"event": failure.event, "times": times}
-            raise self._error(failure.server.url, _GIVEN_UP, **more) from None
+            raise self._error(
+                failure.server.url,
+                _GIVEN_UP,
+                event=failure.event,
+                times=f"{spec.retries + 1} times" if spec.retries else "once",
+            ) from None
 
     async def _retried(
         self, attempt: Callable[[], Awaitable[Result]], name: str, servers: Sequence[Server]
@@ -400,8 +401,11 @@ class Client:
         try:
             return await self._retried(attempt, f"{method} {path}", [server])
         except _Failure as failure:
-            tried = f"{failure.event} (tried {self._spec.retries + 1} times)"
-            raise self._error(server.url, "{tried}.", tried=tried) from None
+            raise self._error(
+                server.url,
+                "{tried}.",
+                tried=f"{failure.event} (tried {self._spec.retries + 1} times)",
+            ) from None
 
     async def _post(self, request: Request, server: Server) -> object:
         """The JSON that the server answers; `_Failure` where it might answer another time."""

@@ -263,9 +263,13 @@ class ApiPass(Pass):
         is read."""
         sent = self.sent_prompt(prompt)
         first = request(self.spec, sent, 0, listed=more.get("listed"))
-        body = {name: value for name, value in first.body.items() if name != "prompt"}
         place = {"url": self.spec.urls[0], "to": first.path}
-        identity = {**place, "body": body, "explicit": self.spec.explicit, **more}
+        identity = {
+            **place,
+            "body": {name: value for name, value in first.body.items() if name != "prompt"},
+            "explicit": self.spec.explicit,
+            **more,
+        }
         return reading_key({"api": identity}, np.array(sent.tokens or (), np.int32))
 
 
@@ -284,10 +288,14 @@ class ListedPass(ApiPass):
     thinking: Mapping[str, int] = field(default_factory=dict)
 
     def keys(self, prompt: Prompt) -> list[str]:
-        listed = self.spec.top_logprobs
-        follow = None if self.spec.framed else self.spec.follow_above
-        more = {"follow_above": follow, "most": self._max_tokens(prompt)}
-        return [self.address(prompt, listed=listed, ways=self._tree(prompt).digest, **more)]
+        key = self.address(
+            prompt,
+            listed=self.spec.top_logprobs,
+            ways=self._tree(prompt).digest,
+            follow_above=None if self.spec.framed else self.spec.follow_above,
+            most=self._max_tokens(prompt),
+        )
+        return [key]
 
     def _tree(self, prompt: Prompt) -> PathTree:
         return self.trees[prompt.condition.range]
@@ -298,8 +306,13 @@ class ListedPass(ApiPass):
         times = 1
         while self.spec.explicit == "llama_cpp" and listed * _WIDER ** (times - 1) < MOST_LISTED:
             times += 1  # see `_listed`
-        more: Record = {"listed": listed, "seed": self.spec.seed}
-        first = request(self.spec, self.sent_prompt(prompt), self._max_tokens(prompt), **more)
+        first = request(
+            self.spec,
+            self.sent_prompt(prompt),
+            self._max_tokens(prompt),
+            listed=listed,
+            seed=self.spec.seed,
+        )
         return first, nodes * times - 1
 
     def _max_tokens(self, prompt: Prompt) -> int:
@@ -342,9 +355,11 @@ class ListedPass(ApiPass):
         record = _record(answers)
         if prompt.condition.defense in self.thinking:
             record["text"] = answers[0].text
-        record["unlisted"] = round(read.unlisted, 9)
-        record["bounded"] = read.bounded
-        record["undecided"] = read.undecided
+        record |= {
+            "unlisted": round(read.unlisted, 9),
+            "bounded": read.bounded,
+            "undecided": read.undecided,
+        }
         return logs, record
 
     async def _listed(
@@ -368,8 +383,14 @@ class ListedPass(ApiPass):
                 f"{prompt.condition}, and vLLM takes {_MOST_NAMED} at once; choose fewer scores, "
                 "or judge.explicit=null."
             )
-        more = {"listed": listed, "tokens": named, "seed": spec.seed}
-        answer = await self._send(client, sent, self._max_tokens(prompt), **more)
+        answer = await self._send(
+            client,
+            sent,
+            self._max_tokens(prompt),
+            listed=listed,
+            tokens=named,
+            seed=spec.seed,
+        )
         lists = answer.lists
         if lists is None:
             raise UserError(
@@ -409,9 +430,9 @@ class AnswerPass(ApiPass):
     def keys(self, prompt: Prompt) -> list[str]:
         keys = []
         for draw in range(self.count):
-            more = {"most": self.max_tokens, "seed": self._seed(draw), "draw": draw}
-            keys.append(self.address(prompt, **more))
-            self._draws[keys[-1]] = draw
+            key = self.address(prompt, most=self.max_tokens, seed=self._seed(draw), draw=draw)
+            keys.append(key)
+            self._draws[key] = draw
         return keys
 
     def expected(self, prompt: Prompt, key: str | None = None) -> tuple[Request, int]:
@@ -422,8 +443,9 @@ class AnswerPass(ApiPass):
         return None if self.spec.seed is None else self.spec.seed + draw
 
     async def answered(self, client: Any, prompt: Prompt, key: str) -> tuple[Array | None, Record]:
-        seed = self._seed(self._draws[key])
-        answer = await self._send(client, self.sent_prompt(prompt), self.max_tokens, seed=seed)
+        answer = await self._send(
+            client, self.sent_prompt(prompt), self.max_tokens, seed=self._seed(self._draws[key])
+        )
         return None, _record([answer]) | {"text": answer.text}
 
 

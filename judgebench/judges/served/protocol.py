@@ -123,7 +123,7 @@ def request(
     wanted = listed is not None or None  # None leaves a key out
     path = PROVIDERS[spec.protocol].path.format(model=spec.model)
     temperature = spec.degree()
-    body: Record = {
+    body = {
         "model": spec.model,
         "temperature": temperature,
         spec.length_name: max_tokens,
@@ -145,8 +145,11 @@ def request(
         body |= {"prompt": list(prompt.tokens or ()), "logprobs": listed}
         if wanted and spec.explicit == "vllm":
             # it lists either the likeliest or those that are named, as many as `logprobs` says
-            body |= {"logprob_token_ids": list(tokens), "logprobs": len(tokens)}
-            body["return_tokens_as_token_ids"] = True
+            body |= {
+                "logprob_token_ids": list(tokens),
+                "logprobs": len(tokens),
+                "return_tokens_as_token_ids": True,
+            }
     if spec.explicit == "llama_cpp" and not spec.framed:
         body["cache_prompt"] = True
     count = prompt.count + (_FRAME if spec.framed else 0)

@@ -78,8 +78,12 @@ class ApiReader(BaseReader):
         """Role -> title, address and name of each model; what the servers say they are is in
         `served`."""
         return {
-            role: {"title": spec.source.title, "url": spec.where}
-            | {"model": spec.model, "served_as": self._served_as(role)}
+            role: {
+                "title": spec.source.title,
+                "url": spec.where,
+                "model": spec.model,
+                "served_as": self._served_as(role),
+            }
             for role, spec in self.sides.items()
         }
 
@@ -130,8 +134,7 @@ class ApiReader(BaseReader):
         def noted(role: str, prompt: Prompt, pass_: ApiPass) -> Record:
             answers = [stored[key] for key in pass_.keys(prompt)]
             fact = _fact(prompt, answers, prompt.condition.defense in self.of.free_text)
-            fact["role"] = role
-            fact["split"] = split[prompt.example.group_id]
+            fact |= {"role": role, "split": split[prompt.example.group_id]}
             self._facts.append(fact)
             return fact
 
@@ -155,8 +158,15 @@ class ApiReader(BaseReader):
         for how, role, pass_ in self._writing:
             for prompt in pass_.prompts:
                 fact = noted(role, prompt, pass_)
-                more = {"text": fact["texts"][0], "seconds": fact["seconds"]}
-                readings.append(Reading(prompt, fact["split"], generation=how, **more))
+                readings.append(
+                    Reading(
+                        prompt,
+                        fact["split"],
+                        generation=how,
+                        text=fact["texts"][0],
+                        seconds=fact["seconds"],
+                    )
+                )
         return readings
 
     @property
@@ -169,22 +179,27 @@ class ApiReader(BaseReader):
         """
         record: Record = {}
         for role, spec in self.sides.items():
-            settings = ("model", "protocol", "scores_from", "explicit")
             account = self._accounts[role]
-            of_role: Record = {name: getattr(spec, name) for name in settings}
-            of_role["url"] = spec.where
+            of_role: Record = {
+                "model": spec.model,
+                "protocol": spec.protocol,
+                "scores_from": spec.scores_from,
+                "explicit": spec.explicit,
+                "url": spec.where,
+            }
             if len(spec.urls) > 1:
-                of_role["concurrency"] = spec.concurrency
-                of_role["servers"] = account.servers
+                of_role |= {"concurrency": spec.concurrency, "servers": account.servers}
             if spec.batch:
                 of_role["batch"] = spec.batch
-            of_role["samples"] = spec.samples if spec.scores_from == "samples" else None
-            of_role["temperature"] = spec.degree()
-            of_role["served_as"] = self._served_as(role)
-            of_role["price"] = spec.price
-            of_role |= account.record()
-            of_role["conditions"] = _by_condition(self._facts_of(role))
-            record[role] = of_role
+            record[role] = {
+                **of_role,
+                "samples": spec.samples if spec.scores_from == "samples" else None,
+                "temperature": spec.degree(),
+                "served_as": self._served_as(role),
+                "price": spec.price,
+                **account.record(),
+                "conditions": _by_condition(self._facts_of(role)),
+            }
         priced = all(spec.priced.known for spec in self.sides.values())
         record["cost"] = self._bill.spent if priced else None
         return record | {"max_cost": self.judge.max_cost}
@@ -196,17 +211,18 @@ class ApiReader(BaseReader):
     def evidence(self) -> dict[str, list[Any]]:
         """The evidence behind each reading, as the columns of served.parquet; once there are
         readings."""
-        facts: Rows = []
+        facts = []
         for role in self.sides:
             facts += self._facts_of(role)
         readings = [Reading(fact["prompt"], fact["split"]) for fact in facts]
-        columns = key_columns(readings)
-        columns["role"] = [fact["role"] for fact in facts]
         ranges = [fact["prompt"].condition.range for fact in facts]
-        columns["candidates"] = [list(range_.candidates) for range_ in ranges]
-        for name in ("lower", "upper", "unlisted", "texts"):
-            columns[name] = [fact[name] for fact in facts]
-        return columns
+        names = ("lower", "upper", "unlisted", "texts")
+        return {
+            **key_columns(readings),
+            "role": [fact["role"] for fact in facts],
+            "candidates": [list(range_.candidates) for range_ in ranges],
+            **{name: [fact[name] for fact in facts] for name in names},
+        }
 
     def _served_as(self, role: str) -> Rows:
         names = Counter(name for fact in self._facts_of(role) for name in fact["as"])
@@ -268,7 +284,7 @@ class ApiReader(BaseReader):
         store = ReadingStore(Path(":memory:"))
         passes = ApiReader(replace(self.of, store=lambda: store), Questions(self.prompts)).passes
         store.close()
-        lines: list[str] = []
+        lines = []
         costs: list[float | None] = []
         several = len(self.sides) > 1
         for spec in self.sides.values():
@@ -297,32 +313,36 @@ def _fact(prompt: Prompt, answers: Sequence[ModelReading], free: bool) -> Record
     """
     records = [answer_record(answer) for answer in answers]
     first = records[0]
-    fact: Record = dict.fromkeys(("lower", "upper", "texts", "failed"))
-    fact["unlisted"] = first.get("unlisted")
-    fact["bounded"] = first.get("bounded")
-    fact["undecided"] = first.get("undecided")
-    fact["prompt"] = prompt
-    fact["seconds"] = sum(answer.seconds for answer in answers)
-    fact["as"] = [(record["model"], record["fingerprint"]) for record in records]
+    fact = {
+        **dict.fromkeys(("lower", "upper", "texts", "failed")),
+        "unlisted": first.get("unlisted"),
+        "bounded": first.get("bounded"),
+        "undecided": first.get("undecided"),
+        "prompt": prompt,
+        "seconds": sum(answer.seconds for answer in answers),
+        "as": [(record["model"], record["fingerprint"]) for record in records],
+    }
     # 1. of a list
     if answers[0].logprobs is not None:
         value, lower, upper = unstacked(answers[0])
-        fact["value"] = value
-        fact["lower"] = lower.tolist()
-        fact["upper"] = upper.tolist()
-        fact["thoughts"] = first.get("text", "")
-        return fact
+        return fact | {
+            "value": value,
+            "lower": lower.tolist(),
+            "upper": upper.tolist(),
+            "thoughts": first.get("text", ""),
+        }
     # 2. of answers
     texts = [record["text"] for record in records]
     scores = [candidate_of(prompt, text) for text in texts]
-    failed = 0 if free else scores.count(None)
     counts = [scores.count(value) for value in prompt.condition.range.values]
     with np.errstate(divide="ignore"):
-        fact["value"] = np.log(np.array(counts) / len(answers))
-    fact["texts"] = texts
-    fact["failed"] = failed
-    fact["thoughts"] = ""
-    return fact
+        shares = np.log(np.array(counts) / len(answers))
+    return fact | {
+        "value": shares,
+        "texts": texts,
+        "failed": 0 if free else scores.count(None),
+        "thoughts": "",
+    }
 
 
 def candidate_of(prompt: Prompt, answer: str) -> float | None:
@@ -338,18 +358,20 @@ def candidate_of(prompt: Prompt, answer: str) -> float | None:
 def _by_condition(facts: Records) -> Rows:
     """Numbers of readings and of what they lack, a record a condition; None where there is nothing
     to count."""
-    records: Rows = []
+    records = []
     for condition in dict.fromkeys(fact["prompt"].condition for fact in facts):
         readings = [fact for fact in facts if fact["prompt"].condition == condition]
         listed = [fact for fact in readings if fact["unlisted"] is not None]
         drawn = [fact for fact in readings if fact["texts"] is not None]
-        record: Record = {
-            name: str(getattr(condition, name))
-            for name in ("dimension", "range", "attack", "defense")
+        record = {
+            "dimension": condition.dimension,
+            "range": str(condition.range),
+            "attack": condition.attack,
+            "defense": condition.defense,
+            "order": condition.order or None,
+            "readings": len(readings),
+            **dict.fromkeys(_COUNTS),
         }
-        record["order"] = condition.order or None
-        record["readings"] = len(readings)
-        record |= dict.fromkeys(_COUNTS)
         for name in _COUNTS[:3] if listed else ():
             record[name] = sum(fact[name] for fact in listed)
         if listed:

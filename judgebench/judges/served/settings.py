@@ -95,18 +95,6 @@ class Usage:
     completion: int
 
 
-_COUNTED = (
-    "requests",
-    "retries",
-    "failures",
-    "uncounted_requests",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-)
-"""Counts of an account, as its record has them."""
-
-
 @dataclass
 class Account:
     """Requests to one endpoint in this run, and what they took.
@@ -143,8 +131,13 @@ class Account:
         """For environment.json; money is None where prices are unknown."""
         known = self.price.known
         return {
-            **{name: getattr(self, name) for name in _COUNTED},
+            "requests": self.requests,
+            "retries": self.retries,
             "failures": dict(self.failures),
+            "uncounted_requests": self.uncounted_requests,
+            "prompt_tokens": self.prompt_tokens,
+            "cached_tokens": self.cached_tokens,
+            "completion_tokens": self.completion_tokens,
             "cost": self.cost if known else None,
             "unconfirmed_cost": self.unconfirmed if known else None,
         }
@@ -425,9 +418,12 @@ class ApiSpec(JudgeSettings):
     def own_tokenizer(self) -> ModelSource | None:
         if self.tokenizer is None:
             return None
-        where = (self.tokenizer, self.gguf_file, self.revision)
         return ModelSource(
-            *where, trust_remote_code=self.trust_remote_code, role=f"{self.role}.tokenizer"
+            self.tokenizer,
+            self.gguf_file,
+            self.revision,
+            trust_remote_code=self.trust_remote_code,
+            role=f"{self.role}.tokenizer",
         )
 
     @cached_property

@@ -23,7 +23,7 @@ from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results, with_labels
 from judgebench.runtime.errors import UserError
 from judgebench.tuning.tuners import PER_RANGE
-from judgebench.types import RANGE, Array, Record, Row, Rows
+from judgebench.types import RANGE, Array, Key, Record, Row, Rows
 
 CHARACTERS = 200_000
 """Of texts in a piece: some hundredths of a second to unpack, and large enough to compress well."""
@@ -117,11 +117,11 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> Record:
         raised.setdefault(flag, {}).setdefault(str(place), {})[part] = list(dict.fromkeys(judges))
     # 3. the beginnings of texts, and of a judge that compares texts its answers: the candidates of
     # its readings
-    starts: list[str] = []
+    starts = []
     if run.examples is not None:
         texts = dict(zip(run.examples["example_id"], run.examples["output"], strict=True))
         starts = [beginning(texts.get(name) or "") for name in index.examples]
-    comparing: Sequence[Any] = []
+    comparing = []
     if run.compares and len(run.readings):
         comparing = run.readings["candidates"].iloc[0]
     # 4. scores on the humans' scale, as people know it
@@ -232,8 +232,8 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
         examples = {row["example_id"]: row for row in run.examples.to_dict("records")}
     references: dict[str, list[list[Any]]] = {}
     for group, *texts, high, low in run.references[list(_REFERENCES)].itertuples(index=False):
-        scores = [_number(high, 3), _number(low, 3)]
-        references.setdefault(group, []).append([*texts, *scores])
+        entry = [*texts, _number(high, 3), _number(low, 3)]
+        references.setdefault(group, []).append(entry)
     # 2. the pieces
     chunks = []
     for first, last in itertools.pairwise(cuts):
@@ -283,7 +283,7 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
     decided = _contrasted(index, run, rows)
     # 1. what examples say, and their changed texts
     texts: dict[str, dict[str, str]] = {}
-    changed: dict[tuple[Any, ...], str] = {}
+    changed: dict[Key, str] = {}
     names = with_labels(_KEY, run.texts)
     if run.examples is not None:
         columns_of = ["example_id", "source", "context", "output", "rival"]

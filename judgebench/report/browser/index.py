@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +23,7 @@ from judgebench.results.results import (
     with_labels,
 )
 from judgebench.stats.correlation import shown_level
-from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, Array, Row, ScoreRange
+from judgebench.types import CLAMPED, FAILED, LABELS, PARSED, RANGE, Array, Key, Row, ScoreRange
 
 STATUSES = (PARSED, FAILED, CLAMPED)
 CUT = "article cut"
@@ -157,7 +156,7 @@ def index_of(run: Results) -> Index:
 
 
 def _place(row: Row) -> Place:
-    return Place(str(row["dimension"]), range_of(row), str(row["attack"]), str(row["defense"]))
+    return Place(row["dimension"], range_of(row), row["attack"], row["defense"])
 
 
 def _ordered(places: Sequence[Place]) -> list[Place]:
@@ -165,7 +164,7 @@ def _ordered(places: Sequence[Place]) -> list[Place]:
     attacks = [place.attack for place in places]
     defenses = [place.defense for place in places]
 
-    def rank(place: Place) -> tuple[Any, ...]:
+    def rank(place: Place) -> Key:
         return (
             dimensions.index(place.dimension),
             place.range.order,
@@ -181,7 +180,7 @@ def _knobs(cell: Row) -> tuple[str, str, float, float]:
     temperature = number(cell["temperature"])
     lambda_ = 0.0 if lambda_ is None else lambda_
     temperature = 1.0 if temperature is None else temperature
-    return str(cell["judge"]), str(cell["decoding"]), lambda_, temperature
+    return cell["judge"], cell["decoding"], lambda_, temperature
 
 
 def _with_flags(index: Index, run: Results) -> Index:
@@ -201,7 +200,7 @@ def _with_flags(index: Index, run: Results) -> Index:
             flags[name] = of_prompts
     # 3. of whole conditions, as metrics.json has them at the level that is shown
     splits = np.array(index.split, dtype=object)[index.example]
-    level = shown_level(str(record["level"]) for record in run.metrics)
+    level = shown_level(record["level"] for record in run.metrics)
     for record in run.metrics:
         condition = _place(record)
         if record["level"] != level or not record.get("flags") or condition not in index.places:

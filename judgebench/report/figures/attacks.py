@@ -3,7 +3,7 @@ assessment."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,10 +17,10 @@ from judgebench.report.figures.style import INK, MUTED, shorten
 from judgebench.report.formats import say
 from judgebench.report.views.defenses import FREE_TEXT_NOTE
 from judgebench.report.views.phrases import PHRASE, drawn_rows, phrase_frame, silent_note
-from judgebench.results.results import NO_DEFENSE, Results, Series, number, range_of
+from judgebench.results.results import NO_DEFENSE, Results, Series, Titles, number, range_of
 from judgebench.stats.correlation import shown_level
 from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows
+from judgebench.types import LABELS, RANGE, Key, Record, Records, Row, Rows
 
 _MOST_PANELS = 8
 _FLAT = (0, (1, 2))
@@ -46,7 +46,7 @@ def phrase_figures(results: Results) -> dict[str, Figure | None]:
 
 
 @style.house_style()
-def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figure | None:
+def phrase_figure(rows: pd.DataFrame, titles: Titles) -> Figure | None:
     """A line a judge and decoding, with its clean mean as a flat line and 95 % bands; a panel a
     kind of texts, those that the phrase never saw first. Where a run has several defenses, these
     are the lines, and each judge and decoding has panels of its own; of many of these, only the
@@ -81,13 +81,13 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
             means = part[(part[column] == name) & part["mean_score"].notna()]
             x = means["length"]
             y = means["mean_score"]
-            band = (means["mean_score_low"], means["mean_score_high"])
             style.line(
                 axis,
                 x,
                 y,
                 look,
-                *band,
+                means["mean_score_low"],
+                means["mean_score_high"],
                 linewidth=1.3,
                 zorder=3,
             )
@@ -104,8 +104,7 @@ def phrase_figure(rows: pd.DataFrame, titles: Mapping[str, str | None]) -> Figur
         head = part.iloc[0]
         lines = [head["panel"]]
         if by_defense and len(judges) > 1:
-            judge = style.series_label(judges[head["base"]], titles)
-            lines.append(shorten(judge, 52))
+            lines.append(shorten(style.series_label(judges[head["base"]], titles), 52))
         title = "\n".join(filter(None, lines))
         texts = f"n = {head['texts']} of {head['sources']} {groups}"
         size = f"words appended; {head['split']} split, {texts}"
@@ -166,19 +165,17 @@ def is_win_probability(record: Row) -> bool:
 def assessment_figure(
     absolute: Records,
     comparative: Records,
-    titles: Mapping[str, str | None],
-    judge: str = "main",
-    rule: str = "expectation",
+    titles: Titles,
 ) -> Figure | None:
     """Clean, attacked and increase of mean scores in the middle, of mean probabilities of winning
     on the left; on the right both increases as shares of their scales, which alone compare (after
     figure 2 of the CAP paper).
 
     `absolute` and `comparative` are records of metrics.json, of one run or of several (several data
-    sets), see `is_win_probability`; of the judge's decodings the first by `rule` counts, else its
-    first. None unless both hold an attack.
+    sets), see `is_win_probability`; of the main model's decodings the first by expectation counts,
+    else its first. None unless both hold an attack.
     """
-    sides = [_attacked(records, judge, rule) for records in (comparative, absolute)]
+    sides = [_attacked(records) for records in (comparative, absolute)]
     if not all(sides):
         return None
     parts = (
@@ -217,7 +214,7 @@ def assessment_figure(
     )
 
 
-def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[tuple[Any, ...]]], turned: bool) -> None:
+def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[Key]], turned: bool) -> None:
     """A panel: its title, the name of its y axis, and groups of bars (records, their column, their
     shift from the tick, width, color and hatch). `turned` turns the names of attacks."""
     title, name, groups = panel
@@ -253,14 +250,14 @@ def _draw_bars(axis: Axes, panel: tuple[str, str, Sequence[tuple[Any, ...]]], tu
     style.label(axis, title, size, y=name)
 
 
-def _attacked(metrics: Records, judge: str, rule: str) -> Rows:
+def _attacked(metrics: Records) -> Rows:
     """A record an attack and data set, with its label and with the increase as per cent of the
     scale; of the first dimension, range, decoding and setting alone."""
     records: dict[str, Record] = {}
     datasets = list(dict.fromkeys(row["dataset"] for row in metrics))
     for dataset in datasets:
-        rows = [row for row in metrics if (row["dataset"], row["judge"]) == (dataset, judge)]
-        for row in _of_one_setting(rows, rule):
+        rows = [row for row in metrics if (row["dataset"], row["judge"]) == (dataset, "main")]
+        for row in _of_one_setting(rows):
             name = row["attack"]
             if len(datasets) > 1:
                 name = f"{dataset}, {name}"
@@ -273,9 +270,9 @@ def _attacked(metrics: Records, judge: str, rule: str) -> Rows:
     return list(records.values())[:_MOST_BARS]
 
 
-def _of_one_setting(rows: Records, rule: str) -> list[Row]:
-    """The changes by attacks without a defense, of the first dimension, range and decoding, by the
-    rule where there is one."""
+def _of_one_setting(rows: Records) -> list[Row]:
+    """The changes by attacks without a defense, of the first dimension, range and decoding, by
+    expectation where there is one."""
     # 1. the changes
     split = shown_split(row["split"] for row in rows)
     level = shown_level(row["level"] for row in rows)
@@ -286,7 +283,7 @@ def _of_one_setting(rows: Records, rule: str) -> list[Row]:
         if known and (row["split"], row["level"], row["defense"]) == place:
             changed.append(row)
     # 2. those like the first
-    changed = [row for row in changed if row.get("rule") == rule] or changed
+    changed = [row for row in changed if row.get("rule") == "expectation"] or changed
     alike = []
     for row in changed:
         if all(row.get(name) == changed[0].get(name) for name in _SETTING):

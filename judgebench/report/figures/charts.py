@@ -37,7 +37,8 @@ from judgebench.report.views.league import league_rows
 from judgebench.report.views.systems import advised_systems
 from judgebench.results.results import Results, range_of
 from judgebench.stats.repairs import AGREEMENT, POINTS
-from judgebench.types import Record, Row, Rows, ScoreRange
+from judgebench.stats.scores import first_record
+from judgebench.types import Ends, Record, Row, Rows, ScoreRange
 
 LOOKS = 4
 """Looks of series, each a color and a shape: circle, square, diamond, triangle; the color of a
@@ -81,8 +82,8 @@ class Chart:
     form: Format
     note: str = ""
     rule: float | None = None
-    band: tuple[float, float] | None = None
-    ends: tuple[float, float] | None = None
+    band: Ends | None = None
+    ends: Ends | None = None
     stacked: bool = False
     line_height: int = 26
     width: int = 300
@@ -103,7 +104,7 @@ class Chart:
         return self.line_height * len(self.lines) + 18
 
     @property
-    def span(self) -> tuple[float, float]:
+    def span(self) -> Ends:
         """The ends of the axis: as given, else of all numbers, a little wider."""
         if self.ends:
             return self.ends
@@ -135,11 +136,12 @@ class Chart:
     @property
     def drawn(self) -> Rows:
         """The places of all things: labels, dots (x, y, interval), bars (x, y, width, height)."""
-        things: Rows = []
+        things = []
         for place, (label, marks) in enumerate(self.lines):
             middle = self.line_height * (place + 0.5)
-            x = self.label_width - 7
-            things.append({"kind": "label", "x": x, "y": middle + 3.5, "text": label})
+            things.append(
+                {"kind": "label", "x": self.label_width - 7, "y": middle + 3.5, "text": label}
+            )
             lanes = 1 if self.stacked else max(1, len(marks))
             lane = (self.line_height - 6) / lanes
             for number, mark in enumerate(marks):
@@ -152,7 +154,7 @@ class Chart:
     def _thing(self, mark: ChartMark, y: float, height: float) -> Record:
         """The place of a mark whose lane has its middle at y."""
         end = self.at(mark.value)
-        thing: dict[str, Any] = {
+        thing = {
             "kind": "dot",
             "look": mark.look,
             "x": end,
@@ -185,13 +187,12 @@ def _dot(
         return None
     low, high = (row.get(f"{key}{end}") for end in ENDS[1:])
     low, high = (bound if is_known(bound) else None for bound in (low, high))
-    says = f"{name}: {form(value)} {interval(low, high, ends or form)}".rstrip()
     return ChartMark(
         look,
         value,
         low,
         high,
-        says=says,
+        says=f"{name}: {form(value)} {interval(low, high, ends or form)}".rstrip(),
     )
 
 
@@ -210,11 +211,6 @@ def _height(total: int, lines: Sequence[Any]) -> int:
 
 def _brief(series: str) -> str:
     return series.removeprefix("main, ").removeprefix("pair, ")
-
-
-def _of(rows: Iterable[Row], dimension: str) -> Row:
-    """The first row of a dimension, which is empty where there is none."""
-    return next((row for row in rows if row["dimension"] == dimension), {})
 
 
 # --- of the first screen ------------------------------------------------------------------------
@@ -268,10 +264,13 @@ def agreement_chart(results: Results, dimension: str) -> Chart:
     )
     if not others:
         return chart
-    note = "Spearman by score range, with the mean of the other raters; line: one rater."
     ends = (ceiling["ceiling_low"], ceiling["ceiling_high"])
-    band = ends if is_known(ends[0]) else None
-    return replace(chart, note=note, rule=ceiling["ceiling"], band=band)
+    return replace(
+        chart,
+        note="Spearman by score range, with the mean of the other raters; line: one rater.",
+        rule=ceiling["ceiling"],
+        band=ends if is_known(ends[0]) else None,
+    )
 
 
 _PARTS = {"texts_share": "the text", "range_interactions": "range × text", "range_own": "the range"}
@@ -327,12 +326,11 @@ def repairs_chart(results: Results, dimension: str) -> Chart:
         for name, row in [*pairs, *league[:_MOST_LINES]]
     )
     note = "Change of Spearman, mean over the ranges."
-    decoding = _of(advised_rows(results), dimension).get("decoding")
+    decoding = first_record(advised_rows(results), {"dimension": dimension}).get("decoding")
     calibrated = [row for row in rows if (row["kind"], row["decoding"]) == (POINTS, decoding)]
     if calibrated and is_known(calibrated[0].get("after")):
         before, after = (two(calibrated[0][name]) for name in ("before", "after"))
         note += f" Calibration: error {before} → {after} points."
-    height = _height(130, lines)
     return Chart(
         "What each repair buys",
         lines,
@@ -340,7 +338,7 @@ def repairs_chart(results: Results, dimension: str) -> Chart:
         signed_two,
         note,
         rule=0.0,
-        line_height=height,
+        line_height=_height(130, lines),
     )
 
 
@@ -349,7 +347,7 @@ def scores_chart(results: Results, dimension: str) -> Chart:
     to its range."""
     names = {0: "judge", 3: "humans"}
     chart = Chart("Scores given", [], names, percent)
-    lead = _of(advised_rows(results), dimension)
+    lead = first_record(advised_rows(results), {"dimension": dimension})
     scale = results.scale.get(dimension)
     if not lead or not len(results.scores) or results.compares or not spans(scale):
         return chart
@@ -379,7 +377,9 @@ def scores_chart(results: Results, dimension: str) -> Chart:
 def classes_chart(results: Results, dimension: str) -> Chart:
     """The confusion matrix: of the texts that people put in each class, the shares that the judge
     puts in each."""
-    row = _of(of_cells(results, labelled_rows(results.decisions))[::-1], dimension)
+    row = first_record(
+        of_cells(results, labelled_rows(results.decisions))[::-1], {"dimension": dimension}
+    )
     names = list(row.get("classes", ()))[: LOOKS + 1]
     lines = []
     for name, counts in zip(names, row.get("matrix", ()), strict=False):
@@ -406,7 +406,9 @@ def classes_chart(results: Results, dimension: str) -> Chart:
 def asked_chart(results: Results, dimension: str) -> Chart:
     """The share of mistakes among the texts that the judge decides, by the share that people
     see."""
-    row = _of(of_cells(results, labelled_rows(results.decisions))[::-1], dimension)
+    row = first_record(
+        of_cells(results, labelled_rows(results.decisions))[::-1], {"dimension": dimension}
+    )
     curve = row.get("curve") or []
     step = -(-len(curve) // _MOST_LINES) or 1
     lines = []
@@ -430,7 +432,7 @@ def asked_chart(results: Results, dimension: str) -> Chart:
 
 def systems_chart(results: Results, dimension: str) -> Chart:
     """Means of systems by the judge, on the humans' scale, and by the humans."""
-    ranking = _of(advised_systems(results), dimension).get("ranking", ())
+    ranking = first_record(advised_systems(results), {"dimension": dimension}).get("ranking", ())
     if not spans(results.scale.get(dimension)) or not 1 < len(ranking) <= 2 * _MOST_LINES:
         ranking = ()
     columns = (("judge", "mean"), ("humans", "human_mean"))
@@ -454,19 +456,18 @@ def systems_chart(results: Results, dimension: str) -> Chart:
 
 def errors_chart(results: Results, dimension: str) -> Chart:
     """Mean errors on the texts of each system and length."""
-    slices = _of(error_rows(results), dimension).get("slices", ())
+    slices = first_record(error_rows(results), {"dimension": dimension}).get("slices", ())
     lines = _lines(
         (part["slice"][:24], [_dot(0, part["slice"], part, "error", signed_two)]) for part in slices
     )
     if not 1 < len(lines) <= 2 * _MOST_LINES:
         lines = []
-    note = "Mean of judge less humans in points, uncalibrated; above 0 the judge is too lenient."
     return Chart(
         "Mean error",
         lines,
         {},
         signed_two,
-        note,
+        "Mean of judge less humans in points, uncalibrated; above 0 the judge is too lenient.",
         rule=0.0,
         line_height=20,
     )
@@ -515,13 +516,12 @@ def ranking_chart(rows: Sequence[Row]) -> Chart:
         if len(name) > _WIDE:
             name = f"{name[: _WIDE - 1]}…"
         lines.append((name, [dot]))
-    note = "Spearman with the humans, with its 95 % interval, of the setting that each run takes."
     return Chart(
         "Agreement with the humans",
         _lines(lines),
         {},
         two,
-        note,
+        "Spearman with the humans, with its 95 % interval, of the setting that each run takes.",
     )
 
 

@@ -15,7 +15,7 @@ from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, INK, MUTED, STANDARDS, shorten
 from judgebench.report.formats import percent, say, three, two
 from judgebench.results.results import Results, number
-from judgebench.types import Row
+from judgebench.types import Record, Row
 
 _MARKERS = {"high": "o", "low": "s"}
 
@@ -29,13 +29,15 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
     figures: dict[str, Figure | None] = {}
     standards: dict[str, Row] = {}
     for standard in results.standards:
-        name = style.file_name(str(standard["dimension"]))
+        name = style.file_name(standard["dimension"])
         standards.setdefault(name, standard)
     for name, standard in standards.items():
-        figures[f"candidates_{name}"] = candidates_figure(results, standard)
-        figures[f"embeddings_{name}"] = embeddings_figure(results, standard)
-        figures[f"separability_{name}"] = separability_figure(results, standard)
-        figures[f"strengths_{name}"] = strengths_figure(results, standard)
+        figures |= {
+            f"candidates_{name}": candidates_figure(results, standard),
+            f"embeddings_{name}": embeddings_figure(results, standard),
+            f"separability_{name}": separability_figure(results, standard),
+            f"strengths_{name}": strengths_figure(results, standard),
+        }
     figures["detectors"] = detector_figure(results)
     return figures
 
@@ -44,8 +46,13 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
 
 
 def _caption(figure: str, results: Results, standard: Row, **facts: Any) -> str:
-    tutor = shorten(str(standard["tutor"]), 40)
-    return say(f"caption_{figure}", row=standard, groups=results.groups, tutor=tutor, **facts)
+    return say(
+        f"caption_{figure}",
+        row=standard,
+        groups=results.groups,
+        tutor=shorten(standard["tutor"], 40),
+        **facts,
+    )
 
 
 @style.house_style()
@@ -76,15 +83,20 @@ def candidates_figure(results: Results, standard: Row) -> Figure | None:
         for threshold, side, align in ((low, "low", "right"), (high, "high", "left")):
             color = STANDARDS[side]
             axis.axvline(threshold, color=color, linestyle="--", linewidth=1.3)
-            place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "fontsize": 8}
-            place |= {"ha": align, "va": "bottom", "color": color}
-            axis.annotate(f" {two(threshold)} ", (threshold, 1.0), **place)
+            axis.annotate(
+                f" {two(threshold)} ",
+                (threshold, 1.0),
+                xycoords=("data", "axes fraction"),
+                fontsize=8,
+                ha=align,
+                va="bottom",
+                color=color,
+            )
         ends = f"{standard['range_min']:g} to {standard['range_max']:g}"
-        judge = f"score by {shorten(str(standard['judge']), 30)}, range {ends}"
         style.label(
             axis,
             note=f"n = {scores.size}",
-            x=judge,
+            x=f"score by {shorten(str(standard['judge']), 30)}, range {ends}",
             y="candidates",
             pad=14,
         )
@@ -110,7 +122,7 @@ def embeddings_figure(results: Results, standard: Row) -> Figure | None:
 
     def draw(axis: Axes, _: None) -> None:
         for side, points in sides.items():
-            how: dict[str, Any] = {"color": STANDARDS[side]}
+            how: Record = {"color": STANDARDS[side]}
             x, y = points.T
             axis.scatter(
                 x,
@@ -184,7 +196,7 @@ def separability_figure(results: Results, standard: Row) -> Figure | None:
         axis.plot([layer], [steered], markersize=10, **style.ring(INK, 1.4))
         axis.set_xlim(0.4, values.size + 0.6)
         axis.set_ylim(0, 1.12 * float(np.nanmax([values, chance])))
-        tutor = shorten(str(standard["tutor"]), 40)
+        tutor = shorten(standard["tutor"], 40)
         style.label(axis, x=f"layer of {tutor}", y="separability")
 
     chosen = f"steered: layer {layer}, {three(steered)} against {three(chance[layer - 1])}"
@@ -224,26 +236,25 @@ def strengths_figure(results: Results, standard: Row) -> Figure | None:
             look = looks[side]
             alpha = part["alpha"] / scale
             mean = part["mean"]
-            band = (part["low"], part["high"])
             style.line(
                 axis,
                 alpha,
                 mean,
                 look,
-                *band,
+                part["low"],
+                part["high"],
                 linewidth=1.4,
                 zorder=3,
             )
             target = part["target"].iloc[0]
             axis.axhline(target, color=look.color, linestyle="--", linewidth=1.1)
             chosen = part["chosen"].astype(bool)
-            ring = style.ring(look.color, 1.6)
             axis.plot(
                 alpha[chosen],
                 mean[chosen],
                 markersize=11,
                 zorder=4,
-                **ring,
+                **style.ring(look.color, 1.6),
             )
         # within the score range, which intervals of few texts leave
         bottom, top = axis.get_ylim()
@@ -293,7 +304,6 @@ def detector_figure(results: Results) -> Figure | None:
     detectors = results.detectors
     if not detectors:
         return None
-    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5}
 
     def draw(axis: Axes, detector: Row) -> None:
         curve = detector["curve"]
@@ -308,11 +318,16 @@ def detector_figure(results: Results) -> Figure | None:
         )
         # above the highest threshold nothing is claimed: precision is taken as 1 there, as in the
         # literature
-        whole = ([*curve["recall"], 0.0], [*curve["precision"], 1.0])
-        axis.plot(*whole, color=_CURVE, linewidth=1.4, zorder=2)
-        chosen = (training["recall"], training["precision"])
         axis.plot(
-            *chosen,
+            [*curve["recall"], 0.0],
+            [*curve["precision"], 1.0],
+            color=_CURVE,
+            linewidth=1.4,
+            zorder=2,
+        )
+        axis.plot(
+            training["recall"],
+            training["precision"],
             "o",
             color=_CHOSEN,
             markersize=6,
@@ -336,7 +351,6 @@ def detector_figure(results: Results) -> Figure | None:
         if test["false_positive_rate"] is not None:
             share = percent(test["false_positive_rate"])
             lines.append(f"test, clean texts warned of: {share}")
-        place: dict[str, Any] = {"transform": axis.transAxes, "va": "bottom", "bbox": box}
         axis.text(
             0.03,
             0.04,
@@ -344,15 +358,16 @@ def detector_figure(results: Results) -> Figure | None:
             fontsize=8,
             color=INK,
             linespacing=1.35,
-            **place,
+            transform=axis.transAxes,
+            va="bottom",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
         )
         axis.set_xlim(-0.03, 1.03)
         axis.set_ylim(0, 1.05)
-        size = f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts"
         style.label(
             axis,
-            shorten(str(detector["defense"]), 40),
-            x=size,
+            shorten(detector["defense"], 40),
+            x=f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts",
             y="precision",
             grid="both",
         )
@@ -366,10 +381,9 @@ def detector_figure(results: Results) -> Figure | None:
     ]
     training = [detector["training"] for detector in detectors]
     attacks = dict.fromkeys(attack for part in training for attack in part["attacks"])
-    helpers = dict.fromkeys(shorten(str(detector["helper"]), 40) for detector in detectors)
     caption = say(
         "caption_detectors",
-        helpers=helpers,
+        helpers=dict.fromkeys(shorten(detector["helper"], 40) for detector in detectors),
         attacks=[shorten(attack, 30) for attack in attacks],
         groups=[len(part["groups"]) for part in training],
     )

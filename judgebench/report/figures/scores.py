@@ -3,7 +3,6 @@ by comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,10 @@ from judgebench.report.views import bias
 from judgebench.report.views.bias import reported_rows, variance_frame
 from judgebench.report.views.pairwise import ranking_records
 from judgebench.results import results as cells
-from judgebench.results.results import Results, Series, SeriesIndex
+from judgebench.results.results import Results, Series, SeriesIndex, Titles
 from judgebench.stats.bradley_terry import ELO_MEAN
 from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.types import Records, ScoreRange
+from judgebench.types import Records, Scale, ScoreRange
 
 _BAND = "#e9e9e9"
 _MOST_TICKS = 21
@@ -32,7 +31,7 @@ _WIDE = 11
 
 @style.house_style()
 def score_figure(
-    scores: pd.DataFrame, dimension: str, scale: bias.Scale, titles: Mapping[str, str | None]
+    scores: pd.DataFrame, dimension: str, scale: Scale | None, titles: Titles
 ) -> Figure:
     """Share of texts per score: grouped bars for each judge with discrete scores, and for the
     humans; of the reported split, without attack and defense where there are such. Decodings whose
@@ -58,9 +57,8 @@ def score_figure(
         width = 0.84 / max(1, len(bars))
         middle = (len(bars) - 1) / 2
         for i, (color, heights) in enumerate(bars):
-            x = at + (i - middle) * width
             axis.bar(
-                x,
+                at + (i - middle) * width,
                 100 * heights,
                 width * 0.94,
                 color=color,
@@ -252,10 +250,15 @@ def variance_figure(results: Results) -> Figure | None:
         f"range's scores mapped to the humans' scale by what other {results.groups} teach. "
         "Intervals stand in the table."
     )
-    legend = [(color, text) for _, text, color, _ in _PARTS]
-    height = 0.75 + 0.26 * max(map(len, parts))
-    title = "Score range bias as variance"
-    return style.small_multiples(parts, draw, title, caption, legend, height=height, share_y=False)
+    return style.small_multiples(
+        parts,
+        draw,
+        "Score range bias as variance",
+        caption,
+        [(color, text) for _, text, color, _ in _PARTS],
+        height=0.75 + 0.26 * max(map(len, parts)),
+        share_y=False,
+    )
 
 
 # --- rankings -----------------------------------------------------------------------------------
@@ -268,7 +271,7 @@ def pairwise_figures(results: Results) -> dict[str, Figure]:
     """`ranking_<dimension>`, of clean texts without a defense where there are such."""
     leads = [record for record in ranking_records(results) if record["lead"]]
     figures: dict[str, Figure] = {}
-    for dimension in dict.fromkeys(str(record["dimension"]) for record in leads):
+    for dimension in dict.fromkeys(record["dimension"] for record in leads):
         blocks = [record for record in leads if record["dimension"] == dimension]
         shown = next(
             (block["condition"] for block in blocks if block["attack"] == CLEAN),
@@ -287,7 +290,7 @@ def pairwise_figures(results: Results) -> dict[str, Figure]:
 
 
 @style.house_style()
-def ranking_figure(blocks: Records, titles: Mapping[str, str | None]) -> Figure:
+def ranking_figure(blocks: Records, titles: Titles) -> Figure:
     """Elo with its interval, a row a system, judges (a block each) on the left and humans on the
     right; the first block's strongest on top."""
     order = [system["system"] for system in blocks[0]["ranking"]]
@@ -347,7 +350,12 @@ def ranking_figure(blocks: Records, titles: Mapping[str, str | None]) -> Figure:
         groups=titles.get("groups") or "articles",
         notes=blocks[0]["notes"],
     )
-    legend = [(Mark(look.color, look.marker), name) for name, look, _, _ in lanes]
-    height = 0.7 + 0.2 * max(1.2, len(judges)) * len(order)
-    title = f"Systems ranked: {blocks[0]['condition']}"
-    return style.small_multiples(sides, draw, title, caption, legend, height=height, share_y=False)
+    return style.small_multiples(
+        sides,
+        draw,
+        f"Systems ranked: {blocks[0]['condition']}",
+        caption,
+        [(Mark(look.color, look.marker), name) for name, look, _, _ in lanes],
+        height=0.7 + 0.2 * max(1.2, len(judges)) * len(order),
+        share_y=False,
+    )

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from judgebench.results.results import Series, number
+from judgebench.results.results import Series, Titles, number
 from judgebench.runtime.errors import escape_control
 from judgebench.runtime.files import atomic
 from judgebench.types import Array, Record, Row
@@ -187,8 +187,9 @@ def small_multiples(
     # 3. the words
     figure.text(0.012, 1 - 0.1 / total, title, fontsize=11, fontweight="bold", va="top", color=INK)
     if legend:
-        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.004, 1 - 0.3 / total)}
-        place |= {
+        place: Record = {
+            "loc": "upper left",
+            "bbox_to_anchor": (0.004, 1 - 0.3 / total),
             "ncols": legend_columns,
             "borderaxespad": 0.1,
             "handlelength": 2.6,
@@ -237,8 +238,14 @@ def label(
 def handle(look: Any) -> Any:
     """An entry of a legend for a look: a `Mark`, the color of bars, or an artist."""
     if isinstance(look, Mark):
-        how: dict[str, Any] = {"marker": look.marker, "linestyle": look.line, "markersize": 5.5}
-        return Line2D([], [], color=look.color, **how)
+        return Line2D(
+            [],
+            [],
+            color=look.color,
+            marker=look.marker,
+            linestyle=look.line,
+            markersize=5.5,
+        )
     return Patch(facecolor=look) if isinstance(look, str) else look
 
 
@@ -268,9 +275,14 @@ def line(
         x, y, color=look.color, marker=look.marker, linestyle=look.line, **{"markersize": 4.5} | how
     )
     if low is not None and (bounded := ~np.isnan(low)).any():
-        look_of_band: dict[str, Any] = {"color": look.color, "alpha": 0.13, "linewidth": 0}
         axis.fill_between(
-            x[bounded], low[bounded], high[bounded], zorder=how.get("zorder", 2) - 2, **look_of_band
+            x[bounded],
+            low[bounded],
+            high[bounded],
+            zorder=how.get("zorder", 2) - 2,
+            color=look.color,
+            alpha=0.13,
+            linewidth=0,
         )
 
 
@@ -297,7 +309,7 @@ def shorten(name: str, most: int = 44) -> str:
     return f"{name[: most - 1 - keep]}…{name[-keep:]}"
 
 
-def series_label(series: Series, titles: Mapping[str, str | None], setting: str = "") -> str:
+def series_label(series: Series, titles: Titles, setting: str = "") -> str:
     """A legend's text: the series, lambda and t if given, and the model's name where one model is
     behind it."""
     name = titles.get(series.judge)

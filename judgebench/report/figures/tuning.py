@@ -24,7 +24,7 @@ from judgebench.types import Array, Record, Records, Row
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
 _CHOSEN = "#222222"
-_RING: dict[str, Any] = {"markerfacecolor": "none", "markersize": 8}
+_RING: Record = {"markerfacecolor": "none", "markersize": 8}
 _LEAST = 1e-3
 """Kappa below which the axis is linear, so that 0 has a place on it."""
 
@@ -73,14 +73,13 @@ def _path_panel(axis: Axes, row: Row, splits: Sequence[str], most: float) -> Non
         known = [(point["kappa"], point["dev"]) for point in part if point["dev"] is not None]
         if known:
             color = COLORS["dev"]
-            face = "white" if hollow else color
             x, y = zip(*known, strict=True)
             axis.plot(
                 x,
                 y,
                 "o",
                 color=color,
-                markerfacecolor=face,
+                markerfacecolor="white" if hollow else color,
                 markersize=3.5,
                 zorder=3,
             )
@@ -161,12 +160,11 @@ def heat_map_figure(
             # light on dark cells: not in the page's own ink, which a dark page makes light, while
             # cells keep their colors
             dark = float(np.dot(color, (0.2126, 0.7152, 0.0722))) < 0.45
-            ink = "#fefefe" if dark else "#212121"
             axis.text(
                 column,
                 row,
                 three(value),
-                color=ink,
+                color="#fefefe" if dark else "#212121",
                 **place,
             )
         # 2. marks
@@ -178,10 +176,10 @@ def heat_map_figure(
                 color=MUTED,
                 **place,
             )
-        frame: Record = {"fill": False, "edgecolor": _FRAMED, "linewidth": 2}
         for row, column in heat.chosen:
             corner = (column - 0.47, row - 0.45)
-            axis.add_patch(Rectangle(corner, 0.94, 0.9, **frame))
+            frame = Rectangle(corner, 0.94, 0.9, fill=False, edgecolor=_FRAMED, linewidth=2)
+            axis.add_patch(frame)
         # 3. words
         columns = [f"{value:.3g}" for value in heat.columns]
         rows = [f"{value:.3g}" for value in heat.rows]
@@ -192,16 +190,14 @@ def heat_map_figure(
 
     legend = []
     if any(heat.chosen for heat in maps):
-        patch = Patch(facecolor="none", edgecolor=_FRAMED, linewidth=2)
-        legend.append((patch, framed))
+        legend.append((Patch(facecolor="none", edgecolor=_FRAMED, linewidth=2), framed))
     most = max(len(heat.rows) for heat in maps)
-    height = 0.85 + 0.28 * most
     return style.small_multiples(
         maps,
         draw,
         title,
         caption,
         legend,
-        height=height,
+        height=0.85 + 0.28 * most,
         share_y=False,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -25,7 +25,7 @@ from judgebench.report.paper.tables import (
 )
 from judgebench.results.results import NO_DEFENSE, Results, number, range_of
 from judgebench.stats.scores import CLEAN
-from judgebench.types import Record, Records, Rows
+from judgebench.types import Key, Record, Records
 
 ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}
 """The paper's attacks, and how it prints them. The adaptive one asks the judge to ignore
@@ -84,12 +84,13 @@ def build_cap(runs: Iterable[Results]) -> list[PaperTable]:
     dimensions or ranges have no line.
     """
     cells = cap_cells(runs)
-    tables = [
+    return [
         *_change_tables(cells.attacked),
         *_reference_tables(cells.attacked),
         *_spearman_tables(cells.clean),
+        *_seconds_tables(cells.costs),
+        *_strength_tables(cells.steered),
     ]
-    return [*tables, *_seconds_tables(cells.costs), *_strength_tables(cells.steered)]
 
 
 # --- the cells of runs and of the print ---------------------------------------------------------
@@ -197,34 +198,33 @@ class CapCells:
 def cap_cells(runs: Iterable[Results]) -> CapCells:
     """The cells of some runs: of each judge and defense the scores by expectation count, as in the
     paper, else its first by argmax; of the records those of the shown split and level."""
-    records: Rows = []
-    costs: Rows = []
-    steered: Rows = []
+    records = []
+    costs = []
+    steered = []
     for run in runs:
         judges = judges_of(run)
         settings = run.config.get("tutor") or {}
         path = settings.get("path")
         tutor = None if path is None else ModelSource(path, settings.get("gguf_file")).title
         # 1. scores: of each judge and defense those of one decoding
-        places: dict[tuple[Any, ...], Record] = {}
+        places: dict[Key, Record] = {}
         decodings: dict[tuple[str, str], str | None] = {}
         for record in run.shown:
             # where it stands; True where the paper prints this place
             score_range = range_of(record)
-            dataset = str(record["dataset"])
-            dimension = str(record["dimension"])
+            dataset = record["dataset"]
+            dimension = record["dimension"]
             printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
-            paper = printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0)
-            place: dict[str, Any] = {
+            place = {
                 "dataset": dataset,
                 "dimension": dimension,
                 "range": str(score_range),
-                "paper": paper,
+                "paper": printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0),
             }
             places.setdefault(tuple(place.values()), place)
-            role = str(record["judge"])
-            defense = str(record["defense"])
-            attack = str(record["attack"])
+            role = record["judge"]
+            defense = record["defense"]
+            attack = record["attack"]
             if (role, defense) not in decodings:
                 same = [other for other in run.shown if other["defense"] == defense]
                 names = (decoding_of(same, role, rule) for rule in _RULES)
@@ -256,7 +256,7 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
         for place in places.values():
             about = place | {"judge_key": judge, "label": label}
             for cost in run.costs if defended else ():
-                column = column_of(str(cost["defense"]), tutor)
+                column = column_of(cost["defense"], tutor)
                 costs.append({**cost, **about, **column, "tutor": tutor, "mixed": len(places) > 1})
             if strengths := _steered(run, place["dimension"], tutor):
                 steered.append(about | strengths)
@@ -298,7 +298,7 @@ def _steered(run: Results, dimension: str, tutor: str | None) -> Record | None:
         layer = int(standard["layer"])
         norm = number(standard["norms"][layer - 1])
         how += f"; steered at layer {layer} of {len(standard['norms'])}"
-        tutor = tutor or str(standard["tutor"])
+        tutor = tutor or standard["tutor"]
     return {
         "tutor": tutor or "tutor",
         "how": how,
@@ -564,8 +564,12 @@ def _reference_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     )
     notes = [note for _, part in grouped(papers, PLACE) for note in _attacked_notes(part)]
     notes = [_SCORES_NOTE, _UNNAMED, _INFERRED, *dict.fromkeys(notes)]
-    labels = {"dataset": "Data", "judge": "Judge"}
-    labels |= {"attack_label": "Attack", "condition": "Condition"}
+    labels = {
+        "dataset": "Data",
+        "judge": "Judge",
+        "attack_label": "Attack",
+        "condition": "Condition",
+    }
     return [_table(1, _SCORES_CAPTION, joined, labels, _SCORES, notes)]
 
 
@@ -573,7 +577,7 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
     """A row a judge, attack and condition: the clean texts, the attacked ones, and these with
     references."""
 
-    lines: Rows = []
+    lines = []
 
     def add(key: str, row: pd.Series, **columns: str) -> Record:
         """A line with some columns of a row under the names that the table has."""

@@ -74,10 +74,14 @@ _CSV_ENDS = {
     "_recomputed": "_recomputed",
     "_slip": "_slip",
 }
-_CORRELATION_CSV = {"table": "table", "dimension": "dimension", "system": "label"}
-_CORRELATION_CSV |= dict(zip(_ENDS, _ENDS, strict=True))
-_CORRELATION_CSV |= {
-    f"{key}{end}": f"{key}{column}" for key in CORRELATIONS for end, column in _CSV_ENDS.items()
+_CORRELATION_CSV = {
+    "table": "table",
+    "dimension": "dimension",
+    "system": "label",
+    **dict(zip(_ENDS, _ENDS, strict=True)),
+    **{
+        f"{key}{end}": f"{key}{column}" for key in CORRELATIONS for end, column in _CSV_ENDS.items()
+    },
 }
 """Columns of a CSV -> those of the rows."""
 _SETTING_CSV = [
@@ -156,7 +160,7 @@ class CdCells:
 
 def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
     """The cells at level dataset of the shown split, without attack and defense."""
-    rows: list[dict[str, object]] = []
+    rows = []
     labels: dict[str, str] = {}
     tuned = set()
     for run in runs:

@@ -91,34 +91,37 @@ class PaperTable:
         both = self.has_ours and self.rows["printed"].any()
         for measure in self.measures if self.has_ours else ():
             if measure.ours:
-                style: dict[str, Any] = {
-                    "ends": measure.ends or measure.form,
-                    "signs": f"{measure.key}_signs",
-                }
-                columns.append(
-                    Col(
-                        measure.head, measure.key, measure.form, **style, group=OURS if both else ""
-                    )
+                column = Col(
+                    measure.head,
+                    measure.key,
+                    measure.form,
+                    measure.ends or measure.form,
+                    signs=f"{measure.key}_signs",
+                    group=OURS if both else "",
                 )
+                columns.append(column)
         for measure in self.measures if self.rows["printed"].any() else ():
             if measure.paper:
-                column = f"{measure.key}_published"
+                printed = f"{measure.key}_published"
                 cells = f"{measure.key}_shown"
-                shown[cells] = shown[column].map(measure.form)
+                shown[cells] = shown[printed].map(measure.form)
                 if f"{measure.key}_unread" in shown:
                     shown[cells] = shown[cells].mask(
                         shown[f"{measure.key}_unread"].eq(True), UNREADABLE
                     )
-                columns.append(Col(measure.head, cells, signs=f"{column}_signs", group=PAPER))
+                columns.append(Col(measure.head, cells, signs=f"{printed}_signs", group=PAPER))
         heads = [Col(head, key, left=True) for key, head in self.labels.items()]
-        above = "{section}" if "section" in shown else ""
-        look: dict[str, Any] = {
-            "title": self.title,
-            "sections": self.sections,
-            "section": above,
-            "once": self.once,
-        }
-        return View(self.name, "", lambda rows: rows, [*heads, *columns], **look).tables(shown)[0]
+        view = View(
+            self.name,
+            "",
+            lambda rows: rows,
+            [*heads, *columns],
+            title=self.title,
+            sections=self.sections,
+            section="{section}" if "section" in shown else "",
+            once=self.once,
+        )
+        return view.tables(shown)[0]
 
     @property
     def text(self) -> str:

@@ -91,16 +91,18 @@ def distance_rows(results: Results) -> Rows:
         calibrated=_with_humans(results, CALIBRATED),
         systems=of_advised(results, system_rows(results)),
     )
-    table: Rows = []
+    table = []
     for part in rows_by(rows, ["dimension"]):
         # 1. the judge in each range
         for row in part:
             systems = row["systems"]
             pairs = Estimate.of(systems, "pairwise_others")
             error = "unseen_error" if is_known(systems.get("unseen_error")) else "calibrated_error"
-            row["pairs"] = pairs or Estimate.of(systems, "pairwise_accuracy")
-            row["error"] = systems.get(error)
-            row["largest"] = systems.get(f"{error}_largest")
+            row |= {
+                "pairs": pairs or Estimate.of(systems, "pairwise_accuracy"),
+                "error": systems.get(error),
+                "largest": systems.get(f"{error}_largest"),
+            }
             table.append(row)
         # 2. one rater
         dimension = part[0]["dimension"]

@@ -111,8 +111,13 @@ def _more_labels(results: Results) -> str:
     count = record.get("texts") or record.get("n")
     if not count or record.get(f"{name}_low") is None:
         return ""
-    width = record[f"{name}_high"] - record[f"{name}_low"]
-    return say("answer", part="more", count=count, name=name, width=width)
+    return say(
+        "answer",
+        part="more",
+        count=count,
+        name=name,
+        width=record[f"{name}_high"] - record[f"{name}_low"],
+    )
 
 
 def _notes(results: Results) -> list[str]:
@@ -132,14 +137,13 @@ def _notes(results: Results) -> list[str]:
     bill = results.environment.get("served") or {}
     for role in ROLES:
         if judge := bill.get(role):
-            servers = by_server(judge)
             lines.append(
                 say(
                     "answer",
                     part="requests",
                     role=role,
                     judge=judge,
-                    servers=servers,
+                    servers=by_server(judge),
                 )
             )
     if bill.get("cost"):
@@ -183,7 +187,7 @@ def verdict_lines(results: Results) -> Lines:
         return _verdict_grid(parts)
     # where few texts are the reason of all verdicts, one line has them
     few = {row["verdict"] for row in rows if row["use"] != "resist_attacks"} == {FEW}
-    lines: Lines = []
+    lines = []
     for row in rows:
         first = row is rows[0] or row["use"] == "resist_attacks"
         if few and not first:
@@ -201,9 +205,9 @@ def _verdict_grid(parts: Sequence[Rows]) -> Lines:
     titles = {use: rule.title for use, rule in RULES.items() if use in judged}
     widths = {use: max(len(title), len(FEW)) + 2 for use, title in titles.items()}
     head = "".join(title.ljust(widths[use]) for use, title in titles.items())
-    lines: Lines = [("", Text(head))]
+    lines = [("", Text(head))]
     for part in parts:
-        dimension = str(part[0]["dimension"])
+        dimension = part[0]["dimension"]
         verdicts = {row["use"]: row["verdict"] for row in part}
         words = Text()
         for use, width in widths.items():
@@ -251,7 +255,7 @@ def _tried(results: Results) -> Lines:
 
 def _pairs(results: Results) -> Lines:
     """Three lines a condition whose texts were compared."""
-    lines: Lines = []
+    lines = []
     conditions = rows_by(pairwise.pair_rows(results), ["condition"])
     for part in conditions:
         row = next((row for row in part if row["judge"] == "main"), part[0])
@@ -267,7 +271,7 @@ def _attacks(results: Results) -> Lines:
     rows = undefended([row for row in rows if values(row, _SETTING) in settings] or rows)
     rows.sort(key=lambda row: -abs(row["change"]))
     same = (*_SETTING, "attack", "split", "level")
-    lines: Lines = []
+    lines = []
     for row in rows[:_ATTACKS]:
         # the same setting under a defense
         others = {
@@ -276,12 +280,15 @@ def _attacks(results: Results) -> Lines:
             if values(other, same) == values(row, same) and other.get("change") is not None
         }
         others.pop(row["defense"])
-        facts = {
-            "row": row,
-            "several": len({row["dimension"] for row in rows}) > 1,
-            "least": min(others.values(), key=lambda other: abs(other["change"]), default=None),
-        }
-        lines.append((row["attack"], say("answer", part="attack", results=results, **facts)))
+        words = say(
+            "answer",
+            part="attack",
+            results=results,
+            row=row,
+            several=len({row["dimension"] for row in rows}) > 1,
+            least=min(others.values(), key=lambda other: abs(other["change"]), default=None),
+        )
+        lines.append((row["attack"], words))
     if len(rows) > _ATTACKS:
         lines.append(("", f"and {len(rows) - _ATTACKS} more: print=all"))
     return lines

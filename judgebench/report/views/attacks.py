@@ -71,7 +71,7 @@ def attacked_rows(metrics: Iterable[Row]) -> Rows:
 def attack_rows(results: Results) -> Rows:
     """A row an attack; each judge's clean texts, against which its attacks are taken, come
     first."""
-    table: Rows = []
+    table = []
     for part in rows_by(attacked_rows(results.shown), ("dimension", "defense", "range", "series")):
         unknown = ("change", "change_low", "change_high", "raised_share", "places_gained")
         clean = part[0] | dict.fromkeys(unknown)
@@ -153,7 +153,7 @@ def gap_rows(results: Results) -> Rows:
         # the league has a line for each of these tables
         plain = results.config.get("compare_with")
         row["fold"] = "{condition}: {pair}".format(**row) if plain else ""
-    table: Rows = []
+    table = []
     for part in rows_by(rows, _PAIR):
         if any(row["first"] or row["second"] for row in part):
             several = len({(row["attack"], row["range"]) for row in part}) < len(part)
@@ -169,11 +169,6 @@ def _gap_verdict(row: Row) -> str:
     if row["says"] and spreads not in (None, row["says"]):
         return f"{row['says']}; in spreads {spreads}"
     return row["says"] or "no interval"
-
-
-def _groups_needed(row: Row) -> float | None:
-    """The groups that a difference takes which is not significant."""
-    return row["groups_needed"] if row["says"] == NOT_SIGNIFICANT else None
 
 
 GAPS = View(
@@ -201,7 +196,13 @@ GAPS = View(
             "own clean scores, since a judge whose scores spread little moves little in "
             "points and may still pass as many texts",
         ),
-        Col("needed", _groups_needed, rounded_up, optional=True, says="{groups} for 80 % power"),
+        Col(
+            "needed",
+            lambda row: row["groups_needed"] if row["says"] == NOT_SIGNIFICANT else None,
+            rounded_up,
+            optional=True,
+            says="{groups} for 80 % power",
+        ),
         Col("the attack gains", _gap_verdict, left=True, width=17),
     ],
     by=_PAIR,

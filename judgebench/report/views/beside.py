@@ -29,7 +29,7 @@ def _with_raters(results: Results, rows: Rows, who: str, human: Mapping[str, str
         who: the people that a single rater is compared with.
         human: key of the rows -> key of humans.json.
     """
-    table: Rows = []
+    table = []
     for part in rows_by(rows, ["dimension", "defense"]):
         table += part
         same = {name: part[0][name] for name in ("dimension", "defense", "condition")}

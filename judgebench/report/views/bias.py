@@ -22,25 +22,21 @@ from judgebench.results.results import (
 from judgebench.stats.evaluate import candidate_index, histogram, mapped
 from judgebench.stats.scores import shown_split
 from judgebench.stats.variance import RANGES
-from judgebench.types import Row, Rows, ScoreRange
+from judgebench.types import Row, Rows, Scale, ScoreRange
 
 MAPPING_NOTE = (
     "Human scores are mapped linearly to the range and rounded to the nearest score, half up."
 )
 """A reader needs this wherever mapped scores are shown."""
 
-Scale = tuple[float, float] | None
-"""The lowest and highest score that a human can give; None where humans prefer and do not score
-(texts compared)."""
 
-
-def spans(scale: Scale) -> bool:
+def spans(scale: Scale | None) -> bool:
     """True for a scale of some length. One taken from equal human scores has none, and nothing maps
     from it."""
     return scale is not None and scale[0] < scale[1]
 
 
-def mapping_note(scale: Scale) -> str:
+def mapping_note(scale: Scale | None) -> str:
     """`MAPPING_NOTE`, or why there are no mapped scores to show."""
     if scale is None:
         return "Humans are left out: their preferences are no scores."
@@ -51,7 +47,7 @@ def mapping_note(scale: Scale) -> str:
     )
 
 
-def to_range(human: ArrayLike, scale: Scale, score_range: ScoreRange) -> NDArray[np.float64]:
+def to_range(human: ArrayLike, scale: Scale | None, score_range: ScoreRange) -> NDArray[np.float64]:
     """Human scores [n] on the data's own scale, mapped linearly to the range and rounded to its
     nearest score, half up; [0] where the scale has no length.
 
@@ -156,15 +152,15 @@ def variance_frame(results: Results) -> pd.DataFrame:
     conditions = list(dict.fromkeys(map(condition_text, rows)))
     for row in rows:
         series = index.of(row)
-        row["condition"] = condition_text(row)
-        row["series"] = str(series).removeprefix(", ")
-        row["judged"] = series.judge
-        row["who"] = row["series"] + (", calibrated" if row["calibrated"] else "")
-        row["place"] = (
-            conditions.index(row["condition"]),
-            index.all.index(series),
-            row["calibrated"],
-        )
+        condition = condition_text(row)
+        name = str(series).removeprefix(", ")
+        row |= {
+            "condition": condition,
+            "series": name,
+            "judged": series.judge,
+            "who": f"{name}, calibrated" if row["calibrated"] else name,
+            "place": (conditions.index(condition), index.all.index(series), row["calibrated"]),
+        }
     rows.sort(key=lambda row: row["place"])
     return pd.DataFrame(rows)
 

@@ -75,7 +75,7 @@ def correlation_rows(results: Results, level: str | None = None, silent: bool = 
         rows = [row for row in rows if row["judge"] != "assistant" or values(row, series) in heard]
     if not any(row.get("clamped_share") for row in rows):
         rows = [row | {"clamped_share": None} for row in rows]
-    table: Rows = []
+    table = []
     for condition in rows_by(rows, _CONDITION):
         # 2. the ranges, and their averages
         blocks = rows_by(condition, ["range"])
@@ -89,9 +89,14 @@ def correlation_rows(results: Results, level: str | None = None, silent: bool = 
         # 3. The best of several is marked; a judge that always says the same has 0 and would win
         # against inverted ones.
         level = condition[0]["level"]
-        words = {"groups": results.groups, "examples": results.examples_word}
         same = {
-            "size": say("size", rows=condition, level=level, **words),
+            "size": say(
+                "size",
+                rows=condition,
+                level=level,
+                groups=results.groups,
+                examples=results.examples_word,
+            ),
             "condition": at_level(condition[0]["condition"], level),
         }
         for block in blocks:
@@ -111,8 +116,12 @@ def _average(rows: Rows) -> Record:
     same = {name: rows[0][name] for name in (*_CONDITION, "level", "series", "who", "judge")}
     names = (*CORRELATIONS, "failed_share", "clamped_share")
     means = {name: mean_of(rows, name) for name in names}
-    setting = settings.pop() if len(settings) == 1 else "λ, t by range"
-    return same | means | {"range": "average", "setting": setting}
+    return {
+        **same,
+        **means,
+        "range": "average",
+        "setting": settings.pop() if len(settings) == 1 else "λ, t by range",
+    }
 
 
 def level_note(level: str, groups: str) -> str:
@@ -154,7 +163,7 @@ def advised_rows(results: Results) -> Rows:
     the first judge's. Clean texts."""
     chosen = [Cell.of(record) for record in results.choice if record["taken"]]
     rows = labelled_rows(record for record in results.shown if record["attack"] == CLEAN)
-    advised: Rows = []
+    advised = []
     for part in rows_by(rows, ["dimension"]):
         plain = undefended(part)
         judges = [row["judge"] for row in plain]
@@ -191,7 +200,7 @@ def of_cells(results: Results, rows: Rows) -> Rows:
 def _with_humans(results: Results) -> Rows:
     """The correlations, and below those of clean texts at dataset level the human ceiling."""
     humans = {} if results.compares else ceilings(results)
-    table: Rows = []
+    table = []
     rows = correlation_rows(results)
     if results.compares:  # whose scores are preferences
         rows = [row | {"modal_score": None} for row in rows]
@@ -276,15 +285,13 @@ def _level_rows(results: Results) -> Rows:
     single = bool(system) and max(row.get("n") or 0 for row in system) < 2
     if single and max((row.get("groups") or 0 for row in document), default=0) < 2:
         return []  # nothing but what is over all texts
-    judged = [
-        row
-        for row in document or system
-        if row["judge"] != "assistant" and row["range"] != "average"
-    ]
-    keys = (*_CONDITION, "range", "series")
     rows = with_records(
-        judged,
-        keys,
+        [
+            row
+            for row in document or system
+            if row["judge"] != "assistant" and row["range"] != "average"
+        ],
+        (*_CONDITION, "range", "series"),
         document=document,
         system=system,
     )
@@ -422,10 +429,9 @@ def comparison_rows(comparisons: Records, groups: str) -> Rows:
     difference is not significant, `needed` and `needed_for`: groups for 80 % power, for this
     difference and for one of 0.05.
     """
-    split = shown_split(row["split"] for row in comparisons)
     level = shown_level(row["level"] for row in comparisons)
     shown = {
-        "split": split,
+        "split": shown_split(row["split"] for row in comparisons),
         "level": level,
         "statistic": SHOWN,
     }
@@ -434,7 +440,7 @@ def comparison_rows(comparisons: Records, groups: str) -> Rows:
         for row in comparisons
         if shown.items() <= row.items()
     ]
-    table: Rows = []
+    table = []
     for block in rows_by(rows, _BY):
         # Ranges as in all tables, whatever their order in the configuration; means last. Lambdas
         # may be tried side by side in one range.
@@ -474,13 +480,12 @@ def _of_run(results: Results) -> Rows:
     names = ("dimension", "defense", "decoding", "reference")
     planned = {values(row, names) for row in results.repairs}
     names = ("dimension", "defense", "first_decoding", "second_decoding")
-    shown: Rows = []
+    shown = []
     for row in comparison_rows(unattacked(results.comparisons), results.groups):
         if row["level"] != "dataset" or values(row, names) not in planned:
             shown.append(row)
         elif not row["mean"]:
-            fold = "{condition}: {pair}, in each range".format(**row)
-            shown.append(row | {"fold": fold})
+            shown.append(row | {"fold": "{condition}: {pair}, in each range".format(**row)})
     return shown
 
 

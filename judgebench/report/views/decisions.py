@@ -32,8 +32,11 @@ def decision_rows(results: Results) -> Rows:
     for row in [part[-1] for part in rows_by(table, ["dimension"])]:
         place = {name: row[name] for name in ("dimension", "head")}
         rater = {name: row.get(f"{name}_rater") for name in ("tpr", "tnr", "kappa", "agreement")}
-        constant = {"agreement": row["agreement_constant"], "kappa": 0.0}
-        constant["brier"] = row.get("brier_constant")
+        constant = {
+            "agreement": row["agreement_constant"],
+            "kappa": 0.0,
+            "brier": row.get("brier_constant"),
+        }
         if any(map(is_known, rater.values())):
             table.append(place | {"mark": "one rater"} | rater)
         table.append(place | {"mark": "always the commoner class"} | constant)
@@ -148,7 +151,7 @@ DECISIONS = View(
 
 def _rate_rows(results: Results) -> Rows:
     """A row of all texts and one a system, by the chosen mark."""
-    rows: Rows = []
+    rows = []
     for row in headed(results, of_cells(results, labelled_rows(results.decisions))):
         for part in row.get("rates") or () if row["mark"] == CHOSEN else ():
             rows.append({"head": row["head"]} | part | {"system": part["system"] or "all texts"})

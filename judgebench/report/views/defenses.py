@@ -3,8 +3,6 @@ costs."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 import scipy  # its parts come when they are first used
 
@@ -22,7 +20,7 @@ from judgebench.report.table import (
 from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, attacked_rows
 from judgebench.results.results import NO_DEFENSE, Results, defenses_of
 from judgebench.stats.scores import shown_split
-from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows
+from judgebench.types import LABELS, RANGE, Key, Record, Records, Row, Rows
 
 # --- side by side --------------------------------------------------------------------------------
 
@@ -43,11 +41,11 @@ def with_stand_ins(metrics: Records) -> Rows:
     that their judge has under the others, and so marked."""
     given = list(map(dict, metrics))
     # 1. of each cell, the decodings with lambda and t that every defense has
-    settings: dict[tuple[Any, ...], Rows] = {}
+    settings: dict[Key, Rows] = {}
     for row in given:
         settings.setdefault(values(row, _CELL), []).append(row)
     # 2. answers in free text stand for each decoding; for their own, where others have it, too
-    rows: Rows = []
+    rows = []
     for row in given:
         of_cell = settings[values(row, _CELL)]
         own = [other for other in of_cell if other["defense"] == row["defense"]]
@@ -71,7 +69,7 @@ def with_stand_ins(metrics: Records) -> Rows:
 def defense_rows(results: Results) -> Rows:
     """The attacked texts of dimensions with several defenses, a row an attack, range, judge and
     defense."""
-    rows: Rows = []
+    rows = []
     for part in rows_by(map(dict, results.shown), ["dimension"]):
         if len(defenses_of(part)) > 1:
             rows += attacked_rows(with_stand_ins(part))
@@ -125,8 +123,14 @@ def defense_sentences(results: Results) -> list[str]:
         ]
         if sections:
             bare, *defended = max(sections, key=lambda rows: rows[0]["change"])
-            least = min(defended, key=lambda row: abs(row["change"]))
-            sentences.append(say("defenses", bare=bare, least=least, defenses=len(defended)))
+            sentences.append(
+                say(
+                    "defenses",
+                    bare=bare,
+                    least=min(defended, key=lambda row: abs(row["change"])),
+                    defenses=len(defended),
+                )
+            )
     return sentences
 
 
@@ -146,7 +150,7 @@ def standards(results: Results) -> list[Block]:
 def reference_rows(results: Results) -> Rows:
     """A row a dimension, defense and split of references; of CAP also the dev split and its
     unsteered texts."""
-    rows: Rows = []
+    rows = []
     references = results.references
     for (dimension, defense), part in references.groupby(["dimension", "defense"], sort=False):
         head = {"dimension": dimension, "defense": defense}
@@ -163,9 +167,17 @@ def reference_rows(results: Results) -> Rows:
         # 2. unsteered texts
         if unsteered:
             high, low = (unsteered.get(side, {}).get("mean") for side in ("high", "low"))
-            row = head | {"defense": "  alpha 0", "split": "dev", "high": high, "low": low}
-            row["difference"] = None if high is None or low is None else high - low
-            rows.append(row | {"n": max(int(record["n"]) for record in unsteered.values())})
+            rows.append(
+                {
+                    "dimension": dimension,
+                    "defense": "  alpha 0",
+                    "split": "dev",
+                    "high": high,
+                    "low": low,
+                    "difference": None if high is None or low is None else high - low,
+                    "n": max(int(record["n"]) for record in unsteered.values()),
+                }
+            )
     return rows
 
 
@@ -173,10 +185,8 @@ def _scored(pairs: pd.DataFrame) -> Record:
     """Means of the scores of good and poor references, and Student's t interval of their
     difference."""
     scores = pairs[["score_high", "score_low"]].dropna().astype(float)
-    row: Record = {"n": len(scores)}
-    row["cut"] = (
-        float(pairs[["high_cut", "low_cut"]].to_numpy(float).mean()) if len(pairs) else None
-    )
+    cut = pairs[["high_cut", "low_cut"]].to_numpy(float)
+    row = {"n": len(scores), "cut": float(cut.mean()) if len(pairs) else None}
     if not len(scores):
         return row
     differences = scores["score_high"] - scores["score_low"]
@@ -272,9 +282,13 @@ def preparation_sentences(results: Results) -> list[str]:
     sentences = []
     for row in reference_rows(results):
         if row["defense"] == "cap" and row.get("difference") is not None:
-            significant = excludes_zero(row, "difference")
             sentences.append(
-                say("references", row=row, significant=significant, groups=results.groups)
+                say(
+                    "references",
+                    row=row,
+                    significant=excludes_zero(row, "difference"),
+                    groups=results.groups,
+                )
             )
     for row in detector_rows(results):
         if None not in (row["recall"], row["false_positive_rate"]):

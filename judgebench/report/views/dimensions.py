@@ -12,7 +12,7 @@ from judgebench.types import Row, Rows
 
 def dimensions_of(results: Results) -> list[str]:
     """The dimensions that a run judges."""
-    return list(dict.fromkeys(str(row["dimension"]) for row in results.metrics))
+    return list(dict.fromkeys(row["dimension"] for row in results.metrics))
 
 
 def answers(results: Results, question: str, facts: Mapping[str, Row]) -> list[Block]:

@@ -33,7 +33,7 @@ _KINDS = {YES: ("yes", "✓"), CARE: ("care", "~"), NO: ("no", "✗")}
 def strips(results: Results) -> Rows:
     """A strip a dimension: a tile a use, with its verdict, the clause, and its kind (yes, care, no
     or open)."""
-    strips: Rows = []
+    strips = []
     for part in rows_by(map(dict, results.verdict), ["dimension"]):
         tiles = []
         for row in part:
@@ -72,7 +72,7 @@ def looks(results: Results) -> Rows:
     if results.examples is None or results.compares or not len(results.readings):
         return []
     # 1. every text that both have scored
-    rows: Rows = []
+    rows = []
     scored = replace(results, scores=calibrated_scores(results))
     for lead in advised_rows(results):
         scale = results.scale.get(lead["dimension"])

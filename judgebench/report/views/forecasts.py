@@ -137,22 +137,12 @@ def error_rows(results: Results) -> Rows:
     return [row | {"series": f"{row['who']} in range {row['range']}"} for row in rows]
 
 
-def _factors(results: Results) -> Rows:
-    """A row for each coefficient of the regressions."""
-    return [row | part for row in error_rows(results) for part in row["factors"]]
-
-
-def _slices(results: Results) -> Rows:
-    """A row for each slice of the advised settings."""
-    return [row | part for row in error_rows(results) for part in row["slices"]]
-
-
 _ERROR = "the judge's score on the humans' scale less the humans' mean, in points"
 
 _LEAD = View(
     "errors",
     "Why the judge errs",
-    _factors,
+    lambda results: [row | part for row in error_rows(results) for part in row["factors"]],
     (
         Col("judge, decoding", "series", detail="setting", left=True),
         Col(
@@ -182,7 +172,7 @@ _LEAD = View(
 SLICES = View(
     "error_slices",
     "Why the judge errs",
-    _slices,
+    lambda results: [row | part for row in error_rows(results) for part in row["slices"]],
     (
         Col("texts of", "slice", left=True),
         Col("texts", "texts", lambda value: f"{value:g}"),
@@ -224,8 +214,7 @@ def error_tables(results: Results) -> list[Block]:
     for (start, line), where in conditions.items():
         place = ", ".join(where) if several else ""
         head = " of ".join(filter(None, [start, place]))
-        text = f"{head}: {line}" if head else line
-        blocks.append(Paragraph(text, note=True))
+        blocks.append(Paragraph(f"{head}: {line}" if head else line, note=True))
     return blocks
 
 
@@ -263,11 +252,6 @@ def _means(results: Results) -> Rows:
         for row in few_labels_rows(results)
         for system in row["systems"]
     ]
-
-
-def _holds(row: Row) -> str | None:
-    """The words for whether the judge's interval holds the mean by both."""
-    return {True: "no", False: "yes"}.get(row["judge_misses"])
 
 
 LABELS_AND_JUDGES = View(
@@ -337,7 +321,11 @@ MEANS = View(
         ),
         Col("both", "predicted", two, two, says="of ratings and scores"),
         Col("narrower", form=percent),
-        Col("judge holds both", _holds, left=True),
+        Col(
+            "judge holds both",
+            lambda row: {True: "no", False: "yes"}.get(row["judge_misses"]),
+            left=True,
+        ),
     ),
     by=["condition"],
     size="{who}, range {range}",

@@ -19,7 +19,7 @@ from judgebench.stats.humans import CALIBRATED, RAW
 from judgebench.stats.paired import LESS, MORE
 from judgebench.stats.scores import CLEAN
 from judgebench.stats.variance import RANGES
-from judgebench.types import LABELS, RANGE, Record, Row, Rows
+from judgebench.types import LABELS, RANGE, Key, Record, Row, Rows
 
 _REPAIR = ("dimension", "defense", "judge", "decoding", "lambda", "temperature")
 _COMPARED = ("difference", "difference_low", "difference_high", "p_holm", "says", "significant")
@@ -36,7 +36,7 @@ def league_rows(results: Results) -> Rows:
     """
     figures = _figures(results)
     tokens = _prompt_tokens(results)
-    rows: Rows = []
+    rows = []
     for part in rows_by(choice_rows(results), _REPAIR):
         # 1. each range of a repair
         for row in part:
@@ -47,13 +47,17 @@ def league_rows(results: Results) -> Rows:
             row["tokens"] = length * row["readings"] / row["ranges"] or None
             row |= figures[_key(row)]
         # 2. their mean
-        mean = dict(part[0]) if len(part) == 1 else _mean(part)
+        mean = part[0] if len(part) == 1 else _mean(part)
         remarks = [f"{row['remark']} {row['place']}" for row in part if row["remark"]]
-        mean["remark"] = "; ".join(remarks)
-        mean["share"] = sum(row["share"] for row in part)
-        mean["taken"] = any(row["taken"] for row in part)
-        mean |= figures[_key(part[0], mean=True)]
-        rows.append(mean)
+        rows.append(
+            {
+                **mean,
+                "remark": "; ".join(remarks),
+                "share": sum(row["share"] for row in part),
+                "taken": any(row["taken"] for row in part),
+                **figures[_key(part[0], mean=True)],
+            }
+        )
     # 3. the highest first, dimension by dimension
     rows.sort(key=lambda row: -row["spearman"] if is_known(row.get("spearman")) else 2.0)
     dimensions = list(dict.fromkeys(record["dimension"] for record in results.choice))
@@ -77,9 +81,9 @@ def _prompt_tokens(results: Results) -> dict[Any, dict[Any, float]]:
     return tokens
 
 
-def _figures(results: Results) -> dict[tuple[Any, ...], Record]:
+def _figures(results: Results) -> dict[Key, Record]:
     """Numbers from files other than choice.json, by `_key`; none of a key that no file has."""
-    figures: dict[tuple[Any, ...], Record] = defaultdict(dict)
+    figures: dict[Key, Record] = defaultdict(dict)
     # 1. agreement, and its difference to the plain decoding
     for row in correlation_rows(results, silent=True):
         if row["range"] != "average":
@@ -108,7 +112,7 @@ def _figures(results: Results) -> dict[tuple[Any, ...], Record]:
     return figures
 
 
-def _key(row: Row, side: str = "", mean: bool = False) -> tuple[Any, ...]:
+def _key(row: Row, side: str = "", mean: bool = False) -> Key:
     """The repair that a record, or one side of it, is about, and its range; None of a mean over
     ranges."""
     values = [row.get(f"{side}{name}", row.get(name)) for name in _REPAIR]
@@ -196,8 +200,8 @@ LEAGUE = View(
 
 def league_of_tasks(runs: Mapping[str, Results]) -> list[Block]:
     """Recommendations of several tasks, and their leagues in one table."""
-    lines: list[Block] = []
-    rows: Rows = []
+    lines = []
+    rows = []
     for run in runs.values():
         lines += [Paragraph(f"{run.dataset}, {sentence}") for sentence in recommendations(run)]
         for row in league_rows(run):

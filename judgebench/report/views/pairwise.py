@@ -35,10 +35,9 @@ def pair_rows(results: Results) -> Rows:
     for row in rows:
         row["name"] = _with_setting(row)
         if row.setdefault("tied_share") is None:
-            consistency = Estimate.of(row, "consistency")
             row |= keys_of(
                 "decided_consistency",
-                consistency,
+                Estimate.of(row, "consistency"),
             )
     for part in rows_by(rows, ["condition"]):
         pairs, preferred = (span(row[name] for row in part) for name in ("pairs", "preferred"))

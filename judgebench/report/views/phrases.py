@@ -22,7 +22,6 @@ from judgebench.report.views.defenses import with_stand_ins
 from judgebench.results.results import NO_DEFENSE, Results, SeriesIndex, defenses_of, labelled
 from judgebench.stats.evaluate import ALL, SEEN, UNSEEN
 from judgebench.stats.scores import shown_split
-from judgebench.types import Row
 
 PHRASE = ["suffix", "dimension", "range"]
 """Keys of one phrase in one dimension and range."""
@@ -101,10 +100,6 @@ def _words(results: Results) -> pd.DataFrame:
     return rows.merge(rows.drop_duplicates(PHRASE)[PANEL], on=PANEL) if len(rows) else rows
 
 
-def _spelled(row: Row) -> str:
-    return row["phrase"] if row["length"] else "(none)"
-
-
 def _sides(results: Results) -> pd.DataFrame:
     """The longest phrase on each kind of texts, with the mean score of the clean ones."""
     rows = phrase_frame(results)
@@ -121,7 +116,12 @@ WORDS = View(
     "Learned phrases",
     _words,
     [
-        Col("phrase", _spelled, left=True, width=30),
+        Col(
+            "phrase",
+            lambda row: row["phrase"] if row["length"] else "(none)",
+            left=True,
+            width=30,
+        ),
         Col(
             "words",
             "length",

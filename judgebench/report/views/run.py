@@ -28,7 +28,7 @@ from judgebench.report.table import (
     rows_by,
 )
 from judgebench.report.views.correlations import correlation_rows
-from judgebench.results.results import Results, distinct, range_of, with_labels
+from judgebench.results.results import Results, Titles, distinct, range_of, with_labels
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
 from judgebench.stats.forecasts import NOT_ANSWERING
 from judgebench.tuning.learned import EDGE
@@ -43,19 +43,20 @@ def headline(results: Results) -> Record:
     are known."""
     sizes = (row["size"] for row in correlation_rows(results, silent=True))
     ranges = distinct(results.scores, with_labels(RANGE, results.scores))
-    lead = say(
-        "headline",
-        results=results,
-        ranges=list(map(str, map(range_of, ranges))),
-        size=next(sizes, ""),
-    )
     environment = results.environment
-    facts = {name: environment[name] for name in ("date", "command") if environment.get(name)}
-    title = f"{results.titles['main']} on {results.dataset}"
-    return {"title": title, "lead": lead, "facts": facts}
+    return {
+        "title": f"{results.titles['main']} on {results.dataset}",
+        "lead": say(
+            "headline",
+            results=results,
+            ranges=list(map(str, map(range_of, ranges))),
+            size=next(sizes, ""),
+        ),
+        "facts": {name: environment[name] for name in ("date", "command") if environment.get(name)},
+    }
 
 
-def judges_line(titles: Mapping[str, str | None]) -> str:
+def judges_line(titles: Titles) -> str:
     """The models: main, and assistant where there is one."""
     assistant = titles.get("assistant")
     return f"main: {titles['main']}" + (f" · assistant: {assistant}" if assistant else "")
@@ -110,7 +111,7 @@ def served(results: Results) -> list[Block]:
 def served_facts(served: Row | None) -> list[tuple[str, str]]:
     """Name and fact, a few for each model, of `served` in environment.json; none where no model was
     served."""
-    facts: list[tuple[str, str]] = []
+    facts = []
     for role in ROLES:
         if judge := (served or {}).get(role):
             for name in ("asked", "readings", "served as", "requests"):
@@ -176,7 +177,7 @@ _CONDITIONS = View(
 def dry_run_view(
     prompts: Sequence[Prompt],
     tokens: Mapping[Condition, tuple[int, int]],
-    titles: Mapping[str, str | None],
+    titles: Titles,
     planned: Sequence[str] = (),
 ) -> RenderableType:
     """Conditions with their numbers of examples and tokens (condition -> prompt tokens together,
@@ -262,15 +263,12 @@ def flags(results: Results) -> list[Block]:
     blocks: list[Block] = []
     for part in rows_by(raised, ["flag"]):
         flag = part[0]["flag"]
-        places = rows_by(part, ("condition", "series"))
-        text = say("flag", meaning=FLAGS.get(flag), places=places)
         address = urlencode({"filter": 1, "flags": flag}, quote_via=quote)
-        examples = f"#{address}" if len(results.readings) else ""
         blocks.append(
             Paragraph(
-                text,
+                say("flag", meaning=FLAGS.get(flag), places=rows_by(part, ("condition", "series"))),
                 warning=flag,
-                examples=examples,
+                examples=f"#{address}" if len(results.readings) else "",
             )
         )
     level = {

@@ -13,7 +13,7 @@ from judgebench.report.table import Col, View, labelled_rows, records, rows_by
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, ceiling_row, human_figures
 from judgebench.results.results import Results, range_of, ranges_of
-from judgebench.types import Record, Records, Rows
+from judgebench.types import Records, Rows
 
 HOW: Mapping[str, str] = {
     "dev": "the best point of the grid by Spearman on the dev split, for each range",
@@ -114,7 +114,7 @@ def tasks_frame(runs: Runs) -> pd.DataFrame:
     its judge; `favorite` as text; `seconds` that reading all prompts of this dimension and range
     took when they were read (None where nothing is known of that); `no_ceiling`, why there is none.
     """
-    rows: Rows = []
+    rows = []
     for letter, run in runs.items():
         seconds = _seconds(run)
         place = {"split": run.split, "level": run.level}
@@ -123,17 +123,19 @@ def tasks_frame(runs: Runs) -> pd.DataFrame:
                 continue
             human = human_figures(run).get(row["dimension"])
             human = human or {"reason": "Single ratings are not known."}
-            task: Record = {
+            task = {
                 "run": letter,
                 "task": run.dataset,
                 "main": run.titles.get("main"),
+                **{name: row.get(name) for name in _KEPT},
+                **{name: human.get(name) for name in _HUMANS},
             }
-            task |= {name: row.get(name) for name in _KEPT}
-            task |= {name: human.get(name) for name in _HUMANS}
-            task["no_ceiling"] = None if is_known(task["ceiling"]) else human["reason"]
-            task |= range_of(row).columns
-            task["favorite"] = favorite_text(row)
-            task["seconds"] = seconds.get((row["dimension"], row["range"]))
+            task |= {
+                "no_ceiling": None if is_known(task["ceiling"]) else human["reason"],
+                **range_of(row).columns,
+                "favorite": favorite_text(row),
+                "seconds": seconds.get((row["dimension"], row["range"])),
+            }
             rows.append(task)
     return pd.DataFrame(rows)
 
@@ -153,7 +155,7 @@ def _rows(runs: Runs) -> Rows:
     """The rows of `tasks_frame`, and below those of a task and dimension a row of its humans."""
     rows = records(tasks_frame(runs))
     several = len({row["run"] for row in rows}) > len({row["task"] for row in rows})
-    table: Rows = []
+    table = []
     for part in rows_by(rows, ["run", "condition"]):
         first = part[0]
         head = f"{first['task']}, {first['condition']}"

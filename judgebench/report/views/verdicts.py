@@ -10,7 +10,7 @@ from judgebench.report.table import Block, Col, Facts, View, rows_by
 from judgebench.report.views.dimensions import answers, headed
 from judgebench.results.results import Results
 from judgebench.stats.verdict import RULES, rules_of
-from judgebench.types import Row, Rows
+from judgebench.types import Row
 
 UNITS: Mapping[str, tuple[Format, Format]] = {
     "decide": (percent, points),
@@ -31,11 +31,6 @@ def use_lines(results: Results) -> list[Block]:
     return answers(results, "use", facts)
 
 
-def _verdicts(results: Results) -> Rows:
-    """The verdicts that have a number."""
-    return headed(results, [dict(row) for row in results.verdict if is_known(row["value"])])
-
-
 def _number(side: str, row: Row) -> str | None:
     """The number of the judge, or of one rater, with its interval."""
     form, ends = UNITS[row["use"]]
@@ -45,7 +40,9 @@ def _number(side: str, row: Row) -> str | None:
 VERDICTS = View(
     "verdict",
     "Verdict",
-    _verdicts,
+    lambda results: headed(
+        results, [dict(row) for row in results.verdict if is_known(row["value"])]
+    ),
     (
         Col("use", lambda row: RULES[row["use"]].title, left=True),
         Col("verdict", left=True),
