@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial, reduce
-from itertools import tee
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -265,13 +265,15 @@ class Scoring:
 
     def here(self, todo: Sequence[int], whole: Progressing | None) -> Iterator[Shard | ComeBack]:
         """Shards scored by this process, one after the other; `whole`: progress of them all."""
-        plans, ahead = tee(self._planner.submit(self._plan, number) for number in todo)
-        next(ahead, None)
-        for number, plan in zip(todo, plans, strict=True):
-            next(ahead, None)
+        plan = None
+        for number, following in pairwise([*todo, None]):
+            assert number is not None
+            plan = plan or self._planner.submit(self._plan, number)
+            ahead = None if following is None else self._planner.submit(self._plan, following)
             size = self._parts.texts.sizes[number]
             with nullcontext() if whole is None else whole.part(size):
                 scored = self._scored(number, plan)
+            plan = ahead
             yield scored
 
     def __call__(self, task: int) -> Shard | ComeBack:

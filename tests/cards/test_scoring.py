@@ -1,6 +1,7 @@
 """Files of texts scored shard by shard: rows equal to those of one shard, a scoring that was killed goes on, mistakes
 name what is wrong before and behind what was scored."""
 
+import gc
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import CancelledError
 from functools import partial
 from pathlib import Path
@@ -229,16 +231,24 @@ def test_a_mistake_behind_scored_shards_keeps_them_and_says_how_to_go_on(score, 
 def test_the_next_shard_alone_is_planned_while_one_is_read_and_readings_stay(score, tiny_pair, called, monkeypatch):
     of = {**vars(JudgeCard.read("card.yaml")), "parts": {**parts(), **local(tiny_pair[0])}}
     JudgeCard(**of).write(Path("l.yaml"))
-    steps, read_by = [], []
+    steps, read_by, held = [], [], []
     planned = [threading.Event() for _ in range(4)]
     texts_of, write = Texts.shard, scoring._Parts.write
+
+    class Held(list):  # as a list, with a word on when it is gone
+        pass
 
     def shard(self, number):
         steps.append(f"planned {number}")
         read_by.append(threading.current_thread())
-        texts = texts_of(self, number)
+        gc.collect()
+        held.append(sum(texts() is not None for texts in kept))
+        texts = Held(texts_of(self, number))
+        kept.append(weakref.ref(texts))
         planned[number].set()
         return texts
+
+    kept: list[weakref.ref] = []
 
     def written(self, number, *given):
         assert number == 3 or planned[number + 1].wait(60), "while this one is read"
@@ -252,6 +262,7 @@ def test_the_next_shard_alone_is_planned_while_one_is_read_and_readings_stay(sco
     assert steps == [
         *("planned 0", "planned 1", "written 0", "planned 2", "written 1", "planned 3", "written 2", "written 3")
     ]
+    assert held == [0, 1, 1, 1], "beside the texts that are planned those that are read, and no others"
     assert len({*read_by}) == 1
     assert threading.main_thread() not in read_by
     judge = Judge.from_card("l.yaml", check_models=False, judge={"dtype": "float32"}, store="none")
