@@ -5,6 +5,7 @@
     labels      intervals from few labels, on simulated ratings and by hiding those of recorded judges (../shared)
     choice      how often a setting is taken without an effect and with one; with --recorded [RUN ...], what rules lose
                 on articles that did not choose, and by how much they promise too much
+    repairs     what rules lose that choose among repairs, many of which learn; with --recorded on more tasks (../shared)
     verdict     how often each verdict is given to judges whose worth is known; with --recorded, to recorded judges
     decisions   judges that say pass or fail: false verdicts, mistakes of the band and coverage of rates on new groups;
                 with --recorded, coverage of intervals of TPR and TNR on recorded judges of other groups
@@ -26,6 +27,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 from scipy.optimize import brentq
@@ -45,7 +47,7 @@ from judgebench.stats.scores import Cell as StudyCell
 from judgebench.stats.scores import JudgeScores
 from judgebench.stats.systems import system_records
 from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES, decides, verdict_records
-from judgebench.tuning.choose import Candidates, choose, worth_of
+from judgebench.tuning.choose import Candidates, _candidates, choose, worth_of
 from judgebench.tuning.learned import Learner
 from judgebench.tuning.tuners import Dev
 from judgebench.types import FAILED, PARSED, Classes
@@ -411,6 +413,62 @@ def choice_recorded(options: argparse.Namespace) -> Iterator[str]:
             yield line(name, share, rule, f"{regret:.3f}", f"{far:.3f}", f"{over:+.3f}", *shares_of)
 
 
+REPAIRED = {
+    "code": ["data=conala_sample", "judge.path=qwen2.5-coder"],
+    "students' answers": ["data=mohler", "grading_mohler.jsonl", "judge.path=qwen2.5-coder-grading"],
+    "translations": [
+        *("data=mlqe", "translation_mlqe.jsonl", "judge.path=qwen2.5-coder-translation"),
+        "ranges=[[0,4],[1,5],[2,6],[3,7]]",
+    ],
+}
+"""Tasks with recorded readings: their settings, and the data's file in ../shared."""
+
+
+def repairs(options: argparse.Namespace) -> Iterator[str]:
+    """What rules lose among the settings of `+exp=repairs`, of which many learn, on the half of the articles that did
+    not choose. What learns does so by the half that chooses."""
+    names = ("loss to the best", "loss, 90 %", "0.02 worse than plain, %", "better, %")
+    yield line("task", "rule", *names)
+    yield "|---" * 6 + "|"
+    for name, settings in REPAIRED.items():
+        at = [f"data.path={RECORDED.parent / file}" for file in settings if file.endswith(".jsonl")]
+        if at and (options.recorded is None or not RECORDED.is_file()):
+            continue
+        kept: list[Candidates] = []
+
+        def candidates(*given: Any, kept: list[Candidates] = kept) -> Any:
+            settings, among = _candidates(*given)
+            kept.append(among)
+            return settings, among
+
+        # 1. the settings of a run
+        named = [setting for setting in settings if "=" in setting]
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            contextlib.redirect_stdout(io.StringIO()),
+            mock.patch("judgebench.tuning.choose._candidates", candidates),
+        ):
+            judgebench.run(["+exp=repairs", *named, *at, "report=false", f"run_dir={folder}/run"])
+        (among,) = kept
+        # 2. half of the articles choose, the others test
+        found: dict[str, list[list[float]]] = {}
+        for draw in range(options.data_sets):
+            order = np.random.default_rng([draw, 7]).permutation(np.unique(among.groups))
+            dev = np.isin(among.groups, order[: len(order) // 2])
+            scores = among.taught(dev, 5, draw)
+            chosen = among.choose(dev, scores)
+            plain = int(np.flatnonzero(chosen.gain == 0)[0])
+            outcome = worth_of("spearman", scores[~dev], among.human[~dev], among.groups[~dev]).mean(axis=0)
+            for rule, setting in {"plain": plain, "maximum": chosen.best, "ours": chosen.taken}.items():
+                gain = outcome[setting] - outcome[plain]
+                row = [outcome.max() - outcome[setting], 100 * (gain < -0.02), 100 * (gain > 0.02)]
+                found.setdefault(rule, []).append(row)
+        for rule, rows in found.items():
+            regret, *shares_of = np.mean(rows, axis=0).tolist()
+            far = np.quantile([row[0] for row in rows], 0.9)
+            yield line(name, rule, f"{regret:.3f}", f"{far:.3f}", *shares_of)
+
+
 # --- verdict ----------------------------------------------------------------------------------------------------------
 
 JUDGES = ("perfect", "as a rater", "noisy", "weak", "lenient", "length", "blind", "constant", "inverted")
@@ -671,6 +729,7 @@ def main(arguments: list[str] | None = None) -> None:
         (tests, 1000),
         (labels, 200),
         (choice, 1000),
+        (repairs, 40),
         (verdict, 50),
         (decisions, 100),
     ):
@@ -683,7 +742,7 @@ def main(arguments: list[str] | None = None) -> None:
             child.add_argument(
                 "--recorded", nargs="*", metavar="FOLDER", help="recorded readings, and those of these runs"
             )
-        if work in (verdict, decisions):
+        if work in (repairs, verdict, decisions):
             child.add_argument("--recorded", action="store_const", const=[], help="the recorded judges of ../shared")
         if work is labels:
             child.add_argument("--cases", type=int, help="of the first so many ratings and judges alone")

@@ -66,6 +66,7 @@ def test_a_measurement_writes_its_figures(bench, command, tmp_path):
         (["agreement", "--data-sets=1", "--resamples=10"], 50),
         (["choice", "--data-sets=1"], 15),
         (["choice", "--data-sets=1", "--recorded"], 14),
+        pytest.param(["repairs", "--data-sets=1"], 5, marks=pytest.mark.exhaustive),
         (["verdict", "--data-sets=1"], 38),
     ],
 )
