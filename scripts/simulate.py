@@ -5,7 +5,7 @@
     labels      intervals from few labels, on simulated ratings and by hiding those of recorded judges (../shared)
     choice      how often a setting is taken without an effect and with one; with --recorded [RUN ...], what rules lose
                 on articles that did not choose, and by how much they promise too much
-    repairs     what rules lose that choose among repairs, many of which learn; with --recorded on more tasks (../shared)
+    repairs     what rules lose that choose among repairs, many of which learn; with --recorded on three tasks
     verdict     how often each verdict is given to judges whose worth is known; with --recorded, to recorded judges
     decisions   judges that say pass or fail: false verdicts, mistakes of the band and coverage of rates on new groups;
                 with --recorded, coverage of intervals of TPR and TNR on recorded judges of other groups
