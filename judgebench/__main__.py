@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from judgebench import commands
 from judgebench.config.choices import FOLDER, help_text
 
 
@@ -13,6 +14,9 @@ def main() -> None:
     one and 130."""
     if sys.argv[1:] in (["--help"], ["-h"]):  # at once, without Hydra
         print(help_text())
+        return
+    if sys.argv[1:] and sys.argv[1] in commands.COMMANDS:  # as `judgebench from FILE`
+        commands.main()
         return
     import hydra
     from hydra.core.hydra_config import HydraConfig

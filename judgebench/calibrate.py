@@ -85,7 +85,7 @@ def _main(config: DictConfig) -> None:
             check_classes,
             make_cards,
         )
-        from judgebench.cards.card import NAME
+        from judgebench.cards.card import NAME, REPLAYED_JUDGE
 
         calibration_of(config)
         if across := [name for name, decoding in parts.decodings.items() if decoding.across]:
@@ -107,6 +107,8 @@ def _main(config: DictConfig) -> None:
             print_safely(card_view(card))
             # what the card is for; its path is the last line
             used = f"card={shlex.quote(str(path))} data.path=FILE"
+            if card.parts["judge"]["_target_"] == REPLAYED_JUDGE:  # whose answers are a file
+                used += " +judge.path=ANSWERS"
             print_safely(
                 f"Score texts: python -m judgebench.score {used} out=scores.jsonl",
                 f"Check it on newly labelled ones: python -m judgebench.gate data=jsonl {used}",

@@ -175,7 +175,10 @@ def test_another_model_or_another_reading_of_it_is_refused(calibrated, score, ti
         (("card=run/judge_card.yaml", "data.path=texts.jsonl", "level=1.0"), "level: 1.0 should be less than 1"),
         (("card=run/judge_card.yaml", "data.path=texts.jsonl", "wide=0"), "wide: 0 should be greater than 0"),
         (("card=run/judge_card.yaml", "data.path=texts.jsonl", "out=scores.txt"), "the ending says what is written"),
-        (("card=run/judge_card.yaml", "data.path=texts.jsonl", "data.fields.output=text"), "field 'text' is missing"),
+        (
+            ("card=run/judge_card.yaml", "data.path=texts.jsonl", "data.fields.output=text"),
+            "no field 'text' (the judged text) is there",
+        ),
     ],
 )
 def test_mistakes_are_sentences(score, arguments, sentence):

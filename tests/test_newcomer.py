@@ -104,3 +104,10 @@ def test_in_python_it_is_a_call(judgebench, texts):
     call = str(raised.value).splitlines()[-1]
     results = eval(call, {"judgebench": package})
     assert set(results.frame("scores")["dimension"]) == {"rating"}
+
+
+def test_words_of_the_command_judgebench_are_words_of_the_module_too(judgebench, texts):
+    code, out, err = judgebench("from", "mine.csv", "human=rating", "out=taken")
+    assert code == 0, err
+    assert "python -m judgebench data.path=taken/data.jsonl" in out
+    assert Path("taken/data.jsonl").is_file()

@@ -11,6 +11,7 @@ import pytest
 import judgebench as package
 from judgebench.calibrate import main as calibrate
 from judgebench.cards.card import JudgeCard
+from judgebench.data.rows import FileRow
 from judgebench.gate import main as gate
 from judgebench.importing.columns import dimension_of, label_range, table_columns
 from judgebench.importing.own import written_out
@@ -220,14 +221,41 @@ def test_estimates_of_a_card_are_on_the_scale_as_people_know_it(judgebench, grad
         assert f"scale: [{'5.0, 1.0' if card.reversed else '1.0, 5.0'}]" in Path(name, "judge_card.yaml").read_text()
         fields = "data.fields={source: question, output: answer}"
         to = f"out={name}.csv"
-        code, _, err = called(score, f"card={name}/judge_card.yaml", f"data.path={name}.jsonl", fields, to)
-        assert code == 0, err
+        words = (f"card={name}/judge_card.yaml", f"data.path={name}.jsonl", fields, to)
+        called(score, *words, f"+judge.path={name}.jsonl")
         paths.append(Path(f"{name}.csv"))
     up, down = (list(csv.DictReader(path.open())) for path in paths)
     for one, other in zip(up, down, strict=True):
         for end, turned in (("estimate", "estimate"), ("low", "high"), ("high", "low")):
             assert one[end] == other[turned] == "" or float(one[end]) == pytest.approx(6 - float(other[turned]))
         assert not other["low"] or float(other["low"]) <= float(other["high"])
+
+
+def test_answers_without_names_are_never_given_to_other_texts_because_they_are_as_many(judgebench, graded, called):
+    known = ("judge=llm score", "human=rating", "ranges=[[1,5]]", "data.scale=[1,5]", *QUICK)
+    _, out, _ = called(calibrate, "data.path=graded.csv", *known)
+    assert "judgebench.score card=run/judge_card.yaml data.path=FILE +judge.path=ANSWERS" in out
+    others = [{"question": f"Another {i}?", "answer": f"A new text {i}."} for i in range(len(graded))]
+    write_table("others.csv", others)
+    words = ("card=run/judge_card.yaml", "data.path=others.csv", "out=scores.csv")
+    code, _, err = called(score, *words, "data.fields={source: question, output: answer}", mistaken=True)
+    assert (code, Path("scores.csv").exists()) == (2, False)
+    assert "the answers in graded.csv name no texts" in err
+    assert "as +judge.path=FILE" in err
+    # its columns are named with the command that is right, which then is
+    write_rows("answers.jsonl", [{"llm score": 1 + i % 5} for i in range(len(others))])
+    code, _, err = called(score, *words, "+judge.path=answers.jsonl", mistaken=True)
+    assert "no field 'source' (the article that a text answers to), 'output'" in err
+    called(score, *shlex.split(err.splitlines()[-1])[3:])
+    scores = [float(row["score"]) for row in csv.DictReader(Path("scores.csv").read_text().splitlines())]
+    assert scores == [1 + i % 5 for i in range(len(others))]
+
+
+def test_a_column_that_looks_as_if_it_were_the_judges_is_named_where_nothing_is_taken_from_it():
+    rows = [{"Frage": f"F{i}?", "Antwort": f"A{i}.", "Modell": "abc"[i % 3]} for i in range(30)]
+    write = [FileRow(row | {"judge_score": f"{i}.5 %", "note": 1 + i % 6}, "", i) for i, row in enumerate(rows)]
+    columns = table_columns("x.csv", write, {}, "human")
+    assert (columns.system, columns.judge, columns.unused) == ("Modell", None, ["judge_score"])
 
 
 @pytest.mark.parametrize(

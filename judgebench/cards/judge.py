@@ -291,6 +291,13 @@ def scoring_config(
             raise UserError(
                 f"card: {path} does not hold the answers that were calibrated; {remedy}."
             )
+        # taken in their order, they would be given to other texts, if these are as many
+        answers = ReplaySpec(str(path), card.parts["judge"]["fields"])
+        if not any(map(answers.names.name, answers.rows())):
+            raise UserError(
+                f"card: the answers in {path} name no texts, so that they are about those alone "
+                f"by which the card was made; {remedy}."
+            )
     for role in ("judge", "assistant"):
         settings = overridden.get(role) or {}
         check_consent(role, parts[role], settings, hosts)

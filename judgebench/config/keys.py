@@ -9,6 +9,7 @@ tasks of which a folder holds the files.
 from __future__ import annotations
 
 import math
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -321,7 +322,9 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
     elif isinstance(error, OverrideParseException):
         words = str(error).partition("\nSee https")[0].replace("\n", " ")
         sentence = (
-            f"{masked_argument(error.override)}: this is no GROUP=CHOICE or KEY=VALUE "
+            f"{error.override}: a file needs its key; give data.path={error.override}."
+            if os.path.isfile(error.override)
+            else f"{masked_argument(error.override)}: this is no GROUP=CHOICE or KEY=VALUE "
             f"({words.strip(' ^')}); put a value with marks or blanks into quotes, and leave no "
             "blank around the sign."
         )
@@ -336,7 +339,7 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
         inside = str(cause.full_key).rpartition(".")[0]
         keys = [*(groups() if "hydra" in cause.parent_node else ()), *map(str, cause.parent_node)]
-        known = [key for key in dict.fromkeys(keys) if not key.endswith("_")]
+        known = [key for key in dict.fromkeys(keys) if not key.startswith("_")]
         where, stem = (f" in {inside}", f"{inside}.") if inside else ("", "")
         # a card's judge and assistant are empty: what differs here from the card is added
         remedy = (

@@ -310,7 +310,7 @@ def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
             # a field of one score is also its dimension
             graded = entry == "human" and not isinstance(there[name], Mapping)
             give.append(f"data.fields.{entry}={f'{{{name}: {name}}}' if graded else name}")
-    if alone:
+    if alone and hasattr(fields, "human"):  # a card has a rubric of its own
         give.append("data.rubrics=text")
     raise UserError(
         f"{path.name}: no field {lacking} is there; its fields are {listed}, and data.fields says "

@@ -139,7 +139,7 @@ class JsonLines(JudgeDataModule):
             listed = [f"{low:g} to {high:g} ({name})" for name, (low, high) in scales.items()]
             note = (
                 f"The humans' scale is taken from their scores: {', '.join(listed)}; "
-                "data.scale=[WORST,BEST] gives another."
+                f"data.scale=[WORST,BEST] gives another, as [6,1] where 1 is the best."
             )
             self.note = f"{self.note} {note}" if self.note else note
         # one score that is farther from all others than these are from each other

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from judgebench.data.dataset import DataSettings, completed, longest_of, validate
-from judgebench.data.fields import Rated, Scores, TextFields, dataset_of
+from judgebench.data.fields import Rated, Scores, TextFields, check_present, dataset_of
 from judgebench.data.rows import file_rows, named_files, names_within
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example, Record
@@ -76,6 +76,7 @@ class Texts:
     ) -> None:
         self._files = named_files(path)
         self._fields = TextFields.parse({} if fields is None else fields)
+        check_present(self._files[0], self._fields, file_rows(self._files[0]))
         self._scores: Scores = {dimension: {} for dimension in dimensions}
         self._most = limit_groups
         self._kept = set[str]()

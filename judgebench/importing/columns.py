@@ -17,7 +17,7 @@ from judgebench.runtime.errors import UserError
 
 _TEXTS = {role: USUAL[role] for role in ("source", "output")}
 _NAMES = {
-    "system": "system_id system model model_name model_id",
+    "system": "system_id system model model_name model_id modell",
     "group": "group_id group doc_id document_id article_id conversation_id",
     "id": "example_id id item_id sample_id request_id custom_id trace_id uid uuid",
     "rater": "rater rater_id annotator annotator_id worker_id labeler",
@@ -62,7 +62,8 @@ class Columns:
     Attributes:
         output: the texts; where there are none, what stands for them.
         human: one column, or one a rater; empty where nobody gave a label.
-        unused: columns of labels, or of texts that repeat, that nothing is taken from.
+        unused: columns of labels or texts that repeat, or with a name as a judge's, that nothing is
+            taken from.
     """
 
     output: str
@@ -190,7 +191,8 @@ def table_columns(
     for name, held in values.items():
         texts = [value for value in held if isinstance(value, str)]
         repeats = len(set(texts)) < len(texts) and sum(map(len, texts)) > _LONGEST * len(texts)
-        if name not in taken and (is_label(held) or repeats):
+        judges = _JUDGE.fullmatch(_plain(name))
+        if name not in taken and (is_label(held) or repeats or judges):
             unused.append(name)
     single = {role: names[0] for role, names in chosen.items() if names and role != "human"}
     return Columns(human=chosen["human"], unused=unused, **single)

@@ -170,6 +170,7 @@ def _taken(
         answers = [row.value(columns.judge) for row in rows if row.has(columns.judge)]
         overrides += ["judge=replay", f"judge.path={path}"]
         overrides.append(f"judge.fields.text={quoted(columns.judge)}")
+        overrides.append(f"judge.title={quoted(columns.judge)}")
         if columns.id is not None:
             overrides.append(f"judge.fields.example_id={quoted(columns.id)}")
         # rows are matched by their names, or their order
@@ -202,7 +203,10 @@ def _taken(
         people = people_clause(columns, dimension, None)
     judge = judge_clause(columns, found)
     if columns.judge is None:
-        judge = f"judge={words.get('judge', 'smollm2')}, range {found} ('ranges=[[WORST,BEST]]')"
+        judge = (
+            f"judge={words.get('judge', 'smollm2')}, range {found} "
+            "(judge=COLUMN of its answers, 'ranges=[[WORST,BEST]]')"
+        )
     if (labelled or answers) and "ranges" not in words:
         overrides.append(f"ranges={judged}")
     return overrides, taken_lines(columns, people, judge)

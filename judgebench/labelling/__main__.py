@@ -50,7 +50,9 @@ def _overrides(arguments: Sequence[str]) -> list[str]:
         if not re.match(r"-|[+~]*[\w.]+=", argument):
             argument = f"data.path={argument}"
         key, _, value = argument.partition("=")
-        if key in _TEXTS and value[:1] not in ("'", '"'):
+        # a plain path needs no marks, which a command that a mistake ends with would show
+        is_path = re.fullmatch(r"[\w./-]+\.[a-z]\w*", value, re.ASCII)
+        if key in _TEXTS and value[:1] not in ("'", '"') and not is_path:
             plain_text = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
             argument = f"{key}={QuotedString(plain_text, Quote.single).with_quotes()}"
         overrides.append(argument)

@@ -44,7 +44,8 @@ def test_the_defaults_name_what_the_rows_do_not(write_jsonl):
     assert data.scale == {"clarity": (1.0, 2.0)}  # of tone all scores are one
     assert (
         data.note
-        == "The humans' scale is taken from their scores: 1 to 2 (clarity); data.scale=[WORST,BEST] gives another."
+        == "The humans' scale is taken from their scores: 1 to 2 (clarity); data.scale=[WORST,BEST] gives another, "
+        "as [6,1] where 1 is the best."
     )
 
 

@@ -39,6 +39,9 @@ MISTAKES = {
     "--cfg job --package nope": "--package: the configuration has no nope",
     "judge.path='~nobody-here/x'": "~nobody-here/x",
     # how arguments are written
+    "/dev/null": "/dev/null: this is no GROUP=CHOICE or KEY=VALUE",
+    f"{__file__}": f"{__file__}: a file needs its key; give data.path={__file__}.",
+    "decoding=[contrastive] decoding.contrastive.lambda=1": "did you mean decoding.contrastive.lambda_?",
     "nonsense": "nonsense: this is no GROUP=CHOICE or KEY=VALUE",
     "judge = smollm2": "judge: this is no GROUP=CHOICE or KEY=VALUE",
     '"judge.path=\'a"': "this is no GROUP=CHOICE or KEY=VALUE",

@@ -151,7 +151,7 @@ class ReplaySpec(NoModel):
             )
         check_unused(self, mistakes, "judge", "judge=replay loads no model")
         with mistakes.caught():
-            self._names  # noqa: B018 - checks them
+            self.names  # noqa: B018 - checks them
         mistakes.tell()
 
     @cached_property
@@ -163,16 +163,20 @@ class ReplaySpec(NoModel):
     def capabilities(self) -> frozenset[str]:
         return frozenset({REPLAYED, GENERATION})
 
-    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
+    def rows(self) -> Iterable[FileRow]:
+        """The rows of its file; `UserError` where there is none, or a row cannot be read."""
         path = existing(self.source.path, "judge.path")
         tables = (".csv", ".tsv", ".parquet", ".json")
-        whole = list(file_rows(path) if path.suffix in tables else json_lines(path))
-        numbered = in_order(whole, self._names, prompts)
+        return file_rows(path) if path.suffix in tables else json_lines(path)
+
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
+        whole = list(self.rows())
+        numbered = in_order(whole, self.names, prompts)
         if numbered is None:
-            check_answers(whole, self._names)
+            check_answers(whole, self.names)
         rows = numbered or whole
         # in a table a cell that is empty, as a null in a row, is no answer
-        field = self._names.text
+        field = self.names.text
         if any(row.has(field) for row in rows):
             rows = [row for row in rows if row.has(field) or field not in row.values]
         answers = self._matched(rows, prompts, split, dataset)
@@ -183,14 +187,14 @@ class ReplaySpec(NoModel):
         return IndexedReplay(self.path, self.fields, self.title)
 
     @cached_property
-    def _names(self) -> AnswerFields:
+    def names(self) -> AnswerFields:
         return settings_of(AnswerFields, self.fields, "judge.fields")
 
     def _matched(
         self, rows: Sequence[FileRow], prompts: Sequence[Prompt], *of_data: Any
     ) -> Answers:
         """The answers of rows to prompts; `of_data`: split and name, see `match`."""
-        names = self._names
+        names = self.names
         # prompts that differ in something need a field that says which of them a row answers
         for axis in _AXES:
             values = dict.fromkeys(str(getattr(prompt.condition, axis)) for prompt in prompts)
@@ -218,7 +222,7 @@ class IndexedReplay(ReplaySpec):
 
     @cached_property
     def _index(self) -> AnswerIndex:
-        return AnswerIndex(self.source.path, self._names)
+        return AnswerIndex(self.source.path, self.names)
 
     def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         rows = self._index.rows([prompt.example for prompt in prompts])

@@ -57,7 +57,8 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     """
     head = [Text(subject(results), style="bold"), Text("")]
     tail = [Text(f"  {line}", style="yellow") for line in _notes(results)]
-    if results.choice and (results.config.get("data") or {}).get("fields"):  # one's own file
+    own = results.choice and (results.config.get("data") or {}).get("fields")  # one's own file
+    if own and any(row["verdict"] in (YES, CARE) for row in results.verdict):
         tail.append(Text(f"  {_KEPT}"))
     if results.path and results.config.get("report"):
         tail.append(Text(f"  {results.folder / 'report.html'}"))

@@ -111,13 +111,14 @@ def looks(results: Results) -> Rows:
         row |= {**place, "fitted": is_known(row["fitted"])}
         row["raw"] = f"{two(row.pop('asked').mirrored(row['raw']))} in {row['range']}"
         row["address"] = urlencode({"example": row["example"]} | place, quote_via=quote)
+        for name in ("judge", "human"):
+            row[name] = results.as_rated(row["dimension"], row[name])
         row["why"] = "judge higher" if row["judge"] > row["human"] else "judge lower"
         if position >= WORST:
             row["why"] = "at random"
         row["why"] += f", {row['dimension']}" if several else ""
         row["start"] = beginning(texts.get(row["example"]) or "")
-        for name in ("judge", "human"):
-            row[name] = two(results.as_rated(row["dimension"], row[name]))
+        row |= {name: two(row[name]) for name in ("judge", "human")}
     return shown
 
 
