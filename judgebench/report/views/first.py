@@ -111,13 +111,15 @@ def looks(results: Results) -> Rows:
         row |= {**place, "fitted": is_known(row["fitted"])}
         row["raw"] = f"{two(row.pop('asked').mirrored(row['raw']))} in {row['range']}"
         row["address"] = urlencode({"example": row["example"]} | place, quote_via=quote)
-        row["why"] = "judge higher" if row["judge"] > row["human"] else "judge lower"
+        judge, human = (
+            results.as_rated(row["dimension"], row[name]) for name in ("judge", "human")
+        )
+        row |= {"judge": two(judge), "human": two(human)}
+        row["why"] = "judge higher" if judge > human else "judge lower"
         if position >= WORST:
             row["why"] = "at random"
         row["why"] += f", {row['dimension']}" if several else ""
         row["start"] = beginning(texts.get(row["example"]) or "")
-        for name in ("judge", "human"):
-            row[name] = two(results.as_rated(row["dimension"], row[name]))
     return shown
 
 
