@@ -208,6 +208,16 @@ def test_grades_of_which_1_is_the_best_end_in_the_figures_of_those_turned_round(
     said = " ".join(out.split())
     assert "against the humans' order. If 1 is people's best score, give data.scale=[5,1]" in said
     assert "; if 5 is the judge's, ranges=[[1,5]]" in said
+    # people's labels are words, and the judge's scores have a step
+    rows = [row | {"word": row["word"].lower(), "llm score": 60 - 10 * row["rating"]} for row in graded]
+    write_rows("words.jsonl", rows)
+    known = ("human=word", "judge=llm score", "ranges=[[10,50,10]]", *QUICK[:-1])
+    _, out, _ = judgebench("data.path=words.jsonl", *known, "run_dir=words")
+    said = " ".join(out.split())
+    assert (
+        "If fail is people's best score, give data.classes=[pass,fail]; if 10 is the judge's, ranges=[[50,10,10]]"
+        in said
+    )
 
 
 def test_a_page_shows_texts_on_the_scale_as_people_know_it(judgebench, graded):
