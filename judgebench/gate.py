@@ -185,7 +185,7 @@ def _measured(
     if card.decision is not None and classes.pass_from is None:
         raise UserError(
             "data: the card's judge says {fail} or {pass}, and these labels do not say which texts "
-            "pass; name the lowest label that does, as data.pass_from=4, or two classes, worst "
+            "pass; name the worst label that does, as data.pass_from=4, or two classes, worst "
             "first, as data.classes=[fail,pass].".format(**card.decision)
         )
     # 2. what can be noticed, which may be a reason to stop

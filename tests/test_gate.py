@@ -452,7 +452,7 @@ def test_more_texts_of_a_low_rating_than_made_the_card_are_said():
         {"resamples": 200, "seed": 0},
     )
     assert more_low_rated(card, human, groups, **drawn) == (
-        "Humans rate 50 % of these texts below the middle of the scale, and 10 % of the card's: its intervals of "
+        "Humans rate 50 % of these texts worse than the middle of the scale, and 10 % of the card's: its intervals of "
         "single texts hold 50 % of such, 90 % of all."
     )
     assert more_low_rated(card, np.full(120, 4.0), groups, **drawn) == ""

@@ -15,7 +15,9 @@ from judgebench.data.rows import FileRow
 from judgebench.gate import main as gate
 from judgebench.importing.columns import dimension_of, label_range, table_columns
 from judgebench.importing.own import written_out
+from judgebench.report.views.first import WORST, looks
 from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 from judgebench.runtime.errors import UserError
 from judgebench.score import main as score
 from tests.conftest import write_rows
@@ -207,6 +209,29 @@ def test_grades_of_which_1_is_the_best_end_in_the_figures_of_those_turned_round(
     said = " ".join(out.split())
     assert "against the humans' order. If 1 is people's best score, give data.scale=[5,1]" in said
     assert "; if 5 is the judge's, ranges=[[1,5]]" in said
+    # people's labels are words, and the judge's scores have a step
+    rows = [row | {"word": row["word"].lower(), "llm score": 60 - 10 * row["rating"]} for row in graded]
+    write_rows("words.jsonl", rows)
+    known = ("human=word", "judge=llm score", "ranges=[[10,50,10]]", *QUICK[:-1])
+    _, out, _ = judgebench("data.path=words.jsonl", *known, "run_dir=words")
+    said = " ".join(out.split())
+    assert (
+        "If fail is people's best score, give data.classes=[pass,fail]; if 10 is the judge's, ranges=[[50,10,10]]"
+        in said
+    )
+
+
+def test_a_page_shows_texts_on_the_scale_as_people_know_it(judgebench, graded):
+    """Where not all are rated, too."""
+    rows = [row | {"rating": None if i < 4 else 6 - row["rating"], "llm": i % 6} for i, row in enumerate(graded)]
+    write_rows("falling.jsonl", rows)
+    known = ("human=rating", "judge=llm", "data.scale=[5,1]", "ranges=[[0,5]]")
+    judgebench("data.path=falling.jsonl", *known, "run_dir=run", "metrics.resamples=20")
+    shown = looks(Results.load("run"))
+    people = {f"line-{i}": row["rating"] for i, row in enumerate(rows, start=1)}
+    for one in shown[:WORST]:
+        assert float(one["human"]) == people[one["example"]]
+        assert one["why"] == f"judge {'higher' if float(one['judge']) > float(one['human']) else 'lower'}"
 
 
 def test_estimates_of_a_card_are_on_the_scale_as_people_know_it(judgebench, graded, called):

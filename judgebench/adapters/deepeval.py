@@ -60,14 +60,14 @@ class JudgeCardMetric(BaseMetric):
             return self.score
         judged = self.judge.score(str(test_case.input), str(test_case.actual_output))
         self.score_breakdown = vars(judged)
-        low = self.judge.card.range.minimum
-        high = self.judge.card.range.maximum
+        score_range = self.judge.card.range
+        said, worst, best = map(
+            score_range.mirrored, (judged.score, score_range.minimum, score_range.maximum)
+        )
         failed = math.isnan(judged.score)
         self.score = 0.0 if failed else self._share(judged.score)
         self.error = "The judge gave no score." if failed else None
-        self.reason = (
-            self.error or f"{self.judge.card.title}: {judged.score:g} of {low:g} to {high:g}"
-        )
+        self.reason = self.error or f"{self.judge.card.title}: {said:g} of {worst:g} to {best:g}"
         self.success = not failed and self.score >= self.threshold
         if self.passes is not None:
             self.success = judged.decision == self.passes

@@ -112,7 +112,7 @@ def _scoring(
         return Score(
             value=value,
             answer=state.output.completion,
-            explanation=f"{judge.card.title}: {judged.score:g}",
+            explanation=f"{judge.card.title}: {judge.card.range.mirrored(judged.score):g}",
             metadata={
                 name: one for name, one in vars(judged).items() if one is not None and one == one
             }

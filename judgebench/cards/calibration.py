@@ -250,7 +250,7 @@ def _card(
         figures[TEST] |= estimate_errors(
             rated, resamples, chances=decision is not None and scale == (0, 1)
         )
-    sentences = limits(tried, figures, estimate, settings.estimate, about, decision)
+    sentences = limits(tried, figures, estimate, settings.estimate, about, decision, score_range)
     if useless is not None:
         sentences.insert(0, f"Of no use, and made by force=true: {useless}.")
     if _recording(config) is not None:
@@ -711,10 +711,11 @@ def limits(
     wanted: str,
     data: Row,
     decision: Row | None = None,
+    score_range: ScoreRange | None = None,
 ) -> list[str]:
     """Sentences on where the judge must not be trusted, most important first; every number in them
     stands in the card too. `tried` are the records of the choice, `wanted` is the kind of the
-    estimate that was asked for, `decision` the card's."""
+    estimate that was asked for, `decision` and `score_range` the card's."""
     test = figures[TEST]
     facts = {
         "tried": [{**record, "range": ScoreRange.of(record)} for record in tried],
@@ -722,6 +723,7 @@ def limits(
         "test": test,
         "data": data,
         "decision": decision,
+        "range": score_range,
         "few": (test.get("groups") or 0) < _FEW_GROUPS,
         "many_failed": _MANY_FAILED,
         "unmapped": wanted != "none" and estimate is None,

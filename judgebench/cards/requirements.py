@@ -310,8 +310,8 @@ def more_low_rated(card: JudgeCard, human: Array, groups: Array, resamples: int,
     if held.high is None or held.high >= whole.value:
         return ""
     return (
-        f"Humans rate {100 * (here['share'] or 0):.0f} % of these texts below the middle of the "
-        f"scale, and {100 * there.value:.0f} % of the card's: its intervals of single texts hold "
+        f"Humans rate {100 * (here['share'] or 0):.0f} % of these texts worse than the middle of "
+        f"the scale, and {100 * there.value:.0f} % of the card's: its intervals of single texts hold "
         f"{100 * held.value:.0f} % of such, {100 * whole.value:.0f} % of all."
     )
 

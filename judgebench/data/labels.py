@@ -170,6 +170,22 @@ def join_labels(
         for name, known in (("choices", joined.choices), ("scale", joined.scale)):
             if isinstance(label.row.value(name), list):
                 known.setdefault(label.dimension, label.row.value(name))
+        # one file's best label may be another's worst
+        page = label.row.value("scale")
+        given = scale.get(label.dimension) if isinstance(scale, Mapping) else scale
+        whole = given or joined.scale.get(label.dimension)
+        if (
+            page
+            and isinstance(page, list)
+            and whole
+            and (page[0] > page[-1]) != (whole[0] > whole[-1])
+        ):
+            raise UserError(
+                f"{label.row.place}: its label is on a scale from {page[0]} to {page[-1]}, worst "
+                f"first, and {'data.scale goes' if given else 'other labels are on one'} from "
+                f"{whole[0]:g} to {whole[-1]:g}; join those of one scale alone, and give "
+                "data.scale as they have it."
+            )
         if label.row.has("probability"):
             probability = label.row.number("probability")
             if not 0 < probability <= 1:

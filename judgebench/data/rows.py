@@ -56,6 +56,22 @@ class Word(float):
         return word
 
 
+class Pointed(str):
+    """A number with a decimal point, in whose cell it has a comma.
+
+    Attributes:
+        written: the cell, which is what it says where a text or a name is wanted.
+    """
+
+    written: str
+
+    @classmethod
+    def of(cls, cell: str) -> Pointed:
+        number = cls(cell.replace(",", "."))
+        number.written = cell
+        return number
+
+
 @dataclass(frozen=True)
 class FileRow:
     """One row of a file. Getters return a value of the asked type, or raise a UserError that names
@@ -209,7 +225,7 @@ class FileRow:
             value.encode()
         except UnicodeEncodeError as error:  # half of a surrogate pair can be written nowhere
             raise self._wrong(field, "text of whole characters", value[error.start]) from error
-        return value
+        return value.written if isinstance(value, Pointed) else value
 
     def _number(self, field: str, value: Any) -> float:
         if isinstance(value, str) and _NUMBER.fullmatch(value):
@@ -432,7 +448,7 @@ def json_rows(path: Path) -> Iterator[FileRow]:
 def table_rows(path: Path) -> Iterator[FileRow]:
     """The rows of a table with a header, UTF-8: .csv, with quotes and commas, or semicolons where
     the header has no comma; or .tsv, with tabs and no quotes. An empty cell counts as missing. With
-    semicolons or tabs, a column of numbers of which some have a decimal comma gets points.
+    semicolons or tabs, a column of numbers of which some have a decimal comma gets points (`Pointed`).
     `UserError` for no such file, or a line that has another number of cells."""
     tabs = path.suffix == ".tsv"
     text = read_text(
@@ -473,8 +489,10 @@ def table_rows(path: Path) -> Iterator[FileRow]:
                 "many."
             )
         elif cells:
-            for i in numeric:
-                cells[i] = cells[i].replace(",", ".")
+            cells = [
+                Pointed.of(cell) if i in numeric and "," in cell else cell
+                for i, cell in enumerate(cells)
+            ]
             yield FileRow(
                 {name: cell or None for name, cell in zip(header, cells, strict=True)},
                 place,

@@ -227,10 +227,10 @@ def _all_errors(rated):
     return zip(number.tolist(), np.abs(error / usual).round(6).tolist(), strict=True)
 
 
-def sentences(test, tried=(), estimate=None, wanted="none", decision=None):
+def sentences(test, tried=(), estimate=None, wanted="none", decision=None, score_range=None):
     figures = {"promised": {name: test[name] for name in ("spearman", "spearman_low", "spearman_high")}, "test": test}
     data = {"name": "mine", "groups_are": "articles"}
-    return "\n".join(limits(tried, figures, estimate, wanted, data, decision))
+    return "\n".join(limits(tried, figures, estimate, wanted, data, decision, score_range))
 
 
 def setting(decoding, worth, **changes):
@@ -254,9 +254,13 @@ LIMITS = {
     "do not rise": {"wanted": "linear"},
     "90 % intervals of single texts are 3.20 wide, hardly narrower than a constant's (4 %)": {"test": GOOD | WIDE},
     "of texts that people pass it passes 92 % [85, 96]; of those that they fail it fails 81 %.": {"decision": DECISION},
+    "With the pass mark 2.5 or lower, of texts": {
+        "decision": DECISION | {"pass_mark": 3.5},
+        "score_range": ScoreRange.parse([5, 1]),
+    },
     "No band of scores keeps mistakes below 5 %: every text is decided by the pass mark.": {"decision": DECISION},
     "It leaves 23 % of the texts to a person, so that": {"decision": DECISION | {"fail_to": 1.0, "asked": 0.23}},
-    "Of texts that people rate below the middle of their scale, 12 % here, they hold 47 %": {
+    "Of texts that people rate worse than the middle of their scale, 12 % here, they hold 47 %": {
         "test": GOOD | WIDE | {"low_coverage": 0.47, "low_coverage_high": 0.6, "low_share": 0.12}
     },
     "3.20 wide, narrower than a constant's (14 %) and hold 91 % of": {"test": GOOD | WIDE | {"narrower": 0.14}},

@@ -131,6 +131,19 @@ def test_a_label_outside_the_declared_scale_is_refused_with_its_line(joined):
         joined(scale=[5, 1], ann=[label("t0", 5)], ben=[label("t0", 4, "ben"), label("t1", 44, "ben")])
 
 
+def test_labels_on_scales_that_go_opposite_ways_are_not_joined(joined):
+    falling = [label("t0", 1, scale=[5, 1])]
+    with pytest.raises(
+        UserError, match=r"ann.jsonl line 1: .* from 5 to 1, worst first, and data.scale goes from 1 to 5"
+    ):
+        joined(scale=[1, 5], ann=falling)
+    with pytest.raises(
+        UserError, match=r"ben.jsonl line 1: .* from 1 to 5, worst first, and other labels are on one from 5"
+    ):
+        joined(ann=falling, ben=[label("t1", 2, "ben", scale=[1, 5])])
+    assert human(joined(scale=[6, 1], ann=falling))["t0"] == 6
+
+
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [

@@ -96,6 +96,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
         (b'[{"k": 1}, 2]', json_array, "f entry 2: holds a int; each entry must be one JSON object"),
         (b"PAR1 and no more", parquet_rows, "f: cannot be read as parquet .*give a whole parquet file"),
         (b"a,b\n1\n", table_rows, "f line 2: has 1 cells and the header 2; all lines need as many"),
+        (b"a;b\n1;2\n3;4;5\n", table_rows, "f line 3: has 3 cells and the header 2"),
         (b"a,a\n1,2\n", table_rows, "f line 1: two columns are called 'a'"),
         (b'a,b\n1,"x\ny"\n2,"open\n3,c\n', table_rows, "f line 4: a quotation mark in the row that begins here"),
         (b'a,b\n1,"open\n2,"c"\n3,d\n', table_rows, r"f line 2: a quotation mark in the .*\(line 3: "),
@@ -249,6 +250,7 @@ def test_a_column_of_numbers_with_decimal_commas_gets_points(tmp_path, name, sig
     assert [row.value("text") for row in rows] == ["Eins, zwei", "3,5", None]
     assert [row.value("word") for row in rows] == ["1,5", "N/A", "2"]
     assert [row.position for row in rows] == [2, 3, 4]
+    assert (rows[0].number("grade"), rows[0].text("grade")) == (3.5, "3,5")  # a text stays as it is
     with pytest.raises(UserError, match=r"line 2: field 'word' must be a number with a decimal point .*, got '1,5'"):
         rows[0].scores("word", words=True)
 

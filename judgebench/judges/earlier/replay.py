@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar
 
-from judgebench.data.rows import FileRow, existing, file_rows, json_lines, json_row
+from judgebench.data.rows import FileRow, Pointed, existing, file_rows, json_lines, json_row
 from judgebench.judges.earlier.answers import Answers, Key, answer_key, first_names
 from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel, check_unused
 from judgebench.prompts.tokens import PlainTokenizer
@@ -209,8 +209,9 @@ class ReplaySpec(NoModel):
             value = row.value(names.text)
             if isinstance(value, bool):
                 return str(value).lower()
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            return repr(value) if number else row.text(names.text)
+            if isinstance(value, int | float):
+                return repr(value)
+            return str(value) if isinstance(value, Pointed) else row.text(names.text)
 
         return match(self.source.path.name, rows, names, text, prompts, *of_data)
 

@@ -140,7 +140,8 @@ const Example = (() => {
     if (series === undefined) return [];
     const score = index.scores[series][row];
     const facts = [["raw", score], ["calibrated", Data.calibrated(index, series, row)], ["humans", index.human[row]]];
-    return [[index.series[series].label, ""], ...facts.filter(([, value]) => value !== null).map(([name, value]) => [name, value.toFixed(2)])];
+    const text = (name, value) => (name === "raw" ? Data.said(index, row, value) : null) ?? value.toFixed(2);
+    return [[index.series[series].label, ""], ...facts.filter(([, value]) => value !== null).map(([name, value]) => [name, text(name, value)])];
   }
 
   /** The content of the dialog for a row: what stands above, and the rest. In place, what the advised setting says of it, and a way to the rest. */

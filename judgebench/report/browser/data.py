@@ -261,7 +261,8 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
                 if row["rival_id"]:
                     rival = [row["rival_id"], row["rival"]]
                 for name, value in zip(row["dimensions"], row["human"], strict=True):
-                    human.append([name, _number(run.as_rated(name, value), 4)])
+                    rated = None if value is None else run.as_rated(name, value)
+                    human.append([name, _number(rated)])
             chunk["group"].append(groups[key])
             chunk["output"].append(output)
             chunk["rival"].append(rival)

@@ -9,7 +9,7 @@ from judgebench.report.formats import general, say
 from judgebench.report.table import records, rows_by
 from judgebench.results.results import NO_DEFENSE, Results, range_of, setting
 from judgebench.stats.clusters import Estimate
-from judgebench.types import Row, Rows
+from judgebench.types import Row, Rows, ScoreRange
 
 _METRICS = ("spearman", "pearson", "error", "rps", "pairs", "agreement")
 
@@ -66,9 +66,27 @@ class Advice:
 
     def say(self, place: str, results: Results) -> str:
         """The advice in words; place: terminal, screen (the first of a page), section or league."""
-        ends = results.scale.get(self.advised["dimension"]) or ()
-        given = [f"{results.as_rated(self.advised['dimension'], end):g}" for end in ends]
-        return say("advice", part=place, advice=self, groups=results.groups, other_way=given[::-1])
+        dimension = self.advised["dimension"]
+        # 1. people's scale turned round, worst first
+        ends = results.scale.get(dimension) or ()
+        turned = [f"{results.as_rated(dimension, end):g}" for end in reversed(ends)]
+        classes = (results.about.get("classes") or {}).get(dimension) or {}
+        names = classes.get("names")
+        # 2. and the judge's; words of a judge are in the order of people's, and turn with them
+        score_range = ScoreRange.of(self.advised)
+        judge = []
+        if not score_range.worded:
+            worst, best, step = map(general, score_range.given)
+            judge = [best, worst, step] if score_range.step != 1 else [best, worst]
+        return say(
+            "advice",
+            part=place,
+            advice=self,
+            groups=results.groups,
+            key="data.classes" if names else "data.scale",
+            people=names[::-1] if names else turned,
+            judge=judge,
+        )
 
 
 def choice_rows(results: Results) -> Rows:

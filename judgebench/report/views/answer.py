@@ -64,7 +64,7 @@ def answer_blocks(results: Results) -> list[RenderableType]:
         tail.append(Text(f"  {results.folder / 'report.html'}"))
     room = MOST - 1 - _height(*head, *tail)
     # 1. parts in a grid: runs about attacks and pairs lead with what was tried
-    advice: Lines = [("take", line) for line in advice_lines(results, "terminal")]
+    advice: Lines = [("take", Text(line)) for line in advice_lines(results, "terminal")]
     every = (
         _tried(results),
         verdict_lines(results),

@@ -65,7 +65,7 @@ def decision_parts(results: Results) -> dict[str, dict[str, str]]:
 
 
 def _mark(row: Row) -> str | None:
-    """The lowest score that passes, or the word; None where nothing passes."""
+    """The worst score that passes, or the word; None where nothing passes."""
     mark: Any = row.get("pass_mark")
     if not is_known(mark):
         return None
@@ -87,7 +87,7 @@ DECISIONS = View(
     decision_rows,
     (
         Col("decides", "mark", left=True),
-        Col("pass from", _mark, optional=True, says="lowest score that passes"),
+        Col("pass from", _mark, optional=True, says="worst score that passes"),
         Col(
             "right on passes",
             "tpr",
