@@ -13,6 +13,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from judgebench.data.rows import FileRow, Pointed, existing, file_rows, json_lines, json_row
 from judgebench.judges.earlier.answers import Answers, Key, answer_key, first_names
 from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel, check_unused
@@ -233,28 +235,45 @@ class IndexedReplay(ReplaySpec):
 
 
 class AnswerIndex:
-    """The places of a file's answers, by the names of the examples that they are about."""
+    """The places of a file's answers, by the names of the examples that they are about: 24 bytes an
+    answer, for names are kept as their hashes."""
 
     def __init__(self, path: Path, fields: AnswerFields):
         self._path = path
-        self._lines = defaultdict[tuple[str, ...], list[int]](list)
-        # a row that names no example is about none, and `match` says what is wrong with a row
+        self._fields = fields
+        # 1. the line of each answer and its name; a row that names no example is about none, and
+        # `match` says what is wrong with a row
+        hashes = array("q")
+        lines = array("q")
         for row in json_lines(path, "judge.path"):
-            self._lines[fields.name(row)].append(row.position - 1)
+            hashes.append(hash(fields.name(row)))
+            lines.append(row.position - 1)
+        # 2. by name, and in the order of the file
+        named = np.array(hashes)
+        order = np.argsort(named, kind="stable")
+        self._hashes = named[order]
+        self._lines = np.array(lines)[order]
         with path.open("rb") as file:
             self._starts = array("q", accumulate(map(len, file), initial=0))
 
     def rows(self, examples: Sequence[Example]) -> list[FileRow]:
         """The rows about some examples, in the order of the file."""
+        names = {(example.example_id,) for example in examples}
+        pairs = {(example.group_id, example.system_id) for example in examples}
+        wanted: set[tuple[str, ...]] = {*names, *pairs}
+        hashes = np.array([hash(name) for name in wanted], dtype=np.int64)
+        first = np.searchsorted(self._hashes, hashes)
+        last = np.searchsorted(self._hashes, hashes, side="right")
         lines = set[int]()
-        for example in examples:
-            lines.update(self._lines.get((example.example_id,), ()))
-            lines.update(self._lines.get((example.group_id, example.system_id), ()))
+        for start, stop in zip(first, last, strict=True):
+            lines.update(self._lines[start:stop].tolist())
         rows = []
         with self._path.open("rb") as file:
             for line in sorted(lines):
                 file.seek(self._starts[line])
-                rows.append(json_row(file.readline(), self._path.name, line + 1))
+                row = json_row(file.readline(), self._path.name, line + 1)
+                if self._fields.name(row) in wanted:  # and not only one of the same hash
+                    rows.append(row)
         return rows
 
 
