@@ -140,7 +140,7 @@ _HEAD = """\
 
 
 def no_card() -> str:
-    """A sentence for who names no card: how to get one, and the latest that lies here."""
+    """The mistake of a command without a card: how to get one, and the latest that lies here."""
     there = sorted(Path("outputs/calibrate").glob(f"*/{NAME}"))
     latest = f"; the latest here is card={there[-1]}" if there else ""
     return (

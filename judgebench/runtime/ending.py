@@ -30,8 +30,7 @@ _NO_NAMES = (errno.ENAMETOOLONG, errno.ELOOP)
 
 
 _OBJECTS = 100_000
-"""Objects made and not freed since the last look for garbage in circles, after which a command looks
-for it; Python's own number is 700."""
+"""New objects after which a command collects garbage; Python's own number is 700."""
 
 
 FAULT = "This is a fault of judgebench and not of yours; please report it with all of the above."
@@ -66,7 +65,7 @@ def ending(
         given: its arguments.
         remedied: adds to a mistake what else is wrong, and the command that is right.
     """
-    # what imports make is never garbage: looking for it takes a seventh of their time, and a second at
+    # what imports make is never garbage: to collect it takes a seventh of their time, and a second at
     # the end of a run
     gc.set_threshold(_OBJECTS)
     atexit.register(gc.freeze)
