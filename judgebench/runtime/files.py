@@ -367,10 +367,15 @@ def locked(folder: Path) -> Iterator[None]:
 
 def _acquired(path: Path) -> int:
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_CREAT | os.O_RDWR | _NO_LINK, 0o666)
         except FileNotFoundError:  # its holder was done, and removed the folder that it had made
+            continue
+        except FileExistsError:
+            # what stood there a moment ago is gone, or is no folder
+            if any(os.path.lexists(parent) and not parent.is_dir() for parent in path.parents):
+                raise
             continue
         except OSError as error:
             if error.errno != errno.ELOOP:

@@ -1,5 +1,6 @@
 """Two runs at once: in one folder the second is refused; with one store both are right."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -76,6 +77,32 @@ def test_of_many_processes_one_at_a_time_is_in(tmp_path):
         process.join(60)
         assert process.exitcode == 0
     assert (tmp_path / "count").read_text() == "300"
+
+
+def test_a_folder_that_another_process_removes_while_it_is_looked_at_is_made_again(tmp_path, monkeypatch):
+    made, mkdir = [], os.mkdir
+
+    def removed(path, *mode):
+        """The first time the folder stands there, and its holder removes it before anybody looks."""
+        made.append(path)
+        if len(made) == 1:
+            raise FileExistsError(errno.EEXIST, "File exists", str(path))
+        mkdir(path, *mode)
+
+    monkeypatch.setattr(os, "mkdir", removed)
+    with locked(tmp_path / "run"):
+        assert (tmp_path / "run" / LOCK).is_file()
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize("kind", ["file", "link to nothing"])
+def test_what_is_no_folder_is_no_reason_to_wait(tmp_path, kind):
+    if kind == "file":
+        (tmp_path / "run").touch()
+    else:
+        (tmp_path / "run").symlink_to(tmp_path / "nothing")
+    with pytest.raises(OSError, match=r"File exists|Not a directory"), locked(tmp_path / "run"):
+        pass
 
 
 def test_two_multiruns_in_one_folder(judgebench, tiny_pair):
