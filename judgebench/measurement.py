@@ -33,6 +33,7 @@ from judgebench.stats.humans import (
     raters_agreement,
 )
 from judgebench.stats.paired import Pairs, Plain, attack_differences, compare, default_pairs
+from judgebench.stats.picks import pick_records
 from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.repairs import repair_records
 from judgebench.stats.scores import Scores, samples_of, scale_of
@@ -49,6 +50,7 @@ STUDIES = {
     "beside_humans": beside_humans_records,
     "variance": variance_records,
     "systems": system_records,
+    "picks": pick_records,
     "forecasts": forecast_records,
     "errors": error_records,
     "few_labels": few_labels_records,

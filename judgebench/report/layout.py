@@ -17,6 +17,7 @@ from judgebench.report.views import (
     forecasts,
     league,
     pairwise,
+    picks,
     run,
     verdicts,
 )
@@ -116,6 +117,7 @@ PAGE = (
                 (advised.of_setting(beside.STAND_IN),),
             ),
             Fold("Systems: pairs, and errors of means", (advised.of_setting(SYSTEMS),)),
+            Fold("The best of several: its first choice", (picks.PICKS, picks.BEST_OF)),
         ),
     ),
     PageSection(
@@ -201,6 +203,7 @@ _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
     decisions.RATES,
     league.LEAGUE,
     experts,
+    picks.PICKS,
     correlations.CORRELATION,
     correlations.LEVELS,
     *_COMPARED,
