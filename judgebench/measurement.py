@@ -36,6 +36,7 @@ from judgebench.stats.paired import Pairs, Plain, attack_differences, compare, d
 from judgebench.stats.picks import pick_records
 from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.repairs import repair_records
+from judgebench.stats.rewards import reward_records
 from judgebench.stats.scores import Scores, samples_of, scale_of
 from judgebench.stats.systems import system_records
 from judgebench.stats.variance import variance_records
@@ -57,6 +58,9 @@ STUDIES = {
 }
 """What judges are worth compared with humans: attribute of `Results`, a file of the run folder, ->
 the study that fills it."""
+
+REWARD = "reward"
+"""The use, `+use=reward`, for which a run measures more; see conf/use."""
 
 FINDINGS = ("standards", "strengths", "detectors", "vectors")
 """Attributes of `judgebench.defenses.Findings` that are files of the run folder as they are."""
@@ -191,6 +195,8 @@ class _Measures:
             for name, study in STUDIES.items():
                 records[name] = study(graded)
             records["decisions"] = decision_records(samples, parts.costs, parts.asking)
+            if self.config.get("use") == REWARD:
+                records["rewards"] = reward_records(graded, self.scores, records["decisions"])
             records["metrics"] = with_silent(records["metrics"], records["forecasts"])
             graded_choice = [
                 record for record in records["choice"] if self._ordered(record["dimension"])

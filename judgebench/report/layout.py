@@ -18,6 +18,7 @@ from judgebench.report.views import (
     league,
     pairwise,
     picks,
+    rewards,
     run,
     verdicts,
 )
@@ -177,6 +178,8 @@ PAGE = (
             advised.error_lines,
             "chart_errors",
             error_tables,
+            rewards.REWARDS.tables,
+            rewards.REWARDS_ATTACKED.tables,
             Fold("Errors of each system and length", (forecasts.SLICES,)),
             Fold("Every example: sort, filter, search and open", (EXAMPLES,)),
         ),
@@ -201,6 +204,8 @@ PAGE = (
 _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
     decisions.DECISIONS,
     decisions.RATES,
+    rewards.REWARDS,
+    rewards.REWARDS_ATTACKED,
     league.LEAGUE,
     experts,
     picks.PICKS,

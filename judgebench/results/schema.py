@@ -155,6 +155,7 @@ _WORTH = (
     "picks",
     "few_labels",
     "decisions",
+    "rewards",
 )
 _DEFENSE = ("standards", "strengths", "detectors", "costs")
 ARTIFACTS = (
