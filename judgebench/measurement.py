@@ -11,7 +11,7 @@ import pandas as pd
 
 from judgebench.data.dataset import DEV, JudgeDataModule
 from judgebench.decoding.rules import Decoding
-from judgebench.decoding.scores import decode, win_probabilities
+from judgebench.decoding.scores import decode, decode_answers, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.experiment import Experiment
 from judgebench.judges.judge import RunReadings
@@ -36,6 +36,7 @@ from judgebench.stats.paired import Pairs, Plain, attack_differences, compare, d
 from judgebench.stats.picks import pick_records
 from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.repairs import repair_records
+from judgebench.stats.repeats import repeat_records
 from judgebench.stats.rewards import reward_records
 from judgebench.stats.scores import Scores, samples_of, scale_of
 from judgebench.stats.systems import system_records
@@ -195,6 +196,10 @@ class _Measures:
             for name, study in STUDIES.items():
                 records[name] = study(graded)
             records["decisions"] = decision_records(samples, parts.costs, parts.asking)
+            answers = decode_answers(self.readings.readings)
+            records["repeats"] = repeat_records(
+                answers, records["decisions"], self.dataset, **self.resampling
+            )
             if self.config.get("use") == REWARD:
                 records["rewards"] = reward_records(graded, self.scores, records["decisions"])
             records["metrics"] = with_silent(records["metrics"], records["forecasts"])

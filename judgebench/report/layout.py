@@ -18,6 +18,7 @@ from judgebench.report.views import (
     league,
     pairwise,
     picks,
+    repeats,
     rewards,
     run,
     verdicts,
@@ -178,8 +179,7 @@ PAGE = (
             advised.error_lines,
             "chart_errors",
             error_tables,
-            rewards.REWARDS.tables,
-            rewards.REWARDS_ATTACKED.tables,
+            Fold("As the reward of training", (rewards.REWARDS, rewards.REWARDS_ATTACKED)),
             Fold("Errors of each system and length", (forecasts.SLICES,)),
             Fold("Every example: sort, filter, search and open", (EXAMPLES,)),
         ),
@@ -190,6 +190,7 @@ PAGE = (
         (
             advised.certainty_lines,
             forecasts.LABELS_AND_JUDGES,
+            Fold("How far its answers to one prompt differ", (repeats.REPEATS,)),
             Fold("Means of systems by labels, by the judge, and by both", (forecasts.MEANS,)),
             Fold("Flags of every judge and decoding", (flags,)),
             Fold("Its probabilities as forecasts", (advised.of_judges(FORECASTS),)),
@@ -204,6 +205,7 @@ PAGE = (
 _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
     decisions.DECISIONS,
     decisions.RATES,
+    repeats.REPEATS,
     rewards.REWARDS,
     rewards.REWARDS_ATTACKED,
     league.LEAGUE,

@@ -93,6 +93,7 @@ class Results:
         beside_humans, forecasts, errors, variance, systems, picks, few_labels: how judges compare
             with humans, see `STUDIES` in `judgebench.measurement`.
         decisions: pass, fail and other classes, see `judgebench.stats.decisions.decision_records`.
+        repeats: judges asked again, see `judgebench.stats.repeats.repeat_records`.
         rewards: with use=reward, see `judgebench.stats.rewards.reward_records`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts:
             `TEXTS_SCHEMA`.
@@ -138,6 +139,7 @@ class Results:
     few_labels: Records = ()
     decisions: Records = ()
     rewards: Records = ()
+    repeats: Records = ()
     verdict: Records = ()
     examples: pd.DataFrame | None = None
     texts: pd.DataFrame = field(default_factory=partial(frame_of, (), TEXTS_SCHEMA))

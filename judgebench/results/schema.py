@@ -156,6 +156,7 @@ _WORTH = (
     "few_labels",
     "decisions",
     "rewards",
+    "repeats",
 )
 _DEFENSE = ("standards", "strengths", "detectors", "costs")
 ARTIFACTS = (

@@ -102,13 +102,13 @@ def _share_of_draws(among: Array, size: Array, draws: Array) -> Array:
     return np.where(possible, np.exp(chosen - every), 0.0)
 
 
-def ratio(above: Array, below: Array) -> Estimate | None:
+def ratio_estimate(above: Array, below: Array) -> Estimate | None:
     """Sum of `above` [G] by sum of `below` [G], with Student's interval over groups by the delta
     method; with ones below, the mean. Groups in which one of both is NaN are left out; None where
     the sum below is not positive.
 
     Example:
-        >>> f"{ratio(np.array([1.0, 2.0, 6.0]), np.ones(3)):.2f}"
+        >>> f"{ratio_estimate(np.array([1.0, 2.0, 6.0]), np.ones(3)):.2f}"
         '3.00 [-3.57, 9.57]'
     """
     known = ~np.isnan(above + below)
@@ -161,10 +161,10 @@ def _record(sample: JudgeScores) -> Record:
     if elsewhere is not None:
         means["by_system"] = picked(elsewhere, human, number, groups)
     for name, values in means.items():
-        record |= keys_of(name, ratio(values, ones))
+        record |= keys_of(name, ratio_estimate(values, ones))
     gain = means["chosen"] - means["random"]
-    record |= keys_of("gain", ratio(gain, ones))
-    recovered = ratio(gain, means["best"] - means["random"])
+    record |= keys_of("gain", ratio_estimate(gain, ones))
+    recovered = ratio_estimate(gain, means["best"] - means["random"])
     record |= keys_of("recovered", recovered)
     if recovered is None:
         record["reason"] = "People rate all texts of each group alike, so no pick is better."
@@ -219,7 +219,7 @@ def _beside_rater(sample: JudgeScores, scores: Array) -> Record:
     values = (judge, rater, judge - rater)
     record: Record = {}
     for name, side in zip(BESIDE_RATER, values, strict=True):
-        record |= keys_of(name, ratio(side, ones))
+        record |= keys_of(name, ratio_estimate(side, ones))
     return record
 
 
@@ -235,6 +235,6 @@ def _best_of(scores: Array, human: Array, number: Array, groups: int) -> Rows:
         means = {name: picked(side, human, number, groups, n) for name, side in sides.items()}
         row: Record = {"n": n, "groups": int((~np.isnan(means["chosen"])).sum())}
         for name, values in means.items():
-            row |= keys_of(name, ratio(values, ones))
+            row |= keys_of(name, ratio_estimate(values, ones))
         rows.append(row)
     return rows

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.stats.picks import pick_records, picked, ratio
+from judgebench.stats.picks import pick_records, picked, ratio_estimate
 from tests.stats.recorded import needs_recorded, recorded
 from tests.stats.sides import sample_of, side
 
@@ -53,9 +53,9 @@ def test_many_texts_of_a_group_do_not_overflow():
 def test_the_interval_of_a_mean_is_students():
     values = np.random.default_rng(0).normal(size=9)
     low, high = stats.t.interval(0.95, 8, values.mean(), stats.sem(values))
-    assert ratio(values, np.ones(9)) == pytest.approx((values.mean(), low, high))
-    assert ratio(values, np.zeros(9)) is None
-    assert ratio(values[:1], np.ones(1)).low is None
+    assert ratio_estimate(values, np.ones(9)) == pytest.approx((values.mean(), low, high))
+    assert ratio_estimate(values, np.zeros(9)) is None
+    assert ratio_estimate(values[:1], np.ones(1)).low is None
 
 
 @pytest.mark.exhaustive
@@ -69,7 +69,7 @@ def test_intervals_hold_what_a_pick_is_worth():
         number = np.repeat(np.arange(groups), 8)
         sides = [picked(scores.ravel(), human.ravel(), number, groups) for scores in (judge, 0 * judge, human)]
         gain, room = sides[0] - sides[1], sides[2] - sides[1]
-        return ratio(gain, np.ones(groups)), ratio(gain, room)
+        return ratio_estimate(gain, np.ones(groups)), ratio_estimate(gain, room)
 
     truth = [estimate.value for estimate in figures(np.random.default_rng(0), 20_000)]
     held = np.zeros(2)

@@ -68,7 +68,7 @@ def test_graded_labels_without_a_mark_have_order_and_a_reason():
 
 
 def test_rates_of_noise_and_false_passes_under_attack():
-    # 8 prompts of 4 texts: people pass 2; the judge passes 1 of these in half of the prompts, and 1 of the others in a fourth
+    # 8 prompts of 4 texts, of which people pass 2
     ratings = np.tile([5.0, 4.0, 2.0, 1.0], 8)
     judge = np.tile([5.0, 4.0, 2.0, 1.0], 8)
     judge[1::8] = 2.0  # four false fails of 16
