@@ -113,7 +113,7 @@ def ratio_estimate(above: Array, below: Array) -> Estimate | None:
     """
     known = ~np.isnan(above + below)
     above, below = above[known], below[known]
-    total = below.sum()
+    total = float(below.sum())
     if not total > 0:
         return None
     value = float(above.sum() / total)
