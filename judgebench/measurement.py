@@ -256,6 +256,12 @@ class _Measures:
         """Each judge with the humans, as all studies take them."""
         # a served model has no digest, and its probabilities are not over all tokens
         models = self.readings.fingerprints.items()
+        examples = self.experiment.examples
+        sources: dict[str, int] = {}
+        questions = {
+            example.example_id: sources.setdefault(example.source, len(sources))
+            for example in examples
+        }
         return samples_of(
             self.scores,
             self.readings.frame,
@@ -264,7 +270,8 @@ class _Measures:
             models=self.experiment.titles,
             classes=self.classes,
             decodings=self.settings,
-            texts={example.example_id: example.output for example in self.experiment.examples},
+            texts={example.example_id: example.output for example in examples},
+            questions=questions,
             dataset=self.dataset,
             over_vocabulary={role for role, model in models if model.get("sha256")},
             **self.resampling,

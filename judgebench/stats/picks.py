@@ -1,4 +1,4 @@
-"""Best of n: the text of each group that a judge likes most, and what people think of it.
+"""Best of n: the text of each source that a judge likes most, and what people think of it.
 
 Rerankers, rejection sampling and verifiers of agents take the judge's first choice of several
 answers to one question. What that is worth is people's mean score of the text picked, between a
@@ -19,21 +19,23 @@ The best of k draws without replacement needs no simulation. A group of n texts,
 at most v and b less than v, gives a pick that scores v with the probability [C(a, k) - C(b, k)] /
 C(n, k). Verifiers are compared by such curves in arXiv 2607.05391, without intervals.
 
-Groups are the clusters. A mean over groups has Student's interval; `recovered` is a ratio of two
-sums over groups, by the delta method: Cochran, "Sampling Techniques" (1977), section 6.3. In 300
-simulated sets each of 10, 20, 40 and 100 groups of 4, 8 and 16 texts, both held the truth in 92 to
-97 % of cases.
+A judge picks among the texts of a group that answer to one source: the summaries of an article, or
+the translations of each sentence of a document. Groups are the clusters: every figure is a ratio of
+two sums over groups, with Student's interval by the delta method (Cochran, "Sampling Techniques",
+1977, section 6.3), which for one pick a group is that of a mean. In 300 simulated sets each of 10,
+20, 40 and 100 groups of 4, 8 and 16 texts it held the truth in 92 to 97 % of cases.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import CONFIDENCE, Estimate, divided, keys_of, unknown
+from judgebench.stats.clusters import CONFIDENCE, Estimate, Numbers, divided, keys_of, unknown
 from judgebench.stats.humans import Panel
 from judgebench.stats.scores import JudgeScores
 from judgebench.types import Array, Record, Rows
@@ -47,8 +49,8 @@ _ONE_BY_ONE = 16
 
 
 def pick_records(samples: Sequence[JudgeScores]) -> Rows:
-    """The records of worth/picks.json: of every judge, decoding and range what its first choice in
-    each group is worth."""
+    """The records of worth/picks.json: of every judge, decoding and range what its first choice
+    among the texts of a source is worth."""
     return [_record(sample) for sample in samples]
 
 
@@ -102,139 +104,182 @@ def _share_of_draws(among: Array, size: Array, draws: Array) -> Array:
     return np.where(possible, np.exp(chosen - every), 0.0)
 
 
-def ratio_estimate(above: Array, below: Array) -> Estimate | None:
-    """Sum of `above` [G] by sum of `below` [G], with Student's interval over groups by the delta
-    method; with ones below, the mean. Groups in which one of both is NaN are left out; None where
-    the sum below is not positive.
+def ratio_estimate(above: Array, below: Array, cluster: Array) -> Estimate | None:
+    """The sum of `above` [S] by that of `below` [S], with Student's interval over clusters by the
+    delta method; with ones below, the mean. Places where one of both is NaN are left out; None
+    where the sum below is not positive.
+
+    Args:
+        cluster: [S] numbers of the clusters that the places are in.
 
     Example:
-        >>> f"{ratio_estimate(np.array([1.0, 2.0, 6.0]), np.ones(3)):.2f}"
+        >>> f"{ratio_estimate(np.array([1.0, 2.0, 6.0]), np.ones(3), np.arange(3)):.2f}"
         '3.00 [-3.57, 9.57]'
     """
     known = ~np.isnan(above + below)
-    above, below = above[known], below[known]
-    total = float(below.sum())
+    _, place = np.unique(cluster[known], return_inverse=True)
+    sums = [np.bincount(place, weights=side[known]) for side in (above, below)]
+    total = float(sums[1].sum())
     if not total > 0:
         return None
-    value = float(above.sum() / total)
-    groups = len(above)
-    if groups < 2:
+    value = float(sums[0].sum()) / total
+    clusters = len(sums[0])
+    if clusters < 2:
         return Estimate(value)
-    rest = above - value * below
-    error = math.sqrt(groups / (groups - 1) * float(rest @ rest)) / total
-    reach = float(scipy.special.stdtrit(groups - 1, CONFIDENCE[1])) * error
+    rest = sums[0] - value * sums[1]
+    error = math.sqrt(clusters / (clusters - 1) * float(rest @ rest)) / total
+    reach = float(scipy.special.stdtrit(clusters - 1, CONFIDENCE[1])) * error
     return Estimate(value, value - reach, value + reach)
 
 
+@dataclass(frozen=True)
+class _Choices:
+    """The rated texts that a judge picks from.
+
+    Attributes:
+        scores: [N] minus infinity where the answer could not be read: that text is picked last.
+        human: [N] means of ratings; systems: [N].
+        number: [N] of the source that each text answers to, 0 to S - 1; of two texts at least.
+        cluster: [S] the group of each source.
+        rows: [N] the texts among those of the sample.
+    """
+
+    scores: Array
+    human: Array
+    systems: Array
+    number: Array
+    cluster: Array
+    rows: Array
+
+    @classmethod
+    def of(cls, sample: JudgeScores) -> _Choices:
+        """Those of all texts, also of those whose answers could not be read."""
+        scores = sample.scores
+        if sample.unread is not None:
+            scores = np.where(sample.unread, -np.inf, scores)
+        _, group = np.unique(sample.groups, return_inverse=True)
+        source = group
+        if sample.questions is not None:
+            pairs = np.stack([group, sample.questions], axis=1)
+            source = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+        rated = ~np.isnan(sample.human)
+        several = np.bincount(source, weights=rated)[source] >= 2 if len(source) else rated
+        rows = np.flatnonzero(rated & several)
+        _, first, number = np.unique(source[rows], return_index=True, return_inverse=True)
+        return cls(
+            scores[rows],
+            sample.human[rows],
+            sample.systems[rows],
+            number,
+            group[rows][first],
+            rows,
+        )
+
+    def mean_pick(self, by: Array, draws: int | None = None) -> Array:
+        """[S] people's mean score of the pick by some scores [N], see `picked`."""
+        return picked(by, self.human, self.number, len(self.cluster), draws)
+
+    def keys_of_mean(self, name: str, values: Array) -> Numbers:
+        """The keys of the mean of values [S], NaN where unknown."""
+        return keys_of(name, ratio_estimate(values, np.ones(len(values)), self.cluster))
+
+    def ratings_elsewhere(self) -> Array | None:
+        """[N] the mean rating of each text's system in all other groups; None where texts are of
+        one system, or one has no text elsewhere."""
+        names, system = np.unique(self.systems, return_inverse=True)
+        if len(names) < 2:
+            return None
+        group = self.cluster[self.number]
+        pairs = np.stack([system, group], axis=1)
+        pair = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+        sums, counts = (
+            np.bincount(system, weights)[system] - np.bincount(pair, weights)[pair]
+            for weights in (self.human, None)
+        )
+        return None if (counts == 0).any() else sums / counts
+
+
 def _record(sample: JudgeScores) -> Record:
-    # 1. rated texts, of groups that have two; an answer that could not be read is picked last
     whole = sample if sample.whole is None else sample.whole
-    scores = whole.scores
-    if whole.unread is not None:
-        scores = np.where(whole.unread, -np.inf, scores)
-    rated = ~np.isnan(whole.human)
-    _, number = np.unique(whole.groups, return_inverse=True)
-    used = rated & (np.bincount(number, weights=rated)[number] >= 2)
-    names, number = np.unique(whole.groups[used], return_inverse=True)
-    groups = len(names)
+    choices = _Choices.of(whole)
     record: Record = {
         **sample.head,
-        "texts": int(used.sum()),
-        "groups": groups,
+        "texts": len(choices.human),
+        "sources": len(choices.cluster),
+        "groups": len(np.unique(choices.cluster)),
         **unknown((*FIGURES, *BESIDE_RATER)),
         "best_of": [],
         "reason": None,
+        "rater_reason": None,
     }
-    if not groups:
-        record["reason"] = "Nothing to pick from: no group has two rated texts."
-        return record
-    # 2. picks of the judge, of chance, of the systems' names and of the ratings themselves
-    scores = scores[used]
-    human = whole.human[used]
-    ones = np.ones(groups)
-    means = {
-        "random": picked(np.zeros(len(human)), human, number, groups),
-        "chosen": picked(scores, human, number, groups),
-        "best": picked(human, human, number, groups),
+    if not record["texts"]:
+        record["reason"] = "Nothing to pick from: no two rated texts of a group have one source."
+        return record | {"rater_reason": record["reason"]}
+    # 1. picks of chance, of the judge, of the systems' names and of the ratings themselves
+    sides = {
+        "random": np.zeros(len(choices.human)),
+        "by_system": choices.ratings_elsewhere(),
+        "chosen": choices.scores,
+        "best": choices.human,
     }
-    elsewhere = _ratings_elsewhere(whole.systems[used], human, number)
-    if elsewhere is not None:
-        means["by_system"] = picked(elsewhere, human, number, groups)
+    means = {name: choices.mean_pick(by) for name, by in sides.items() if by is not None}
     for name, values in means.items():
-        record |= keys_of(name, ratio_estimate(values, ones))
+        record |= choices.keys_of_mean(name, values)
+    # 2. the way from a random pick to the best
     gain = means["chosen"] - means["random"]
-    record |= keys_of("gain", ratio_estimate(gain, ones))
-    recovered = ratio_estimate(gain, means["best"] - means["random"])
+    record |= choices.keys_of_mean("gain", gain)
+    recovered = ratio_estimate(gain, means["best"] - means["random"], choices.cluster)
     record |= keys_of("recovered", recovered)
     if recovered is None:
-        record["reason"] = "People rate all texts of each group alike, so no pick is better."
+        record["reason"] = "People rate all texts of a source alike, so no pick is better."
     # 3. one rater, and the best of fewer
-    record |= _beside_rater(whole, np.where(rated, _filled(scores, used), np.nan))
-    record["best_of"] = _best_of(scores, human, number, groups)
+    record |= _beside_rater(whole, choices)
+    record["best_of"] = _best_of(choices)
     return record
 
 
-def _filled(values: Array, where: Array) -> Array:
-    """[N] values at the places `where`; NaN at all others."""
-    filled = np.full(len(where), np.nan)
-    filled[where] = values
-    return filled
-
-
-def _ratings_elsewhere(systems: Array, human: Array, number: Array) -> Array | None:
-    """[N] the mean rating of each text's system in all other groups; None where texts are of one
-    system, or one has no text elsewhere."""
-    names, system = np.unique(systems, return_inverse=True)
-    if len(names) < 2:
-        return None
-    pairs = system.astype(np.int64) * (number.max() + 1) + number
-    _, pair = np.unique(pairs, return_inverse=True)
-    sums = np.bincount(system, weights=human)[system] - np.bincount(pair, weights=human)[pair]
-    counts = np.bincount(system)[system] - np.bincount(pair)[pair]
-    return None if (counts == 0).any() else sums / counts
-
-
-def _beside_rater(sample: JudgeScores, scores: Array) -> Record:
-    """`BESIDE_RATER`: in each group the mean over raters of the others' mean score of a rater's
-    pick, and of the judge's among the texts of that rater.
-
-    Args:
-        scores: [N] of the judge; NaN for texts that are not used.
-    """
+def _beside_rater(sample: JudgeScores, choices: _Choices) -> Record:
+    """`BESIDE_RATER`: for each source the mean over raters of the others' mean score of a rater's
+    pick, and of the judge's among the texts of that rater."""
     panel = Panel(sample.ratings, sample.clusters)
     if not sample.raters or panel.missing:
-        return {}
-    names, number = np.unique(sample.groups, return_inverse=True)
-    sums, counts = np.zeros((2, len(names))), np.zeros(len(names))
+        missing = panel.missing or "Only means of ratings are known."
+        return {"rater_reason": f"Picks are not compared with one rater's. {missing}"}
+    sources = len(choices.cluster)
+    sums, counts = np.zeros((2, sources)), np.zeros(sources)
     for column in panel.counted:
-        others = panel.others[:, column]
-        rows = ~np.isnan(others) & ~np.isnan(scores)
-        sides = (scores[rows], sample.ratings[rows, column])
-        picks = [picked(side, others[rows], number[rows], len(names)) for side in sides]
-        several = np.bincount(number[rows], minlength=len(names)) >= 2
+        others = panel.others[choices.rows, column]
+        rated = ~np.isnan(others)
+        number = choices.number[rated]
+        ratings = panel.ratings[choices.rows, column]
+        picks = [
+            picked(side[rated], others[rated], number, sources)
+            for side in (choices.scores, ratings)
+        ]
+        several = np.bincount(number, minlength=sources) >= 2
         sums += np.where(several, picks, 0.0)
         counts += several
     judge, rater = divided(sums, np.broadcast_to(counts, sums.shape))
-    ones = np.ones(len(names))
-    values = (judge, rater, judge - rater)
     record: Record = {}
-    for name, side in zip(BESIDE_RATER, values, strict=True):
-        record |= keys_of(name, ratio_estimate(side, ones))
+    for name, values in zip(BESIDE_RATER, (judge, rater, judge - rater), strict=True):
+        record |= choices.keys_of_mean(name, values)
     return record
 
 
-def _best_of(scores: Array, human: Array, number: Array, groups: int) -> Rows:
+def _best_of(choices: _Choices) -> Rows:
     """A record a number of draws `n`: people's mean score of the judge's pick of so many texts, of
-    a random one and of the best, over the groups that have as many."""
-    most = int(np.bincount(number).max())
-    draws = [n for n in range(2, most + 1) if n <= _ONE_BY_ONE or (n & (n - 1)) == 0]
-    sides = {"random": np.zeros(len(human)), "chosen": scores, "best": human}
-    ones = np.ones(groups)
+    a random one and of the best, over the sources that have as many."""
+    sizes = np.bincount(choices.number)
+    draws = [n for n in range(2, int(sizes.max()) + 1) if n <= _ONE_BY_ONE or (n & (n - 1)) == 0]
+    sides = {
+        "random": np.zeros(len(choices.human)),
+        "chosen": choices.scores,
+        "best": choices.human,
+    }
     rows: Rows = []
     for n in draws:
-        means = {name: picked(side, human, number, groups, n) for name, side in sides.items()}
-        row: Record = {"n": n, "groups": int((~np.isnan(means["chosen"])).sum())}
-        for name, values in means.items():
-            row |= keys_of(name, ratio_estimate(values, ones))
+        row: Record = {"n": n, "sources": int((sizes >= n).sum())}
+        for name, by in sides.items():
+            row |= choices.keys_of_mean(name, choices.mean_pick(by, n))
         rows.append(row)
     return rows

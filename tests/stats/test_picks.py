@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import combinations
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from judgebench.stats.picks import pick_records, picked, ratio_estimate
+from tests.conftest import SHARED
 from tests.stats.recorded import needs_recorded, recorded
 from tests.stats.sides import sample_of, side
 
@@ -53,9 +55,9 @@ def test_many_texts_of_a_group_do_not_overflow():
 def test_the_interval_of_a_mean_is_students():
     values = np.random.default_rng(0).normal(size=9)
     low, high = stats.t.interval(0.95, 8, values.mean(), stats.sem(values))
-    assert ratio_estimate(values, np.ones(9)) == pytest.approx((values.mean(), low, high))
-    assert ratio_estimate(values, np.zeros(9)) is None
-    assert ratio_estimate(values[:1], np.ones(1)).low is None
+    assert ratio_estimate(values, np.ones(9), np.arange(9)) == pytest.approx((values.mean(), low, high))
+    assert ratio_estimate(values, np.zeros(9), np.arange(9)) is None
+    assert ratio_estimate(values[:1], np.ones(1), np.zeros(1)).low is None
 
 
 @pytest.mark.exhaustive
@@ -69,7 +71,8 @@ def test_intervals_hold_what_a_pick_is_worth():
         number = np.repeat(np.arange(groups), 8)
         sides = [picked(scores.ravel(), human.ravel(), number, groups) for scores in (judge, 0 * judge, human)]
         gain, room = sides[0] - sides[1], sides[2] - sides[1]
-        return ratio_estimate(gain, np.ones(groups)), ratio_estimate(gain, room)
+        of_groups = np.arange(groups)
+        return ratio_estimate(gain, np.ones(groups), of_groups), ratio_estimate(gain, room, of_groups)
 
     truth = [estimate.value for estimate in figures(np.random.default_rng(0), 20_000)]
     held = np.zeros(2)
@@ -116,7 +119,7 @@ def test_a_record_is_what_loops_over_groups_and_raters_give():
     assert record["chosen_less_rater"] == pytest.approx((sides["chosen_others"] - sides["rater"]).mean())
     # the best of all texts of a group is the judge's pick
     last = record["best_of"][-1]
-    assert (last["n"], last["chosen"], last["groups"]) == (5, pytest.approx(record["chosen"]), 12)
+    assert (last["n"], last["chosen"], last["sources"]) == (5, pytest.approx(record["chosen"]), 12)
     assert [row["n"] for row in record["best_of"]] == [2, 3, 4, 5]
 
 
@@ -141,10 +144,32 @@ def test_an_answer_that_could_not_be_read_is_picked_last():
     assert record["chosen"] == pytest.approx((1 + 4) / 2)
 
 
+def test_texts_are_picked_by_source_and_the_group_is_the_cluster():
+    """Documents of three sentences, translated by five systems: the mean over sentences, its error over documents."""
+    sample = side()
+    documents = np.array([f"d{int(group[1:]) // 3}" for group in sample.groups])
+    sentences = np.array([int(group[1:]) for group in sample.groups])
+    in_documents = replace(sample, groups=documents, questions=sentences)
+    (alone,), (joint,) = (pick_records([each]) for each in (sample, in_documents))
+    assert (joint["sources"], joint["groups"], joint["texts"]) == (12, 4, 60)
+    for name in ("random", "chosen", "best", "recovered", "rater", "chosen_less_rater"):
+        assert joint[name] == pytest.approx(alone[name]), name
+    sides = by_loops(sample.groups, sample.systems, sample.scores, sample.ratings)
+    of_documents = {}
+    for group, chosen in zip(dict.fromkeys(sample.groups), sides["chosen"], strict=True):
+        of_documents.setdefault(int(group[1:]) // 3, []).append(chosen)
+    means = np.mean(list(of_documents.values()), axis=1)
+    low, high = stats.t.interval(0.95, 3, means.mean(), stats.sem(means))
+    assert (joint["chosen_low"], joint["chosen_high"]) == pytest.approx((low, high))
+    # texts of one group that answer to different sources are no choice
+    (record,) = pick_records([replace(sample, questions=np.arange(60))])
+    assert record["chosen"] is None
+
+
 def test_what_cannot_be_picked_is_unknown_with_a_reason():
     (record,) = pick_records([sample_of([0.1, 0.9], ratings=[[1.0], [2.0]])])
     assert record["chosen"] is None
-    assert record["reason"] == "Nothing to pick from: no group has two rated texts."
+    assert record["reason"] == "Nothing to pick from: no two rated texts of a group have one source."
     (record,) = pick_records([sample_of([0.1, 0.9], ratings=[[2.0], [2.0]], groups=["a", "a"])])
     assert (record["chosen"], record["recovered"]) == (2.0, None)
     assert "alike" in record["reason"]
@@ -177,3 +202,29 @@ def test_recorded_judges_of_summaries():
     assert (round(record["gain_low"], 3), round(record["gain_high"], 3)) == (0.493, 0.712)
     best_of = {row["n"]: round(row["chosen"], 3) for row in record["best_of"]}
     assert (best_of[2], best_of[4]) == (3.719, 3.909)
+
+
+TRANSLATED = SHARED / "external" / "wmt23_ende_esa.jsonl"
+# Of an independent program: the part recovered among the translations of 110 segments, documents as clusters.
+ESA = {"BLEU": 0.44, "eBLEU": 0.42, "GEMBA-MQM": 0.41, "XCOMET-Ensemble": 0.38, "MetricX-23-QE": 0.33}
+ESA |= {"XCOMET-QE-Ensemble": 0.22, "Random-sysname": 0.21}
+
+
+@pytest.mark.skipif(not TRANSLATED.is_file(), reason="the recorded metrics of translations are not there")
+def test_recorded_metrics_of_translations():
+    rows = [json.loads(line) for line in TRANSLATED.read_text().splitlines()]
+    for judge, share in ESA.items():
+        judged = [row for row in rows if judge in row["judges"]]
+        raters = sorted({rater for row in judged for rater in row["human"]})
+        sources = {row["source"]: number for number, row in enumerate(judged)}
+        sample = sample_of(
+            [row["judges"][judge] for row in judged],
+            ratings=[[row["human"].get(rater, np.nan) for rater in raters] for row in judged],
+            groups=[row["group"] for row in judged],
+            systems=[row["system"] for row in judged],
+            questions=np.array([sources[row["source"]] for row in judged]),
+        )
+        (record,) = pick_records([sample])
+        assert (round(record["recovered"], 2), record["sources"], record["groups"]) == (share, 110, 35), judge
+        # a judge that knows the system alone is no better than what the systems' names pick
+        assert record["by_system"] > record["chosen"] or judge != "Random-sysname"

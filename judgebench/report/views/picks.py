@@ -1,4 +1,4 @@
-"""The best of n: what people think of the text of each group that the judge likes most."""
+"""The best of n: what people think of the text of each source that the judge likes most."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from judgebench.types import Rows
 
 
 def pick_rows(results: Results) -> Rows:
-    """The records of picks.json of the advised settings, of groups with several rated texts."""
+    """The records of picks.json of the advised settings, of sources with several rated texts."""
     rows = of_cells(results, labelled_rows(results.picks))
     return headed(results, [row for row in rows if is_known(row["chosen"])])
 
@@ -71,11 +71,11 @@ PICKS = View(
     ),
     sections=["head"],
     section="{head}",
-    size="{texts} {examples_word} of {groups} {groups_word}",
+    size="{texts} {examples_word} to {sources} sources in {groups} {groups_word}",
     brackets="{groups} are the clusters",
-    reasons=["reason"],
+    reasons=["reason", "rater_reason"],
 )
-"""What the first choice in each group is worth, a row a range."""
+"""What the first choice among the texts of a source is worth, a row a range."""
 
 BEST_OF = View(
     "best_of",
@@ -83,8 +83,8 @@ BEST_OF = View(
     _best_of_rows,
     (
         Col("range", left=True),
-        Col("of", "n", says="texts of a group to pick from, drawn at random"),
-        Col("groups", says="{groups} that have as many rated texts"),
+        Col("of", "n", says="texts of a source to pick from, drawn at random"),
+        Col("sources", says="sources that have as many rated texts"),
         _RANDOM,
         _CHOSEN,
         _BEST,
