@@ -153,7 +153,7 @@ class _Choices:
 
     @classmethod
     def of(cls, sample: JudgeScores) -> _Choices:
-        """Those of all texts, also of those whose answers could not be read."""
+        """The choices among all texts, also those whose answers could not be read."""
         scores = sample.scores
         if sample.unread is not None:
             scores = np.where(sample.unread, -np.inf, scores)
