@@ -11,7 +11,7 @@ import pandas as pd
 
 from judgebench.data.dataset import DEV, JudgeDataModule
 from judgebench.decoding.rules import Decoding
-from judgebench.decoding.scores import decode, win_probabilities
+from judgebench.decoding.scores import decode, decode_answers, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.experiment import Experiment
 from judgebench.judges.judge import RunReadings
@@ -33,8 +33,11 @@ from judgebench.stats.humans import (
     raters_agreement,
 )
 from judgebench.stats.paired import Pairs, Plain, attack_differences, compare, default_pairs
+from judgebench.stats.picks import pick_records
 from judgebench.stats.rankings import pairwise_records
 from judgebench.stats.repairs import repair_records
+from judgebench.stats.repeats import repeat_records
+from judgebench.stats.rewards import reward_records
 from judgebench.stats.scores import Scores, samples_of, scale_of
 from judgebench.stats.systems import system_records
 from judgebench.stats.variance import variance_records
@@ -49,12 +52,16 @@ STUDIES = {
     "beside_humans": beside_humans_records,
     "variance": variance_records,
     "systems": system_records,
+    "picks": pick_records,
     "forecasts": forecast_records,
     "errors": error_records,
     "few_labels": few_labels_records,
 }
 """What judges are worth compared with humans: attribute of `Results`, a file of the run folder, ->
 the study that fills it."""
+
+REWARD = "reward"
+"""The use, `+use=reward`, for which a run measures more; see conf/use."""
 
 FINDINGS = ("standards", "strengths", "detectors", "vectors")
 """Attributes of `judgebench.defenses.Findings` that are files of the run folder as they are."""
@@ -189,6 +196,12 @@ class _Measures:
             for name, study in STUDIES.items():
                 records[name] = study(graded)
             records["decisions"] = decision_records(samples, parts.costs, parts.asking)
+            answers = decode_answers(self.readings.readings)
+            records["repeats"] = repeat_records(
+                answers, records["decisions"], self.dataset, **self.resampling
+            )
+            if self.config.get("use") == REWARD:
+                records["rewards"] = reward_records(graded, self.scores, records["decisions"])
             records["metrics"] = with_silent(records["metrics"], records["forecasts"])
             graded_choice = [
                 record for record in records["choice"] if self._ordered(record["dimension"])
@@ -243,6 +256,12 @@ class _Measures:
         """Each judge with the humans, as all studies take them."""
         # a served model has no digest, and its probabilities are not over all tokens
         models = self.readings.fingerprints.items()
+        examples = self.experiment.examples
+        sources: dict[str, int] = {}
+        questions = {
+            example.example_id: sources.setdefault(example.source, len(sources))
+            for example in examples
+        }
         return samples_of(
             self.scores,
             self.readings.frame,
@@ -251,7 +270,8 @@ class _Measures:
             models=self.experiment.titles,
             classes=self.classes,
             decodings=self.settings,
-            texts={example.example_id: example.output for example in self.experiment.examples},
+            texts={example.example_id: example.output for example in examples},
+            questions=questions,
             dataset=self.dataset,
             over_vocabulary={role for role, model in models if model.get("sha256")},
             **self.resampling,

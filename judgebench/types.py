@@ -477,6 +477,7 @@ class Reading:
         text, generation: the generated answer and its origin; None in score_tokens mode.
         seconds: wall time of the forward passes behind it, shared evenly among the prompts of a
             batch.
+        answers: every answer, where the same prompt was asked several times; else empty.
     """
 
     prompt: Prompt
@@ -486,6 +487,7 @@ class Reading:
     text: str | None = None
     generation: Generation | None = None
     seconds: float = 0.0
+    answers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,11 @@ def test_shares_of_samples_and_what_is_not_sampled_twice(run, small_server):
     (condition,) = folder.read("environment")["served"]["main"]["conditions"]
     assert (condition["answers"], condition["failed_answers"]) == (4 * count, count)
     assert f"{4 * count:,} answers, {count:,} of which name no score" in out
+    # asked four times, of which three name a score: two pairs of three differ
+    repeats = folder.read("repeats")
+    assert {(row["repeats"], round(row["changed"], 9), row["failed_share"]) for row in repeats} == {
+        (4, 0.666666667, 0.25)
+    }
 
 
 def test_a_server_without_lists_is_never_read_otherwise_in_silence(run, small_server):

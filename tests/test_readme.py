@@ -50,7 +50,9 @@ def place(tmp_path_factory, tiny_pair) -> Path:
         for i, (source, output) in enumerate(texts)
     ]
     write_rows(folder / "mine.jsonl", rows)
-    write_rows(folder / "answers.jsonl", [{"example_id": row["example_id"], "text": "Rating: 3"} for row in rows])
+    write_rows(
+        folder / "answers.jsonl", [{"example_id": row["example_id"], "run": 1, "text": "Rating: 3"} for row in rows]
+    )
     voted = [{"source": s, "first": o, "second": f"{o} Much.", "preference": "first"} for s, o in texts[::2]]
     write_rows(folder / "voted.jsonl", [{**row, "first_system": "x", "second_system": "y"} for row in voted])
     experts = dict.fromkeys(DIMENSIONS, 3)

@@ -55,6 +55,29 @@ def test_what_is_left_over_is_told_and_left_out(judgebench, mine):
     assert not {"0-1", "0-2"} & set(folder.read("scores")["example_id"])
 
 
+def test_a_judge_that_was_asked_again_is_measured_by_its_first_answer_and_how_far_they_differ(judgebench, mine):
+    first = [{"example_id": row["example_id"], "run": 2, "text": str(row["judged"])} for row in mine]
+    again = [
+        {**row, "run": 10, "text": str(6 - int(row["text"])) if i < 5 else row["text"]} for i, row in enumerate(first)
+    ]
+    write_rows("answers.jsonl", [*again, *first])
+    command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl", "ranges=[[1,5]]", "worth=true", "print=all")
+    err = judgebench(*command, mistaken=True)[2]
+    assert "judge.fields.repeat=FIELD" in err
+    out = judgebench(*command, "judge.fields.repeat=run", "data.pass_from=4", "report=true")[1]
+    assert "the same judge asked again, 20 examples of" in " ".join(out.split())
+    folder = RunFolder.open("run")
+    scores = dict(zip(folder.read("scores")["example_id"], folder.read("scores")["score"], strict=True))
+    assert scores == {row["example_id"]: float(row["text"]) for row in first}
+    (record,) = folder.read("repeats")
+    moved = [row["text"] != "3" for row in first[:5]]
+    assert record["changed"] == pytest.approx(sum(moved) / 20)
+    flips = [(int(row["text"]) >= 4) != (6 - int(row["text"]) >= 4) for row in first[:5]]
+    assert record["flipped"] == pytest.approx(sum(flips) / 20)
+    assert record["repeats"] == 2
+    assert "The same judge asked again" in Path("run/report.html").read_text()
+
+
 def test_answers_off_the_range_are_counted_and_no_rubric_is_needed_by_one_judge_or_a_panel(judgebench, mine):
     rows = [{name: value for name, value in row.items() if name != "human"} for row in mine]
     write_rows("mine.jsonl", [row | {"human": {"faithful": i % 4}} for i, row in enumerate(rows)])

@@ -169,6 +169,35 @@ class Judge:
         columns = [scores[name].tolist() for name in scores]
         return [Judged(*row) for row in zip(*columns, strict=True)]
 
+    def reward(
+        self, prompts: Sequence[Any], completions: Sequence[Any], **_: Any
+    ) -> list[float | None]:
+        """Rewards of completions, in the form in which TRL's trainers call a reward function.
+
+        Args:
+            prompts, completions: texts, or conversations: lists of messages `{"role", "content"}`.
+                The last message of a completion is judged, and those of a prompt are its source.
+            _: what trainers pass besides, such as `completion_ids`.
+
+        Returns:
+            The estimate of people's score, or the judge's score where the card has no map; None for
+            an empty completion, and where the answer could not be read.
+
+        Example:
+            GRPOTrainer(model=..., reward_funcs=[judge.reward], train_dataset=...)
+        """
+        texts = []
+        for prompt, completion in zip(prompts, completions, strict=True):
+            said = completion if isinstance(completion, str) else completion[-1]["content"]
+            asked = prompt if isinstance(prompt, str) else _conversation(prompt)
+            texts.append({"source": asked, "output": said})
+        given = [place for place, text in enumerate(texts) if text["output"].strip()]
+        rewards: list[float | None] = [None] * len(texts)
+        for place, judged in zip(given, self.score_all([texts[i] for i in given]), strict=True):
+            value = judged.score if np.isnan(judged.estimate) else judged.estimate
+            rewards[place] = None if np.isnan(value) else value
+        return rewards
+
     def frame(self, texts: pd.DataFrame | Sequence[Mapping[str, str]]) -> pd.DataFrame:
         """`COLUMNS`, one row a text, see `score_all`; texts may have names, too: example_id,
         group_id, system_id."""
@@ -242,6 +271,13 @@ class Judge:
             return readings, pd.DataFrame(columns=COLUMNS)
         scores = judge.scores(readings.readings)
         return readings, scored(self.card, scores, examples, self.intervals)
+
+
+def _conversation(messages: Sequence[Mapping[str, str]]) -> str:
+    """Messages as one text: the content of one alone, else each behind its role."""
+    if len(messages) == 1:
+        return messages[0]["content"]
+    return "\n\n".join(f"{message['role']}: {message['content']}" for message in messages)
 
 
 def _split(examples: Sequence[Example]) -> dict[str, str]:

@@ -4,6 +4,7 @@ scores.parquet."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,32 @@ def _parsed(readings: Sequence[Reading]) -> Record:
     places = [answered_place(value) for value in values]
     ties = [float(value == TIE) for value in values]
     return _columns(readings, generations, places, statuses) | {TIED: ties}
+
+
+REPEAT = "repeat"
+"""Of answers to one prompt: their number, from 0."""
+
+
+def decode_answers(readings: Sequence[Reading]) -> Columns:
+    """The scores of all answers to prompts that were asked several times: `COLUMNS` and `REPEAT`,
+    each [answers]; NaN for an answer that could not be read. Empty without such prompts, and where
+    texts are compared."""
+    several = [each for each in readings if each.answers and not each.prompt.condition.order]
+    if not several:
+        return {}
+    single = []
+    for reading in several:
+        generation = reading.generation or Generation("main", "")
+        for answer in reading.answers:
+            single.append(replace(reading, text=answer, generation=generation))
+    columns = _parsed(single)
+    failed = np.asarray(columns["status"]) == FAILED
+    scores = np.where(failed, np.nan, np.asarray(columns["score"], np.float64))
+    repeats = np.concatenate([np.arange(len(reading.answers)) for reading in several])
+    return {name: np.asarray(column) for name, column in columns.items()} | {
+        "score": scores,
+        REPEAT: repeats,
+    }
 
 
 def _columns(

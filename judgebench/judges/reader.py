@@ -199,7 +199,12 @@ class Replayer(BaseReader):
                 "main", decoding, reasoned=prompt.condition.defense in self.of.free_text
             )
             part = split[prompt.example.group_id]
-            readings.append(Reading(prompt, part, text=self.answers.to(prompt), generation=how))
+            answers = self.answers.all_to(prompt)
+            text = answers[0]
+            repeated = answers if len(answers) > 1 else ()
+            readings.append(
+                Reading(prompt, part, text=text, generation=how, answers=tuple(repeated))
+            )
         return readings
 
 

@@ -17,6 +17,9 @@ from judgebench.report.views import (
     forecasts,
     league,
     pairwise,
+    picks,
+    repeats,
+    rewards,
     run,
     verdicts,
 )
@@ -116,6 +119,7 @@ PAGE = (
                 (advised.of_setting(beside.STAND_IN),),
             ),
             Fold("Systems: pairs, and errors of means", (advised.of_setting(SYSTEMS),)),
+            Fold("The best of several: its first choice", (picks.PICKS, picks.BEST_OF)),
         ),
     ),
     PageSection(
@@ -175,6 +179,7 @@ PAGE = (
             advised.error_lines,
             "chart_errors",
             error_tables,
+            Fold("As the reward of training", (rewards.REWARDS, rewards.REWARDS_ATTACKED)),
             Fold("Errors of each system and length", (forecasts.SLICES,)),
             Fold("Every example: sort, filter, search and open", (EXAMPLES,)),
         ),
@@ -185,6 +190,7 @@ PAGE = (
         (
             advised.certainty_lines,
             forecasts.LABELS_AND_JUDGES,
+            Fold("How far its answers to one prompt differ", (repeats.REPEATS,)),
             Fold("Means of systems by labels, by the judge, and by both", (forecasts.MEANS,)),
             Fold("Flags of every judge and decoding", (flags,)),
             Fold("Its probabilities as forecasts", (advised.of_judges(FORECASTS),)),
@@ -199,8 +205,12 @@ PAGE = (
 _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
     decisions.DECISIONS,
     decisions.RATES,
+    repeats.REPEATS,
+    rewards.REWARDS,
+    rewards.REWARDS_ATTACKED,
     league.LEAGUE,
     experts,
+    picks.PICKS,
     correlations.CORRELATION,
     correlations.LEVELS,
     *_COMPARED,

@@ -90,9 +90,11 @@ class Results:
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
             `judgebench.stats.humans.human_records`. Both are empty where only means are known.
         labels: of joined label files, those that need a look, see `judgebench.data.labels`.
-        beside_humans, forecasts, errors, variance, systems, few_labels: how judges compare with
-            humans, see `STUDIES` in `judgebench.measurement`.
+        beside_humans, forecasts, errors, variance, systems, picks, few_labels: how judges compare
+            with humans, see `STUDIES` in `judgebench.measurement`.
         decisions: pass, fail and other classes, see `judgebench.stats.decisions.decision_records`.
+        repeats: judges asked again, see `judgebench.stats.repeats.repeat_records`.
+        rewards: with use=reward, see `judgebench.stats.rewards.reward_records`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts:
             `TEXTS_SCHEMA`.
         phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors.
@@ -133,8 +135,11 @@ class Results:
     errors: Records = ()
     variance: Records = ()
     systems: Records = ()
+    picks: Records = ()
     few_labels: Records = ()
     decisions: Records = ()
+    rewards: Records = ()
+    repeats: Records = ()
     verdict: Records = ()
     examples: pd.DataFrame | None = None
     texts: pd.DataFrame = field(default_factory=partial(frame_of, (), TEXTS_SCHEMA))

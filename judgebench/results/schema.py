@@ -146,7 +146,18 @@ class Artifact:
     compared: tuple[tuple[str, pa.DataType], ...] = ()
 
 
-_WORTH = ("beside_humans", "forecasts", "errors", "variance", "systems", "few_labels", "decisions")
+_WORTH = (
+    "beside_humans",
+    "forecasts",
+    "errors",
+    "variance",
+    "systems",
+    "picks",
+    "few_labels",
+    "decisions",
+    "rewards",
+    "repeats",
+)
 _DEFENSE = ("standards", "strengths", "detectors", "costs")
 ARTIFACTS = (
     Artifact("config", "config.yaml", Presence.REQUIRED),

@@ -466,6 +466,8 @@ class JudgeScores:
         logprobs: main, assistant -> [N, K] log-probabilities of the range's candidates, ascending;
             empty where answers were generated.
         texts: [N] what was judged; empty where nobody asked for it.
+        questions: [N] equal where texts of one group answer to the same source; None where that is
+            not known.
         model: the judge's name; None where it has none.
         rule, alpha: of the decoding, see `judgebench.decoding.rules`; empty where it is unknown.
         over_vocabulary: judges whose log-probabilities are over all tokens, not over a list that a
@@ -488,6 +490,7 @@ class JudgeScores:
     classes: Classes | None = None
     logprobs: Mapping[str, Array] = field(default_factory=dict)
     texts: Sequence[str] = ()
+    questions: Array | None = None
     model: str | None = None
     rule: str = ""
     over_vocabulary: Collection[str] = ()
@@ -521,6 +524,7 @@ class JudgeScores:
             ratings=self.ratings[read],
             logprobs={role: values[read] for role, values in self.logprobs.items()},
             texts=texts,
+            questions=None if self.questions is None else self.questions[read],
             unread=None,
             whole=self,
         )
@@ -587,6 +591,7 @@ def samples_of(
     models: Mapping[str, str | None] | None = None,
     decodings: Row | None = None,
     texts: Mapping[str, str] | None = None,
+    questions: Mapping[str, int] | None = None,
     classes: Mapping[str, Classes] | None = None,
     **run: Any,
 ) -> list[JudgeScores]:
@@ -598,7 +603,7 @@ def samples_of(
         ratings: see `ratings_of`; empty where means alone are known.
         models: judge -> its name.
         decodings: name -> `Decoding`.
-        texts: example_id -> the text that is judged.
+        texts: example_id -> the text that is judged; questions: -> the number of its source.
         classes: dimension -> what its labels say, of labels that are classes.
         run: what all samples share: dataset, and more fields of `JudgeScores`.
     """
@@ -636,6 +641,7 @@ def samples_of(
             unread=part["status"] == FAILED,
             logprobs=logprobs,
             texts=[texts[name] for name in names] if texts else [],
+            questions=np.array([questions[name] for name in names]) if questions else None,
             model=(models or {}).get(cell.judge),
             rule=getattr(decoding, "rule", ""),
             alpha=float(getattr(decoding, "alpha", 0.0)),

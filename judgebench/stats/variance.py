@@ -185,7 +185,7 @@ def share_of(components: Components, effects: Sequence[Effect]) -> Array:
     return divided(np.sum(parts, axis=0), total)
 
 
-def _bounded(name: str, values: Array, clusters: Clusters) -> Numbers:
+def share_record(name: str, values: Array, clusters: Clusters) -> Numbers:
     """The record of a number between 0 and 1 made of components, by `with_agreement_interval`: of
     the number itself, or of the rest to 1 where that is the smaller, so that shares and their rest
     have the same interval. At 0 and 1, where a group more or less decides whether a component is
@@ -232,7 +232,7 @@ def component_records(scores: CrossedScores) -> Rows:
                 "effect": " x ".join(facet for facet in scores.facets if facet in effect),
                 "facets": len(effect),
                 **clusters.record({"variance": resampled}),
-                **_bounded("share", share_of(scores.components, [effect]), clusters),
+                **share_record("share", share_of(scores.components, [effect]), clusters),
                 "note": note,
             }
         )
@@ -247,7 +247,7 @@ def facet_share(scores: CrossedScores, facet: str) -> Numbers:
     every = [effect for effect in scores.components if facet in effect]
     record: Numbers = {}
     for name, effects in zip(_KINDS, (every[:1], every[1:], every), strict=True):
-        record |= _bounded(name, share_of(scores.components, effects), scores.clusters)
+        record |= share_record(name, share_of(scores.components, effects), scores.clusters)
     return record
 
 

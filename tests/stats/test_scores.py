@@ -165,6 +165,7 @@ REASONS = {
     },
     "variance": {"texts_share": "reason"},
     "systems": {"pairwise_accuracy": "reason", "pairwise_others": "pairwise_reason", "error": "error_reason"},
+    "picks": {"chosen": "reason", "recovered": "reason", "rater": "rater_reason"},
     "forecasts": {"rps": "reason", "mass": "mass_reason", "coverage": "coverage_reason"},
     "errors": {"bias": "reason"},
     "few_labels": {"narrower": "reason"},

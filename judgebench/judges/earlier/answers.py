@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from judgebench.data.dataset import TEST
@@ -26,6 +26,8 @@ class Answers:
         strays: a row each: names of examples that the data does not have.
         elsewhere: a row each: examples answered under conditions that are not judged.
         missing: prompts without a row.
+        repeats: (example_id, condition) -> all answers of a text that was asked about again, the
+            first of them the one that counts.
         in_order: neither rows nor texts have names, and they are about each other in their order.
     """
 
@@ -36,12 +38,18 @@ class Answers:
     elsewhere: Sequence[str]
     missing: Sequence[Prompt]
     in_order: bool = False
+    repeats: Mapping[Key, Sequence[Any]] = field(default_factory=dict)
 
     def answered(self, prompts: Iterable[Prompt]) -> list[Prompt]:
         return [prompt for prompt in prompts if answer_key(prompt) in self.given]
 
     def to(self, prompt: Prompt) -> Any:
         return self.given[answer_key(prompt)]
+
+    def all_to(self, prompt: Prompt) -> Sequence[Any]:
+        """The answers to a prompt, the one that counts first."""
+        key = answer_key(prompt)
+        return self.repeats.get(key) or [self.given[key]]
 
     def check(self, prompts: Sequence[Prompt], split: Split) -> None:
         """Raises UserError where a condition has no answer, or none of the test split while others

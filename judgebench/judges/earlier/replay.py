@@ -3,6 +3,7 @@ about, under which condition. They are measured like those of any judge."""
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from collections import defaultdict
@@ -40,6 +41,8 @@ class AnswerFields:
             "5-1", a list of labels or "E-A"; a row without an attack or a
             defense was given without one.
         order: `first` or `second`, the place of a pair's judged text.
+        repeat: numbers the answers of a text that was asked about again under one condition. The
+            lowest is the judge's answer; all of them show how much answers differ.
     """
 
     text: Words
@@ -51,6 +54,7 @@ class AnswerFields:
     attack: Words | None = None
     defense: Words | None = None
     order: Words | None = None
+    repeat: Words | None = None
 
     def __post_init__(self) -> None:
         if self.example_id is None and None in (self.group_id, self.system_id):
@@ -355,8 +359,8 @@ def match(
     for name, example in examples.items():
         by_writer[example.group_id, example.system_id].append(name)
     # 1. each row to its example and condition
-    answers: dict[Key, Any] = {}
-    places: dict[Key, str] = {}
+    places: dict[tuple[Key, str], str] = {}
+    repeated: dict[Key, dict[str, Any]] = {}
     strays = []
     elsewhere = []
     count = 0
@@ -374,14 +378,18 @@ def match(
             elsewhere.append(f"{called} under {under}")
             continue
         key = (example_id, condition)
-        if key in places:
+        repeat = "" if fields.repeat is None else row.identifier(fields.repeat)
+        if (key, repeat) in places:
             raise UserError(
-                f"{row.place}: example '{example_id}' ({condition}) has an answer in {places[key]} "
-                "already; each has one, so remove one of the two, or name the field that tells "
-                "them apart (judge.fields)."
+                f"{row.place}: example '{example_id}' ({condition}) has an answer in "
+                f"{places[key, repeat]} already; each has one, so remove one of the two, or name "
+                "the field that tells them apart (judge.fields), as judge.fields.repeat=FIELD "
+                "where the judge was asked again."
             )
-        answers[key] = answer
-        places[key] = row.place
+        repeated.setdefault(key, {})[repeat] = answer
+        places[key, repeat] = row.place
+    repeats = {key: _by_number(each) for key, each in repeated.items()}
+    answers = {key: each[0] for key, each in repeats.items()}
     if not count:
         raise UserError(
             f"judge.path: {file} holds no answer; give a file with one JSON object a line."
@@ -408,7 +416,8 @@ def match(
             "data.fields) must fit each other."
         )
     missing = [prompt for prompt in prompts if answer_key(prompt) not in both]
-    matched = Answers(file, count, both, strays, elsewhere, missing)
+    several = {key: repeats[key] for key in both if len(repeats[key]) > 1}
+    matched = Answers(file, count, both, strays, elsewhere, missing, repeats=several)
     matched.check(prompts, split)
     return matched
 
@@ -443,6 +452,15 @@ def _example_of(
             f"({first_names(names)}); say which one by its example_id."
         )
     return f"{group} by {system}", names[0] if names else None
+
+
+def _by_number(answers: Mapping[str, Any]) -> list[Any]:
+    """Answers by their repeat, in the order of its number, or of its name where it is none."""
+
+    def place(repeat: str) -> tuple[float, str]:
+        return float(repeat) if repeat.isdecimal() else math.inf, repeat
+
+    return [answers[repeat] for repeat in sorted(answers, key=place)]
 
 
 def _plain(value: object) -> str:

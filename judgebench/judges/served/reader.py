@@ -151,7 +151,8 @@ class ApiReader(BaseReader):
                 other = unstacked(stored[key])[0]
             seconds += sum(fact["seconds"] for fact in facts.values())
             read = replace(read, tail=read.tail + main["thoughts"])
-            readings.append(self._reading(read, main["split"], main["value"], other, seconds))
+            reading = self._reading(read, main["split"], main["value"], other, seconds)
+            readings.append(replace(reading, answers=tuple(main["texts"] or ())))
         if self.judge.scores_from == "samples":
             warn_of_cut(text for fact in self._facts for text in fact["texts"])
         # 2. free answers

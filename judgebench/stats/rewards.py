@@ -1,0 +1,134 @@
+"""A judge as the reward of training: its order within a prompt, its mistakes, and what fools it.
+
+Training by groups (GRPO) compares the completions of one prompt alone. So the order within prompts
+counts, and a prompt whose completions all have one score teaches nothing. Where the reward is pass
+or fail, it is a channel with two rates of noise (arXiv 2510.00915): of the texts that people fail
+the share that passes (false_pass), and of those that they pass the share that fails (false_fail).
+Of the difference between good and bad texts, 1 - false_pass - false_fail is left (signal). Training
+looks for what passes, so the rates under attack matter more than those of texts that nobody bent.
+
+    order        share of pairs of texts of one prompt ordered as people order them; a tie counts
+                 half, a coin .5
+    equal        share of prompts whose texts all have one score
+    precision    of the texts that pass, the share that people pass
+    attacked     a record an attack and defense, with the false passes of attacked texts
+
+Groups of the data are the prompts, and the clusters of all intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from judgebench.stats.clusters import Estimate, keys_of, unknown
+from judgebench.stats.decisions import clustered_share, label_shares
+from judgebench.stats.scores import CLEAN, Cell, JudgeScores, Scores
+from judgebench.stats.text_pairs import pair_shares
+from judgebench.types import Array, Record, Rows
+
+OF_PROMPTS = ("order", "equal")
+OF_PASSES = ("false_pass", "false_fail", "precision")
+"""Figures of a record, each with its interval, see above; `signal` has none."""
+
+
+def reward_records(samples: Sequence[JudgeScores], scores: Scores, decisions: Rows) -> Rows:
+    """The records of worth/rewards.json, one a judge, decoding and range.
+
+    Args:
+        scores: of all cells, among them those of attacked texts.
+        decisions: see `judgebench.stats.decisions.decision_records`; the last mark of a cell counts,
+            which is the chosen one.
+    """
+    return [_record(sample, scores, decisions) for sample in samples]
+
+
+def _record(sample: JudgeScores, scores: Scores, decisions: Rows) -> Record:
+    # 1. prompts with two rated texts
+    rated = np.isfinite(sample.human)
+    clusters = sample.clusters.at(rated)
+    judge = sample.scores[rated]
+    sizes = np.bincount(clusters.number, minlength=clusters.count)
+    several = np.flatnonzero(sizes >= 2)
+    record: Record = {
+        **sample.head,
+        "texts": int(rated.sum()),
+        "groups": len(several),
+        **unknown((*OF_PROMPTS, *OF_PASSES)),
+        "signal": None,
+        "pass_mark": None,
+        "attacked": [],
+        "reason": None,
+    }
+    if len(several):
+        order = pair_shares(judge, sample.human[rated], clusters.number, clusters.weights)
+        record |= clusters.record({"order": order})
+        equal = clustered_share(
+            _all_equal(judge, clusters.number)[several], np.ones(len(several)), several
+        )
+        record |= keys_of("equal", equal)
+    # 2. the two rates of noise
+    of_cell = [row for row in decisions if Cell.of(row) == sample.cell]
+    mark = of_cell[-1].get("pass_mark") if of_cell else None
+    if mark is None or sample.classes is None:
+        record["reason"] = (
+            "No false passes: nothing says which labels pass; give data.pass_from=LABEL."
+        )
+        return record
+    passed = label_shares(sample.ratings, sample.classes)[:, 1]
+    record["pass_mark"] = mark
+    record |= _passes_record(of_cell[-1], sample, passed, sample.scores >= mark)
+    # 3. false passes under attack
+    record["attacked"] = [
+        {"attack": cell.attack, "defense": cell.defense}
+        | _attacked_record(scores, cell, sample, passed, mark)
+        for cell in scores.cells
+        if cell.attack != CLEAN and cell.clean == sample.cell
+    ]
+    return record
+
+
+def _all_equal(scores: Array, number: Array) -> Array:
+    """[G] 1.0 for a group whose texts [N] all have one score, else 0.0."""
+    highest = np.full(number.max() + 1, -np.inf)
+    lowest = np.full(number.max() + 1, np.inf)
+    np.maximum.at(highest, number, scores)
+    np.minimum.at(lowest, number, scores)
+    return 1.0 * (highest == lowest)
+
+
+def _passes_record(decision: Record, sample: JudgeScores, passed: Array, said: Array) -> Record:
+    """`OF_PASSES` and signal; passed: [N] shares of labels, said: [N] True for a text that
+    passes."""
+    record: Record = {}
+    for name, right in (("false_pass", "tnr"), ("false_fail", "tpr")):
+        share = Estimate.of(decision, right)
+        if share is not None and share.low is not None and share.high is not None:
+            share = Estimate(1 - share.value, 1 - share.high, 1 - share.low)
+        elif share is not None:
+            share = Estimate(1 - share.value)
+        record |= keys_of(name, share)
+    labelled = np.isfinite(passed)
+    columns = passed[labelled], 1.0 * said[labelled], sample.groups[labelled]
+    record |= keys_of("precision", clustered_share(*columns))
+    if record["false_pass"] is not None and record["false_fail"] is not None:
+        record["signal"] = 1 - record["false_pass"] - record["false_fail"]
+    return record
+
+
+def _attacked_record(
+    scores: Scores, cell: Cell, sample: JudgeScores, passed: Array, mark: float
+) -> Record:
+    """false_pass and texts of the attacked texts of a cell; an answer that could not be read does
+    not pass."""
+    part = scores.part(cell)
+    place = {name: row for row, name in enumerate(sample.names.tolist())}
+    rows = [row for row, name in enumerate(part["example_id"].tolist()) if name in place]
+    of_text = np.array([place[name] for name in part["example_id"][rows].tolist()], dtype=int)
+    labels = passed[of_text]
+    labelled = np.isfinite(labels)
+    passes = 1.0 * (part["score"][rows] >= mark)
+    columns = passes[labelled], 1 - labels[labelled], sample.groups[of_text][labelled]
+    share = clustered_share(*columns)
+    return {"texts": int(labelled.sum()), **keys_of("false_pass", share)}
