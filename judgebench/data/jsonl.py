@@ -106,7 +106,7 @@ class JsonLines(JudgeDataModule):
         path = self.given_path()
         needed = self.layouts.declared
         texts, left = self.texts(rated=not self._label_files)
-        joined = join_labels(texts, self._label_files, self._given_scale)
+        joined = join_labels(texts, self._label_files, self._given_scale, self._labels.classes)
         self.joined = joined.records
         if not needed and not joined.note:
             human = self.layouts.known[0].fields.human

@@ -5,19 +5,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from zlib import crc32
 
 from judgebench.data.classes import name_of
 from judgebench.data.fields import Rated
 from judgebench.data.rows import FileRow, Word, existing, file_rows
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.fields import plain
 from judgebench.runtime.files import user_path
-from judgebench.types import Example, Record, Rows, Scale
+from judgebench.types import Example, Record, Row, Rows, Scale
+
+_HALF = re.compile("[\ud800-\udfff]")
+_TABLES = (".csv", ".tsv", ".parquet")
+"""Endings of files in which a checksum does not hold, for they write values their own way."""
 
 DIMENSION = "quality"
 """The dimension of labels that name none, of data without one."""
@@ -28,6 +37,7 @@ _KINDS = {
     "changed": "of texts that have changed since, not joined",
     "unknown": "of unknown ids, not joined",
     "second_look": "of a second look, not joined",
+    "older": "for which the rater gave a newer one",
 }
 """Kinds of records in labels.json, with their words behind a count."""
 
@@ -39,6 +49,34 @@ def content_digest(example: Example) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
+def row_checksum(row: Row) -> str:
+    """CRC-32 of a row's names and values, eight hexadecimal digits, as the label page writes it in
+    `check`.
+
+    Names are in order, with NUL between their entries `name=value`; the values of a list have
+    commas between them, and a number counts in billionths, so that it is the same in any language.
+
+    Example:
+        >>> row_checksum({"label": 0.5, "unclear": False, "reason": None, "scale": [1, 5]})
+        'a9b4ba09'
+    """
+    content = "\0".join(
+        f"{name}={_as_checked(row[name])}" for name in sorted(row) if name != "check"
+    )
+    return f"{crc32(content.encode()):08x}"
+
+
+def _as_checked(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(_as_checked, value))
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, int | float):
+        return str(math.floor(value * 1e9 + 0.5))
+    # half a character is none in UTF-8
+    return _HALF.sub("\ufffd", str(value))
+
+
 def label_files(given: Any) -> list[Path]:
     """The files that the config key `labels` names: one, several with commas, or a list; else
     `UserError`."""
@@ -48,6 +86,20 @@ def label_files(given: Any) -> list[Path]:
     if not isinstance(names, list):
         names = str(names).split(",")
     return [existing(user_path(str(name).strip()), "labels") for name in names]
+
+
+class _Choices(NamedTuple):
+    """What a rater chose from: the ends of a scale or classes, worst first, and who says so."""
+
+    kind: str
+    entries: tuple[Any, ...]
+    place: str
+
+    def __str__(self) -> str:
+        if self.kind == "scale":
+            worst, best = self.entries
+            return f"the scale from {worst:g} to {best:g}, worst first"
+        return f"the classes {', '.join(self.entries)}, worst first"
 
 
 @dataclass(frozen=True)
@@ -64,6 +116,43 @@ class Label:
     rater: str
     value: float | None
     row: FileRow
+
+    @property
+    def again(self) -> bool:
+        """True of a text that the page showed the rater a second time."""
+        return _is_set(self.row, "repeat")
+
+    @property
+    def time(self) -> float | None:
+        """When it was given, in seconds; None where its row does not say."""
+        with suppress(ValueError, OverflowError):
+            given = datetime.fromisoformat(str(self.row.value("time")))
+            return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
+        return None
+
+    @property
+    def choices(self) -> _Choices | None:
+        """What its page let the rater choose from; None where its row does not say. `UserError` of
+        what cannot be that."""
+        for kind in ("scale", "choices"):
+            given = self.row.value(kind)
+            if given in (None, "") or isinstance(given, str):
+                continue
+            entries = tuple(given) if isinstance(given, list) else ()
+            if kind == "scale":
+                fits = len(entries) == 2 and all(map(_is_number, entries)) and len(set(entries)) > 1
+            else:
+                fits = len(entries) > 1 and all(isinstance(entry, str) for entry in entries)
+            if not fits:
+                what = "the worst and the best label, as [1, 5]"
+                if kind == "choices":
+                    what = 'the classes, worst first, as ["fail", "pass"]'
+                raise UserError(
+                    f"{self.row.place}: field '{kind}' must be {what}, got {shown(given)}; take the "
+                    "file as the page saved it."
+                )
+            return _Choices(kind, entries, self.row.place)
+        return None
 
     @property
     def name(self) -> str:
@@ -106,24 +195,31 @@ def join_labels(
     texts: Sequence[Rated],
     files: Sequence[Path],
     scale: Mapping[str, Scale] | Scale | None = None,
+    classes: Any = None,
 ) -> JoinedLabels:
     """Adds the labels of some files to the scores of the texts that they are about; `UserError`
-    where none rates any, or one lies outside the scale of its page, or else outside `scale`.
+    where none rates any, pages differ in what their raters chose from, or a label lies outside that
+    or, of a file without, outside `scale`.
 
-    The first label that a rater gave a text counts; an unclear one leaves it unrated.
+    Of two labels that a rater gave a text the newer counts, and where it was shown again the first
+    look; an unclear one leaves it unrated.
+
+    Args:
+        scale, classes: as the user gives them for the data; labels of other scales are refused, and
+            with `classes` pages may list them in another order.
     """
     joined = JoinedLabels()
     if not files or not texts:
         return joined
-    # 1. all labels, those of texts that are shown again last; equal lines of two files are one
+    # 1. all labels, first looks and the newest first; equal lines of two files are one
     dimensions = {name for text in texts for name in text.scores}
     dimension = dimensions.pop() if len(dimensions) == 1 else DIMENSION
     read: dict[str, Label] = {}
     for file in files:
         for label in read_labels(file, dimension):
             read[f"{label.rater} {label.row.values}"] = label
-    labels = sorted(read.values(), key=lambda label: _is_set(label.row, "repeat"))
-    # 2. what is about a text as it is now becomes its score
+    labels = sorted(read.values(), key=lambda label: (label.again, -(label.time or 0.0)))
+    # 2. those about a text as it is now
     by_name = {text.example.example_id: text for text in texts}
     firsts: dict[tuple[str, str, str], Label] = {}
     for label in labels:
@@ -138,24 +234,13 @@ def join_labels(
         else:
             first = firsts.setdefault((label.example_id, label.dimension, label.rater), label)
             if first is not label:
-                joined.records.append(first.record("repeat", again=label.name))
+                timed = None not in (label.time, first.time)
+                if timed and label.again == first.again:
+                    joined.records.append(label.record("older", newer=first.name))
+                else:
+                    joined.records.append(first.record("repeat", again=label.name))
             elif label.value is None:
                 joined.records.append(label.record("unclear"))
-            else:
-                given = scale.get(label.dimension) if isinstance(scale, Mapping) else scale
-                limits = given or label.row.value("scale") or ()
-                numbers = [end for end in limits if isinstance(end, int | float)]
-                if len(numbers) == 2 and not isinstance(label.value, Word):
-                    low, high = sorted(numbers)
-                    if not low <= label.value <= high:
-                        raise UserError(
-                            f"{label.row.place}: the label {label.name} of '{label.example_id}' "
-                            f"lies outside the scale, {low:g} to {high:g}; correct it there, or "
-                            "take the line out."
-                        )
-                own = text.scores.get(label.dimension, {})
-                by_rater = {**own, label.rater: label.value, **own}
-                text.scores = {**text.scores, label.dimension: by_rater}
     rating = [label for label in firsts.values() if label.value is not None]
     if not rating:
         raise UserError(
@@ -163,48 +248,96 @@ def join_labels(
             f"{len(labels)} labels{_counted(joined.records)}; give labels of these texts, whose "
             f"example_id is as {texts[0].example.example_id!r}."
         )
-    joined.records += _conflicts(texts)
-    # 3. what the page knows of the labels and of the draw
-    probabilities = set()
+    # 3. one scale, or one list of classes, for each dimension; then labels become scores
+    chosen = _choices_of(rating, scale, classes is not None)
+    for name, choices in chosen.items():
+        known = joined.scale if choices.kind == "scale" else joined.choices
+        known[name] = list(choices.entries)
     for label in rating:
-        for name, known in (("choices", joined.choices), ("scale", joined.scale)):
-            if isinstance(label.row.value(name), list):
-                known.setdefault(label.dimension, label.row.value(name))
-        # one file's best label may be another's worst
-        page = label.row.value("scale")
         given = scale.get(label.dimension) if isinstance(scale, Mapping) else scale
-        whole = given or joined.scale.get(label.dimension)
-        if (
-            page
-            and isinstance(page, list)
-            and whole
-            and (page[0] > page[-1]) != (whole[0] > whole[-1])
-        ):
-            raise UserError(
-                f"{label.row.place}: its label is on a scale from {page[0]} to {page[-1]}, worst "
-                f"first, and {'data.scale goes' if given else 'other labels are on one'} from "
-                f"{whole[0]:g} to {whole[-1]:g}; join those of one scale alone, and give "
-                "data.scale as they have it."
-            )
-        if label.row.has("probability"):
-            probability = label.row.number("probability")
-            if not 0 < probability <= 1:
-                raise UserError(
-                    f"{label.row.place}: field 'probability' must be above 0 and at most 1."
-                )
-            probabilities.add(probability)
+        _check_inside(label, given or joined.scale.get(label.dimension))
+        text = by_name[label.example_id]
+        own = text.scores.get(label.dimension, {})
+        by_rater = {**own, label.rater: label.value, **own}
+        text.scores = {**text.scores, label.dimension: by_rater}
+    joined.records += _conflicts(texts)
+    # 4. what is known of the draw
     joined.note = _note(rating, joined.records)
+    probabilities = set(filter(None, map(_probability, rating)))
     if len(probabilities) > 1:
         ends = f"{min(probabilities):.2g} to {max(probabilities):.2g}"
         joined.note += f" They were drawn with probabilities of {ends}, and count alike."
     return joined
 
 
+def _choices_of(
+    labels: Iterable[Label], scale: Mapping[str, Scale] | Scale | None, any_order: bool
+) -> dict[str, _Choices]:
+    """Dimension -> what all pages let their raters choose from; `UserError` where two differ, or
+    one differs from `scale`: 4 of 5 is not 4 of 10. Classes may differ in order only in
+    `any_order`."""
+    chosen: dict[str, _Choices] = {}
+    for label in labels:
+        choices = label.choices
+        if choices is None:
+            continue
+        given = scale.get(label.dimension) if isinstance(scale, Mapping) else scale
+        first = chosen.setdefault(label.dimension, choices)
+        if given is not None and choices.kind == "scale":
+            first = _Choices("scale", tuple(given), "data.scale")
+        same = first[:2] == choices[:2]
+        if any_order and first.kind == choices.kind == "choices":
+            same = sorted(first.entries) == sorted(choices.entries)
+        if not same:
+            advice = ", or give data.classes as they count" if choices.kind == "choices" else ""
+            raise UserError(
+                f"{choices.place}: its label is on {choices}; {first.place} has {first}. Labels of "
+                f"'{label.dimension}' are joined where all have one; leave one of the two "
+                f"out{advice}."
+            )
+    return chosen
+
+
+def _check_inside(label: Label, ends: Sequence[float] | None) -> None:
+    """Refuses a number that is outside a scale."""
+    if ends is None or label.value is None or isinstance(label.value, Word):
+        return
+    low, high = sorted(ends)
+    if not low <= label.value <= high:
+        raise UserError(
+            f"{label.row.place}: the label {label.name} of '{label.example_id}' lies outside the "
+            f"scale, {low:g} to {high:g}; correct it there, or take the line out."
+        )
+
+
+def _probability(label: Label) -> float | None:
+    """The probability with which a label's text was drawn; None where its row does not say."""
+    if not label.row.has("probability"):
+        return None
+    probability = label.row.number("probability")
+    if not 0 < probability <= 1:
+        raise UserError(f"{label.row.place}: field 'probability' must be above 0 and at most 1.")
+    return probability
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def read_labels(file: Path, dimension: str = DIMENSION) -> Iterator[Label]:
     """The labels in a file of JSON lines or a table; `dimension`: of those that name none."""
+    checked = file.suffix.lower() not in _TABLES
     for row in file_rows(file):
         value = None
-        is_unclear = str(row.value("label")).strip().lower() == "unclear"
+        if checked and row.has("check") and row.value("check") != row_checksum(row.values):
+            raise UserError(
+                f"{row.place}: the line has changed since the page saved it, for its checksum does "
+                "not fit; take the file as it was saved, or, where you changed the line on purpose, "
+                "take out its field 'check'."
+            )
+        # of a page, a class may have that name
+        named = str(row.value("label")).strip().lower() == "unclear"
+        is_unclear = named and "unclear" not in row.values
         if not is_unclear and not _is_set(row, "unclear"):
             if "label" in row.values and not row.has("label"):  # not labelled yet
                 continue

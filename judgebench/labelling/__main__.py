@@ -62,18 +62,21 @@ def _overrides(arguments: Sequence[str]) -> list[str]:
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="label")
 def _main(config: DictConfig) -> None:
     with as_sentence():
-        # 1. settings and texts
+        # 1. settings, and the page's place before the texts are read
         settings = PageSettings(*(plain(config.get(key.name)) for key in fields(PageSettings)))
-        settings.choices()
-        settings.question()
         looks_again = settings.disagreements is not None
         out = user_path(settings.out or ("second_look.html" if looks_again else "label.html"))
         check_outputs([(f"out={out}", out)], inputs_of(config))
         if out.suffix != ".html":
             raise UserError(f"out={out}: the page is HTML; give a name that ends in .html.")
+        if out.is_dir() or not out.parent.is_dir():
+            raise UserError(f"out={out}: there is no folder for it, or a folder of that name.")
+        settings.choices()
+        settings.question()
         more = None
+        said: list[str] = []
         if not looks_again:
-            drawn = _drawn(config, settings)
+            drawn, said = _drawn(config, settings)
         else:
             settings, drawn, more = disagreements_of(user_path(config.data.path), settings)
         # 2. the page; another one may have been labelled on
@@ -82,11 +85,11 @@ def _main(config: DictConfig) -> None:
             raise UserError(f"out={out}: there is another page; name a new one.")
         with writing(f"out={out}:", "; name another file"), atomic(out) as temporary:
             temporary.write_text(page, encoding="utf-8")
-        print_safely("Open the page in a browser, or send it.", out)
+        print_safely(*said, "Open the page in a browser, or send it.", out)
 
 
-def _drawn(config: DictConfig, settings: PageSettings) -> Drawn:
-    """The texts that are labelled; how much they will say is printed."""
+def _drawn(config: DictConfig, settings: PageSettings) -> tuple[Drawn, list[str]]:
+    """The texts that are labelled, and sentences on how much they will say."""
     data = built(config, "data", JudgeDataModule)
     if not isinstance(data, JsonLines) or data.layouts.declared:
         raise UserError(
@@ -97,13 +100,12 @@ def _drawn(config: DictConfig, settings: PageSettings) -> Drawn:
     loaded = completed(replace(dataset_of(unrated), rated=False))
     validate(loaded, data.longest)
     drawn = draw_texts(loaded.examples, settings.n, settings.seed)
-    print_safely(
+    return drawn, [
         f"{len(drawn.examples)} texts of {drawn.groups} {data.groups_are}, drawn from "
         f"{len(texts)} texts of {drawn.known} {data.groups_are} with seed={settings.seed}; about "
         "a tenth of them is shown twice.",
         expected_widths(drawn.groups, settings.scale is None, data.groups_are),
-    )
-    return drawn
+    ]
 
 
 if __name__ == "__main__":

@@ -7,19 +7,19 @@ const MOST_UNDONE = 1000;
 const element = (id) => document.getElementById(id);
 
 let rater = null;
-let state = null; // {answers: {place: {label, unclear, reason, time}}, undone: [{at, before}], at}
+let state = null; // {answers: {place: {label, unclear, reason, time, changed}}, undone: [{at, before, time}], at}
 let database = null;
 let shownGroup = null;
 let writes = false; // a write to the database is under way
 let waits = false; // and another waits for it
 let handle = null; // of the file that is written at each key, where the browser can
-let writing = Promise.resolve();
+let writing = Promise.resolve(); // writes to the file, one behind the other
 let keeps = true; // false where the browser keeps nothing
+let windows = null; // tells other windows of the same rater that something was kept
 
 // --- what is kept in the browser -----------------------------------------------------------------
-// IndexedDB with strict durability: a browser that is killed loses nothing, which localStorage would write seconds later
-const place = () => `${data.page}:${rater}`;
-
+// IndexedDB with strict durability: a browser that is killed loses nothing, which localStorage would write seconds later.
+// A page has a database of its own, so that no other page's version shuts it out
 function answered(request) {
   return new Promise((resolve, reject) => Object.assign(request, { onsuccess: () => resolve(request.result), onerror: reject }));
 }
@@ -28,18 +28,28 @@ async function load() {
   const empty = { answers: {}, undone: [], at: 0 };
   try {
     if (!database) {
-      const opening = indexedDB.open("judgebench", 1);
+      const opening = indexedDB.open(`judgebench labels ${data.page}`, 1);
       opening.onupgradeneeded = () => opening.result.createObjectStore("labels");
       database = await answered(opening);
     }
-    return { ...empty, ...(await answered(database.transaction("labels").objectStore("labels").get(place()))) };
+    return { ...empty, ...(await answered(database.transaction("labels").objectStore("labels").get(rater))) };
   } catch {
     keeps = false;
     return state || empty;
   }
 }
 
-// one write at a time, the newest state next: at each moment all but the last keys are on the disk
+// of two windows' answers to a text the one that changed last counts
+function merged(ours, theirs) {
+  const answers = { ...theirs };
+  for (const [at, answer] of Object.entries(ours)) {
+    if (!answers[at] || (answer.changed || "") >= (answers[at].changed || "")) answers[at] = answer;
+  }
+  return answers;
+}
+
+// one write at a time, the newest state next: at each moment all but the last keys are on the disk. What another window has
+// kept is read and joined within the write, so that none writes over the other
 function keep() {
   waits = writes;
   if (handle) writing = writing.then(write).catch(() => showKept("The file can no longer be written. Save it again.", true));
@@ -48,17 +58,34 @@ function keep() {
     writes = false;
     keeps = kept;
     if (waits && kept) keep();
+    else if (kept) windows?.postMessage(rater);
+    showProgress();
     showKept();
   };
   try {
     writes = true;
     const transaction = database.transaction("labels", "readwrite", { durability: "strict" });
-    transaction.objectStore("labels").put(state, place());
+    const store = transaction.objectStore("labels");
+    const reading = store.get(rater);
+    reading.onsuccess = () => {
+      state.answers = merged(state.answers, reading.result?.answers || {});
+      store.put(state, rater);
+    };
     Object.assign(transaction, { oncomplete: () => finish(true), onabort: () => finish(false) });
   } catch {
     finish(false);
   }
   element("kept").setAttribute("aria-busy", String(writes));
+}
+
+// what another window of the same rater has kept is shown here; what is typed here stays
+async function join() {
+  if (state === null || !keeps) return;
+  const kept = await load();
+  const before = JSON.stringify(state.answers[state.at]);
+  state.answers = merged(state.answers, kept.answers);
+  if (JSON.stringify(state.answers[state.at]) === before || document.activeElement === element("reason")) showProgress();
+  else show(state.at);
 }
 
 function showKept(message, isProblem) {
@@ -71,13 +98,7 @@ function showKept(message, isProblem) {
   element("kept").setAttribute("aria-busy", String(writes));
 }
 
-// another tab of the same rater may have gone on
-addEventListener("visibilitychange", async () => {
-  if (state === null || document.hidden || writes) return;
-  const before = JSON.stringify(state);
-  state = await load();
-  if (JSON.stringify(state) !== before) show(state.at);
-});
+addEventListener("visibilitychange", () => document.hidden || join());
 
 addEventListener("beforeunload", (event) => {
   if (state !== null && !keeps && !handle) event.preventDefault();
@@ -86,21 +107,37 @@ addEventListener("beforeunload", (event) => {
 // --- the file ------------------------------------------------------------------------------------
 const isLabelled = (at) => Boolean(state.answers[at] && state.answers[at].time);
 
+// CRC-32 over a row's names and values, see row_checksum in judgebench/data/labels.py
+function checksum(row) {
+  const plain = (value) => {
+    if (Array.isArray(value)) return value.map(plain).join(",");
+    return typeof value === "number" ? String(Math.floor(value * 1e9 + 0.5)) : String(value);
+  };
+  const content = Object.keys(row).sort().map((name) => `${name}=${plain(row[name])}`);
+  let sum = 0xffffffff;
+  for (const byte of new TextEncoder().encode(content.join("\0"))) {
+    sum ^= byte;
+    for (let bit = 0; bit < 8; bit++) sum = (sum >>> 1) ^ (sum & 1 ? 0xedb88320 : 0);
+  }
+  return ((sum ^ 0xffffffff) >>> 0).toString(16).padStart(8, "0");
+}
+
+// a reason without a label has a line, too, whose label is null
 function lines() {
   const rows = [];
   data.order.forEach(([position, again], at) => {
-    if (!isLabelled(at)) return;
-    const text = data.texts[position];
     const answer = state.answers[at];
+    if (!answer || !(answer.time || answer.reason)) return;
+    const text = data.texts[position];
     const row = {
       example_id: text.id,
       digest: text.digest,
       dimension: data.dimension,
-      label: answer.unclear ? null : answer.label,
-      unclear: answer.unclear,
+      label: answer.unclear || !answer.time ? null : answer.label,
+      unclear: Boolean(answer.unclear),
       reason: answer.reason || "",
       rater,
-      time: answer.time,
+      time: answer.time || answer.changed,
       repeat: again,
       probability: text.probability,
       page: data.page,
@@ -108,6 +145,7 @@ function lines() {
     };
     row[data.kind] = data.kind === "scale" ? [data.choices[0].label, data.choices.at(-1).label] : data.choices.map((each) => each.label);
     if (data.second_look) row.second_look = true;
+    row.check = checksum(row);
     rows.push(`${JSON.stringify(row)}\n`);
   });
   return rows.join("");
@@ -124,7 +162,8 @@ async function save() {
   if (window.showSaveFilePicker) {
     try {
       handle = await window.showSaveFilePicker({ suggestedName: name, types: [{ accept: { "application/jsonl": [".jsonl"] } }] });
-      await write();
+      writing = writing.catch(() => {}).then(write); // behind those that are under way, so that the newest comes last
+      await writing;
       showKept();
       say(`Saved as ${handle.name}.`);
       return;
@@ -154,22 +193,27 @@ function block(title, content, kind) {
   return [head, body];
 }
 
+function showProgress() {
+  const all = data.order.length;
+  const count = data.order.filter((_, at) => isLabelled(at)).length;
+  const unclear = Object.values(state.answers).filter((answer) => answer.time && answer.unclear).length;
+  element("count").textContent = `${count} of ${all} labelled${unclear ? `, ${unclear} unclear` : ""}`;
+  element("progress").max = all;
+  element("progress").value = count;
+  element("done-title").textContent = count < all ? `${all - count} without a label` : "All texts are labelled";
+}
+
 function show(at) {
   state.at = at;
   const done = at >= data.order.length;
   document.querySelector("main").hidden = done;
   element("answer").hidden = done;
   element("done").hidden = !done;
-  const count = data.order.filter((_, other) => isLabelled(other)).length;
-  const unclear = Object.values(state.answers).filter((answer) => answer.time && answer.unclear).length;
-  element("count").textContent = `${count} of ${data.order.length} labelled${unclear ? `, ${unclear} unclear` : ""}`;
-  element("progress").max = data.order.length;
-  element("progress").value = count;
+  showProgress();
   element("undo").disabled = !state.undone.length;
   element("back").disabled = at === 0;
   element("forth").disabled = done;
   if (done) {
-    element("done-title").textContent = count < data.order.length ? `${data.order.length - count} without a label` : "All texts are labelled";
     element("done-title").focus();
     return;
   }
@@ -203,8 +247,9 @@ function choose(label, unclear) {
   if (at >= data.order.length) return;
   const before = state.answers[at] || null;
   const reason = element("reason").value.trim();
-  state.answers[at] = { label, unclear, reason, time: new Date().toISOString() };
-  state.undone = [...state.undone, { at, before }].slice(-MOST_UNDONE);
+  const time = new Date().toISOString();
+  state.answers[at] = { label, unclear, reason, time, changed: time };
+  state.undone = [...state.undone, { at, before, time }].slice(-MOST_UNDONE);
   // on to the next text without a label
   const rest = [...data.order.keys()].filter((other) => !isLabelled(other));
   const next = rest.find((other) => other > at) ?? rest[0] ?? data.order.length;
@@ -217,7 +262,11 @@ function choose(label, unclear) {
 function undo() {
   const last = state.undone.pop();
   if (!last) return;
-  state.answers[last.at] = last.before || {};
+  if (state.answers[last.at]?.time !== last.time) {
+    say(`Text ${last.at + 1} was labelled in another window since.`);
+    return;
+  }
+  state.answers[last.at] = { ...last.before, changed: new Date().toISOString() };
   show(last.at);
   keep();
   say(`Undone. Text ${last.at + 1} of ${data.order.length}.`);
@@ -231,7 +280,8 @@ function move(steps) {
 }
 
 function noteReason() {
-  state.answers[state.at] = { ...state.answers[state.at], reason: element("reason").value };
+  const changed = new Date().toISOString();
+  state.answers[state.at] = { ...state.answers[state.at], reason: element("reason").value, changed };
   keep();
 }
 
@@ -274,6 +324,10 @@ async function begin(name) {
   if (rater !== null) return; // a second click
   rater = name;
   state = await load();
+  if (window.BroadcastChannel) {
+    windows = new BroadcastChannel(`judgebench labels ${data.page}`);
+    windows.onmessage = (event) => event.data === rater && join();
+  }
   element("who").hidden = true;
   element("work").hidden = false;
   element("rubric").textContent = data.rubric;

@@ -21,6 +21,7 @@ from judgebench.runtime.parsing import read_text
 from judgebench.types import Record, ScoreRange
 
 _TAKEN = "urzs"  # keys of the page: unclear, reason, undo, save
+_UNCLEAR = "unclear"
 _KEYS = "1234567890"
 _USUAL = ("fail", "pass")
 
@@ -62,6 +63,11 @@ class PageSettings:
                 f"{shown(labels[0])} on; give 2 to {len(_KEYS)}, for which there are keys, the worst "
                 "first and each once, as classes=[fail,pass], scale=[1,5] or, where 1 is the best, "
                 "scale=[6,1]."
+            )
+        if _UNCLEAR in names:
+            raise UserError(
+                f"classes: '{_UNCLEAR}' is what the page calls a text that a rater cannot label; name "
+                "the class otherwise, as classes=[fail,undecided,pass]."
             )
         # 2. their keys: no sign twice, none of the page's own, each one letter or digit
         free = set(signs) - set(_TAKEN)

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from judgebench.data.jsonl import JsonLines
-from judgebench.data.labels import content_digest
+from judgebench.data.labels import content_digest, read_labels, row_checksum
 from judgebench.runtime.errors import UserError
 from judgebench.types import Example
 from tests.conftest import write_rows
@@ -23,7 +23,7 @@ def joined(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_rows("texts.jsonl", TEXTS)
 
-    def joined(texts=None, fields=None, scale=None, **files):
+    def joined(texts=None, fields=None, scale=None, classes=None, **files):
         if texts is not None:
             write_rows("texts.jsonl", texts)
         for name, rows in files.items():
@@ -37,6 +37,7 @@ def joined(tmp_path, monkeypatch):
             fields={"source": "source", "output": "output", "human": "human"} | (fields or {}),
             labels=",".join(names),
             scale=scale,
+            classes=classes,
         )
         data.setup()
         return data
@@ -131,17 +132,80 @@ def test_a_label_outside_the_declared_scale_is_refused_with_its_line(joined):
         joined(scale=[5, 1], ann=[label("t0", 5)], ben=[label("t0", 4, "ben"), label("t1", 44, "ben")])
 
 
-def test_labels_on_scales_that_go_opposite_ways_are_not_joined(joined):
-    falling = [label("t0", 1, scale=[5, 1])]
-    with pytest.raises(
-        UserError, match=r"ann.jsonl line 1: .* from 5 to 1, worst first, and data.scale goes from 1 to 5"
-    ):
-        joined(scale=[1, 5], ann=falling)
-    with pytest.raises(
-        UserError, match=r"ben.jsonl line 1: .* from 1 to 5, worst first, and other labels are on one from 5"
-    ):
-        joined(ann=falling, ben=[label("t1", 2, "ben", scale=[1, 5])])
-    assert human(joined(scale=[6, 1], ann=falling))["t0"] == 6
+TEN = [label("t0", 4, scale=[1, 10])]
+FIVE = [label("t1", 4, "ben", scale=[1, 5])]
+FALLING = [label("t1", 1, "ben", scale=[5, 1])]
+RISING = [label("t0", "pass", choices=["fail", "pass"])]
+TURNED = [label("t1", "fail", "ben", choices=["pass", "fail"])]
+
+
+@pytest.mark.parametrize(("one", "other"), [(TEN, FIVE), (FIVE, FALLING), (RISING, TURNED), (TEN, TURNED)])
+def test_labels_of_other_scales_and_classes_are_refused_whatever_the_order_of_files(joined, one, other):
+    one = [{**row, "rater": "ann", "example_id": "t0"} for row in one]
+    for files in ({"a": one, "b": other}, {"a": other, "b": one}):
+        with pytest.raises(UserError, match=r"b.jsonl line 1: its label is on .*; a.jsonl line 1 has "):
+            joined(**files)
+
+
+def test_a_page_of_another_scale_than_the_datas_is_refused(joined):
+    for ends in ([1, 10], [5, 1], [6, 1]):
+        with pytest.raises(UserError, match=r"on the scale from 1 to 5, worst first; data.scale has the scale from"):
+            joined(scale=ends, ben=FIVE)
+    assert human(joined(scale=[1, 5], ben=FIVE))["t1"] == 4
+    assert human(joined(scale=[5, 1], ben=FALLING))["t1"] == 5
+    # classes that the user has put in order are joined by their names
+    data = joined(classes=["fail", "pass"], a=RISING, b=TURNED)
+    assert (human(data)["t0"], human(data)["t1"]) == (1, 0)
+
+
+def test_of_a_raters_two_labels_the_newer_counts_whichever_file_comes_first(joined):
+    old = [label("t0", "pass", time="2026-01-01T10:00:00.000Z", repeat=0)]
+    new = [label("t0", "fail", time="2026-01-01T12:00:00.000+01:00", repeat=0)]
+    newest = [label("t0", "pass", time="2026-01-01T11:30:00.000Z", repeat=1)]
+    more = [label("t1", "pass", time="2026-01-01T10:00:00.000Z")]
+    for files in ({"labels_ann": old + more, "labels_ann_1": new}, {"labels_ann": new, "labels_ann_1": old + more}):
+        data = joined(**files)
+        assert human(data)["t0"] == 0
+        (record,) = data.joined
+        assert (record["kind"], record["label"], record["newer"]) == ("older", "pass", "fail")
+        assert "1 for which the rater gave a newer one" in data.note
+    # a text that is shown again is no correction
+    assert human(joined(a=newest, b=new, c=more))["t0"] == 0
+
+
+def test_a_class_may_be_called_unclear_in_a_page_of_its_own(joined):
+    rows = [label("t0", "unclear", unclear=False), label("t1", "clear", unclear=False), label("t2", None, unclear=True)]
+    data = joined(classes=["unclear", "clear"], ann=rows)
+    assert (human(data)["t0"], human(data)["t1"]) == (0, 1)
+    assert [record["kind"] for record in data.joined] == ["unclear"]
+
+
+def checked(row):
+    return {**row, "check": row_checksum(row)}
+
+
+@pytest.mark.parametrize("value", ["pass", 3, 0.25, 1e-7, 12345678.5, None, True])
+def test_a_changed_line_is_refused_and_one_without_a_checksum_read(joined, tmp_path, value):
+    rows = [label("t0", 1, probability=0.0000123, note=value, scale=[0, 1]), label("t1", 0, scale=[0, 1])]
+    assert human(joined(ann=rows)) == pytest.approx(human(joined(ann=list(map(checked, rows)))), nan_ok=True)
+    text = (tmp_path / "ann.jsonl").read_text()
+    silent = 0
+    for place in range(0, len(text) - 1):
+        flipped = text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :]
+        (tmp_path / "flipped.jsonl").write_text(flipped)
+        try:
+            labels = list(read_labels(tmp_path / "flipped.jsonl"))
+        except UserError:
+            continue
+        same = [{name: each.row.values.get(name) for name in row} for each, row in zip(labels, rows, strict=False)]
+        silent += same != rows
+    assert silent == 0
+
+
+@pytest.mark.parametrize("scale", [[], [1], ["a", "b"], {"a": 1}, [1, 1], [True, False], [[1], [2]], 3, [1, 2, 3]])
+def test_a_scale_that_is_none_is_named(joined, scale):
+    with pytest.raises(UserError, match=r"ann.jsonl line 1: field 'scale' must be the worst and the best label"):
+        joined(ann=[label("t0", 1, scale=scale)])
 
 
 @pytest.mark.parametrize(
@@ -162,7 +226,7 @@ def test_labels_on_scales_that_go_opposite_ways_are_not_joined(joined):
             [label("t0", 4), label("t1", 44, scale=[1, 5])],
             "ann.jsonl line 2: the label 44 of 't1' lies outside the scale, 1",
         ),
-        ([label("t0", 1, scale=[5])], "labels must be the worst and the best human score"),
+        ([label("t0", 1, scale=[5])], "line 1: field 'scale' must be the worst and the best label"),
     ],
 )
 def test_mistakes_are_named(joined, rows, sentence):

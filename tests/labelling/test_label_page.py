@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from judgebench.data.labels import read_labels
 from judgebench.labelling.__main__ import main
 from tests.conftest import write_rows
 
@@ -76,7 +77,7 @@ def test_a_page_holds_everything_and_its_policy_lets_nothing_else_in(label):
     assert not re.search(r"https?://", text)
     assert "innerHTML" not in text
     assert "gpt-secret" not in text  # who wrote a text is hidden
-    assert script.count("\n") <= 300
+    assert script.count("\n") <= 360
     content = content_of()
     assert (content["rubric"], content["rater"]) == ("Right, or not?", "ann")
     assert len(content["texts"]) == 20
@@ -129,6 +130,8 @@ def test_every_label_has_a_key(label, given, keys):
         (["texts.jsonl", "scale=[0,100]"], "scale: 101 labels, from 0 on; give 2 to 10"),
         (["texts.jsonl", "classes=[pass]"], "the worst first"),
         (["texts.jsonl", "classes=[a,A]"], "each once"),
+        (["texts.jsonl", "classes=[fail,Unclear]"], "is what the page calls a text that a rater cannot label"),
+        (["nowhere.jsonl", "out=gone/page.html"], "out=gone/page.html: there is no folder for it"),
         (["texts.jsonl", "out=texts.jsonl"], "it would overwrite data.path=texts.jsonl"),
         (["texts.jsonl", "out=page.txt"], "ends in .html"),
         (["texts.jsonl", "data.fields.output=answer"], "no field 'answer'"),
@@ -231,6 +234,132 @@ def test_fifty_texts_by_keys_survive_a_kill_and_a_second_rater_sees_nothing_of_t
     begin(tab, "ben")
     assert tab.inner_text("#count") == "0 of 55 labelled"
     assert tab.locator("#choices [aria-pressed=true]").count() == 0
+    tab.context.close()
+
+
+def until(tab, expression):
+    """Waits for what is true in a tab; the page's policy lets nothing wait within it."""
+    for _ in range(200):
+        if tab.evaluate(expression):
+            return
+        tab.wait_for_timeout(50)
+    pytest.fail(f"{expression} has not come true: {tab.inner_text('#count')}")
+
+
+def settled(*tabs):
+    for tab in tabs:
+        tab.wait_for_selector("#kept[aria-busy=false]")
+
+
+def test_two_windows_of_one_rater_lose_nothing_and_show_each_others_labels(label, browser, tmp_path):
+    label("texts.jsonl", "n=50")
+    tab = browser()
+    other = tab.context.new_page()
+    other.add_init_script("window.showSaveFilePicker = undefined;")
+    other.goto((tmp_path / "label.html").as_uri())
+    for each in (tab, other):
+        begin(each, "ann")
+    for _ in range(30):
+        other.keyboard.press("ArrowRight")
+    for i in range(12):  # without a pause
+        tab.keyboard.press("p")
+        other.keyboard.press("fu"[i % 4 == 3])
+    settled(tab, other)
+    for each in (tab, other):
+        until(each, "document.getElementById('count').textContent == '24 of 55 labelled, 3 unclear'")
+    # a label in one window is seen in the other, and what is typed there stays
+    other.keyboard.press("r")
+    other.keyboard.type("half a rea")
+    tab.keyboard.press("p")
+    until(other, "document.getElementById('count').textContent == '25 of 55 labelled, 3 unclear'")
+    other.keyboard.type("son")
+    assert other.input_value("#reason") == "half a reason"
+    other.keyboard.press("Escape")
+    settled(tab, other)
+    files = [saved(each)[1] for each in (tab, other)]
+    assert files[0] == files[1]
+    given = [(line["label"], line["unclear"]) for line in files[0]]
+    assert given[:13] == [("pass", False)] * 13
+    assert given[13:25] == [("fail", False), ("fail", False), ("fail", False), (None, True)] * 3
+    # a reason without a label is in the file, and is no label
+    assert (given[25], files[0][25]["reason"]) == ((None, False), "half a reason")
+    kill(tmp_path / "profile")
+    tab = browser()
+    begin(tab, "ann")
+    assert tab.inner_text("#count") == "25 of 55 labelled, 3 unclear"
+    assert {len(row["check"]) for row in files[0]} == {8}
+    write_rows("labels_ann.jsonl", files[0])
+    labels = list(read_labels(Path("labels_ann.jsonl")))
+    assert [label.name for label in labels].count("unclear") == 3
+    assert len(labels) == 25
+    tab.context.close()
+
+
+def test_an_undone_label_of_another_window_stays(label, browser, tmp_path):
+    label("texts.jsonl", "n=20", "rater=ann")
+    tab = browser()
+    tab.wait_for_selector("#work:not([hidden])")
+    tab.keyboard.press("p")
+    other = tab.context.new_page()
+    other.goto((tmp_path / "label.html").as_uri())
+    other.wait_for_selector("#work:not([hidden])")
+    other.keyboard.press("ArrowLeft")
+    other.keyboard.press("f")
+    settled(tab, other)
+    until(tab, "state.answers[0].label === 'fail'")
+    tab.keyboard.press("z")
+    assert tab.inner_text("#said") == "Text 1 was labelled in another window since."
+    assert tab.evaluate("state.answers[0].label") == "fail"
+    tab.context.close()
+
+
+def test_each_page_has_a_database_of_its_own(label, browser):
+    label("texts.jsonl", "rater=ann")
+    label("texts.jsonl", "rater=ann", "seed=1", "out=other.html")
+    tab = browser("other.html")
+    tab.wait_for_selector("#work:not([hidden])")
+    # as a later version of that page may do
+    tab.evaluate(
+        "new Promise((done, not) => { database.close();"
+        " const opening = indexedDB.open(database.name, 9); opening.onsuccess = done; opening.onerror = not; })"
+    )
+    tab.context.close()
+    tab = browser()
+    tab.wait_for_selector("#work:not([hidden])")
+    tab.keyboard.press("p")
+    settled(tab)
+    assert "Kept in this browser" in tab.inner_text("#kept")
+    tab.context.close()
+
+
+SLOW_FILE = """
+const slow = { name: "labels.jsonl", content: "", writes: 0 };
+slow.createWritable = async () => {
+  const first = slow.writes++ === 0;
+  let text = "";
+  return {
+    write: async (more) => { text += more; },
+    close: async () => { await new Promise((done) => setTimeout(done, first ? 400 : 1)); slow.content = text; },
+  };
+};
+window.slow = slow;
+window.showSaveFilePicker = async () => slow;
+"""
+
+
+def test_a_slow_first_save_leaves_no_stale_file(label, browser):
+    label("texts.jsonl", "rater=ann")
+    tab = browser()
+    tab.wait_for_selector("#work:not([hidden])")
+    tab.evaluate(SLOW_FILE)
+    tab.keyboard.press("p")
+    tab.keyboard.press("s")  # which takes long
+    until(tab, "slow.writes >= 1")
+    for _ in range(3):
+        tab.keyboard.press("f")
+    until(tab, "slow.writes >= 4")
+    tab.evaluate("writing")
+    assert tab.evaluate("slow.content.trim().split('\\n').length") == 4
     tab.context.close()
 
 
