@@ -25,6 +25,7 @@ from judgebench.runtime.files import user_path
 from judgebench.types import Example, Record, Row, Rows, Scale
 
 _HALF = re.compile("[\ud800-\udfff]")
+_LARGEST = 2**53
 _TABLES = (".csv", ".tsv", ".parquet")
 """Endings of files in which a checksum does not hold, for they write values their own way."""
 
@@ -71,7 +72,8 @@ def _as_checked(value: Any) -> str:
         return ",".join(map(_as_checked, value))
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
-    if isinstance(value, int | float):
+    # the page writes no others
+    if isinstance(value, int | float) and abs(value) < _LARGEST:
         return str(math.floor(value * 1e9 + 0.5))
     # half a character is none in UTF-8
     return _HALF.sub("\ufffd", str(value))

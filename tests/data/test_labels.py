@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+from contextlib import suppress
 
+import numpy as np
 import pytest
 
 from judgebench.data.jsonl import JsonLines
@@ -206,6 +208,27 @@ def test_a_changed_line_is_refused_and_one_without_a_checksum_read(joined, tmp_p
 def test_a_scale_that_is_none_is_named(joined, scale):
     with pytest.raises(UserError, match=r"ann.jsonl line 1: field 'scale' must be the worst and the best label"):
         joined(ann=[label("t0", 1, scale=scale)])
+
+
+ODD = [None, True, [], {}, [1], [1, 5], ["a", "b"], {"a": 1}, 0, -1, 1e308, 10**400, "", "x", "1", "unclear", "2026"]
+ODD += [[[1], [2]], [None, None], "\u0000", "[1, 5]", [1, "a"], float("inf"), {"ann": {"ben": 1}}, [True, False]]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_odd_labels_are_read_or_refused_in_a_sentence(joined, seed):
+    """50 files a seed: a row or two of a page, of which some fields hold what they should not."""
+    rng = np.random.default_rng(seed)
+    row = label("t0", 1, digest=None, unclear=False, reason="so", time="2026-01-01T10:00:00Z", repeat=0)
+    row |= {"probability": 0.5, "page": "p", "seed": 0, "scale": [1, 5], "choices": None, "second_look": False}
+    for _ in range(50):
+        rows = []
+        for name in ("t0", "t1"):
+            odd = {str(key): ODD[rng.integers(len(ODD))] for key in rng.choice(list(row), rng.integers(3))}
+            rows.append({**row, "example_id": name, **odd})
+            if rng.random() < 0.2:
+                rows[-1]["check"] = row_checksum(rows[-1])
+        with suppress(UserError):
+            joined(ann=rows)
 
 
 @pytest.mark.parametrize(
