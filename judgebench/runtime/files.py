@@ -333,6 +333,9 @@ def writing(place: object, remedy: str = "") -> Iterator[None]:
         raise UserError(f"{place} cannot be written ({reason}){remedy}.") from error
 
 
+_MOST_GONE = 1000
+
+
 class Held(Exception):
     """Another process holds the lock; its message says which."""
 
@@ -366,15 +369,17 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _acquired(path: Path) -> int:
+    gone = 0  # times in a row that what was just made was not there
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_CREAT | os.O_RDWR | _NO_LINK, 0o666)
-        except FileNotFoundError:  # its holder was done, and removed the folder that it had made
-            continue
-        except FileExistsError:
-            # what stood there a moment ago is gone, or is no folder
-            if any(os.path.lexists(parent) and not parent.is_dir() for parent in path.parents):
+        except (FileNotFoundError, FileExistsError) as error:
+            # its holder was done, and removed the folder that it had made; or it is no folder, or
+            # can be made nowhere, as in a working directory that is gone
+            is_file = any(os.path.lexists(each) and not each.is_dir() for each in path.parents)
+            gone += 1
+            if gone > _MOST_GONE or (is_file and isinstance(error, FileExistsError)):
                 raise
             continue
         except OSError as error:

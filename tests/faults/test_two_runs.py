@@ -105,6 +105,14 @@ def test_what_is_no_folder_is_no_reason_to_wait(tmp_path, kind):
         pass
 
 
+def test_where_nothing_can_be_made_the_lock_ends(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here").rmdir()
+    with pytest.raises(FileNotFoundError), locked(Path("run")):
+        pass
+
+
 def test_two_multiruns_in_one_folder(judgebench, tiny_pair):
     command = ("-m", *pair(tiny_pair), *QUICK, "decoding=[contrastive]", "decoding.lambda=0.1,0.5")
     with locked(Path("run")):
