@@ -198,6 +198,7 @@ for it."""
 AXES = ("dimension", "range", "attack", "defense", "order")
 """The columns that say which condition a row is about, and attributes of `Condition`."""
 
+
 def _columns(logprob: pa.DataType) -> pa.Schema:
     return pa.schema(
         [
