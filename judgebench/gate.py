@@ -22,7 +22,7 @@ from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import OneOf, Words, check_fields, plain
+from judgebench.runtime.fields import RATER, OneOf, Words, check_fields, plain
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
@@ -313,7 +313,7 @@ def _run_config(
     if card.decision is not None:  # its own marks are measured
         changed |= {
             "costs": {**card.decision["costs"], "mark": card.decision["pass_mark"]},
-            "ask": {"error": card.decision["error"]},
+            "ask": {"error": card.decision["error"] or RATER},
         }
     whole.merge_with(changed, {"metrics": config.metrics})
     return whole

@@ -39,7 +39,8 @@ AT_MOST = (*(f"error{end}" for end in ENDS), "failed")
 
 LEVELS = {"spearman": 0.05, "tpr": 0.01, "tnr": 0.01, "error": 0.005, "bias": 0.005}
 """Figure -> the risk with which its change since the card is worse on other texts, of a bias to
-either side, of others to the worse: .08 together, of which a judge that has not changed takes less than .05 (`scripts/gates.py`)."""
+either side, of others to the worse: .08 together (for how often they fail a judge that has not
+changed see `scripts/gates.py` and docs/ci.md)."""
 
 MATERIAL = 0.1
 """A fall of Spearman, or of TPR and TNR, that a lower verdict must exclude to be chance."""
