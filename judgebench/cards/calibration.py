@@ -306,6 +306,7 @@ def decision_of(decided: Row, config: DictConfig) -> Record:
         **{name: decided[name] for name in (*marks, *RIGHT)},
         "error": decided["ask_aim"],
         "rater_error": decided["rater_error"],
+        "lowest": decided["ask_lowest"],
         "costs": {"false_pass": costs.false_pass, "false_fail": costs.false_fail},
     }
 

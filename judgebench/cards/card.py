@@ -87,7 +87,7 @@ _DECISION = {
     "pass_from": (_FINITE, None),
     "asked": _FINITE,
     "error": (_FINITE, None),
-    "rater_error?": (_FINITE, None),
+    **dict.fromkeys(("rater_error?", "lowest?"), (_FINITE, None)),
     **dict.fromkeys(RIGHT, (_FINITE, None)),
     "costs": {"false_pass": _FINITE, "false_fail": _FINITE},
 }
@@ -264,9 +264,10 @@ class JudgeCard:
             of the classes; `pass_mark`, the lowest score that passes; at or below `fail_to` a text
             fails, from `pass_from` on it passes, and between a human is asked, of which None is
             neither's mark; `asked`, that share of texts; `error`, the largest share of mistakes
-            among the others; `rater_error`, that of one rater by another, which earlier versions do
-            not state; `RIGHT`; `costs`, see `judgebench.runtime.fields.Costs`. None where
-            labels are grades, and in cards of earlier versions.
+            among the others; `rater_error`, that of one rater by another, and `lowest`, the least
+            that any judge could be shown to make, which earlier versions do not state; `RIGHT`;
+            `costs`, see `judgebench.runtime.fields.Costs`. None where labels are grades, and in
+            cards of earlier versions.
         folder: where the card lies; None of a card that is in no file.
     """
 

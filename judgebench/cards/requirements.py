@@ -83,6 +83,12 @@ class Side(NamedTuple):
     below: float
     above: float
 
+    def as_sure_as(self, other: Side, times: float) -> Side:
+        """The same where it has errors; else with so many times the errors of another."""
+        if self.below or self.above:
+            return self
+        return Side(self.value, times * other.below, times * other.above)
+
 
 class Change(NamedTuple):
     """A figure here less the card's.
@@ -364,8 +370,11 @@ def changes_of(card: Row, here: Row) -> list[Change]:
     for name, level in LEVELS.items():
         if name not in before or name not in now:
             continue
-        (value, below, above), (here, here_below, here_above) = before[name], now[name]
-        change = here - value
+        # what no resample varies, as a Spearman of one score for all, varies as on the other side
+        narrower = math.sqrt((card.get("groups") or 1) / (here.get("groups") or 1))
+        (value, below, above) = before[name].as_sure_as(now[name], 1 / narrower)
+        (found, here_below, here_above) = now[name].as_sure_as(before[name], narrower)
+        change = found - value
         rising = math.hypot(above, here_below)  # what a rise of the figure is measured by
         falling = math.hypot(below, here_above)
         up = change > 0 if name == "bias" else name == "error"
@@ -376,7 +385,7 @@ def changes_of(card: Row, here: Row) -> list[Change]:
         ends = change - reach * rising, change + reach * falling
         most = fall + quantiles[SIGNIFICANCE] * better
         half = quantiles[level] * worse
-        changes.append(Change(name, value, here, *ends, sides * p, level, half, most))
+        changes.append(Change(name, value, found, *ends, sides * p, level, half, most))
     return changes
 
 

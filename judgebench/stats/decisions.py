@@ -37,7 +37,7 @@ groups in 0 to 10 % of draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -406,15 +406,21 @@ def ask_curve(sure: Array, wrong: Array) -> list[tuple[float, float, float]]:
     return curve
 
 
-def surest(sure: Array, wrong: Array, groups: Array, most: float) -> Surest | None:
-    """As many texts as keep the upper end of their mistakes at `most`; None where none do. See
-    `ask_curve`; groups: [N]."""
+def _shares_decided(sure: Array, wrong: Array, groups: Array) -> Iterator[tuple[Surest, float]]:
+    """The texts of each level of `ask_curve`, from few asked to many, and the upper end of their
+    mistakes, where there is one."""
     for level, asked, _ in ask_curve(sure, wrong):
         decides = sure >= level
         error = clustered_share(wrong[decides], np.ones(decides.sum()), groups[decides], _SURE)
-        if error is not None and error.high is not None and error.high <= most:
-            return Surest(level, asked, error)
-    return None
+        if error is not None and error.high is not None:
+            yield Surest(level, asked, error), error.high
+
+
+def surest(sure: Array, wrong: Array, groups: Array, most: float) -> Surest | None:
+    """As many texts as keep the upper end of their mistakes at `most`; None where none do. See
+    `ask_curve`; groups: [N]."""
+    parts = _shares_decided(sure, wrong, groups)
+    return next((part for part, high in parts if high <= most), None)
 
 
 def band_of(
@@ -458,7 +464,8 @@ def aim_record(ratings: Array, classes: Classes, groups: Array, asking: Asking) 
             is none, or is a coin's; rater_error: of another rater's labels those that one misses,
             majority_error: of all labels those that the raters' majority misses, both None where no
             text has two; ask_least: the share of texts that people see at least, were the judge that
-            majority: 1 where no band is possible.
+            majority: 1 where no band is possible; ask_lowest: the lowest aim with which one is, None
+            with a single group.
     """
     passed = label_shares(ratings, classes)[:, 1]
     known = np.isfinite(passed)
@@ -469,12 +476,16 @@ def aim_record(ratings: Array, classes: Classes, groups: Array, asking: Asking) 
     aim = asking.error
     if aim == RATER:
         aim = rater if rater is not None and 0 < rater < 0.5 else None
-    best = None if aim is None else surest(1 - missed, missed, groups[known], float(aim))
+    # the majority is sure of a text as its labels are of one class
+    columns = 1 - missed, missed, groups[known]
+    best = None if aim is None else surest(*columns, float(aim))
+    shown = [high for _, high in _shares_decided(*columns)]
     return {
         "ask_aim": aim,
         "rater_error": rater,
         "majority_error": float(missed.mean()) if several else None,
         "ask_least": best.asked if best else 1.0,
+        "ask_lowest": min(shown, default=None),
     }
 
 
@@ -501,7 +512,7 @@ def decision_records(samples: Sequence[JudgeScores], costs: Costs, asking: Askin
           brier, with interval;
         - rates: see `pass_rates`;
         - with the chosen mark fail_to, pass_from, asked, ask_error: see `Band`; ask_aim,
-          rater_error, majority_error, ask_least: see `aim_record`; and curve: see `ask_curve`.
+          rater_error, majority_error, ask_least, ask_lowest: see `aim_record`; and curve: see `ask_curve`.
     """
     records = []
     for sample in samples:
