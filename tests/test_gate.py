@@ -34,6 +34,7 @@ from judgebench.cards.requirements import (
     outcomes_of,
     paired_changes,
     requirements_of,
+    untested,
 )
 from judgebench.gate import main as gate_main
 from judgebench.runtime.errors import UserError
@@ -404,6 +405,71 @@ def test_a_gate_of_pass_and_fail_takes_the_cards_pass_mark(deciding, called, mon
         mark = JudgeCard.read("run/judge_card.yaml").decision["pass_mark"]
         records = json.loads(Path("gate/worth/decisions.json").read_text())
         assert {record["pass_mark"] for record in records if record["mark"] == "chosen mark"} == {mark}
+
+
+def test_a_judge_that_passes_everything_fails_by_its_tnr(deciding, called, monkeypatch):
+    monkeypatch.chdir(deciding)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    rows = [json.loads(line) for line in Path("answers.jsonl").read_text().splitlines()]
+    write_rows("always.jsonl", [row | {"text": "5"} for row in rows])
+    asked = ("card=run/judge_card.yaml", "data.path=labels.jsonl", *FAST)
+    code, out, err = called(gate_main, *asked, "check_models=false", "+judge.path=always.jsonl", mistaken=True)
+    assert code == 1, out + err
+    assert re.search(
+        r"failed +drift_tnr: within chance +0\.\d\d on the card, 0\.00 here: -0\.\d\d \[.*\], p < \.001", out
+    )
+    assert re.search(r"failed +decide: ", out)
+    code, out, err = called(gate_main, *asked, mistaken=True)
+    assert code in (0, 2), f"it has not changed: {out + err}"
+    assert not re.search("failed +drift", out)
+    assert "half of such gates notice a fall of 0." in out
+    assert re.search(r" of Spearman, of 0\.\d\d of TPR, of 0\.\d\d of TNR; a fall of 0.05 of Spearman takes", out)
+
+
+def test_the_gate_is_not_green_for_a_judge_that_may_not_decide(deciding, called, monkeypatch):
+    """Its card's mark passes nearly all texts, so that its verdict on deciding is no."""
+    monkeypatch.chdir(deciding)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    judge = ("judge=replay", "judge.path=answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
+    data = ("data=jsonl", "data.path=calibrated.jsonl", "dimensions=[coherence]", "costs.mark=1.5")
+    _, out, err = called(calibrate_main, *judge, *data, "logger=none", *FAST[:2], "run_dir=lenient")
+    assert re.search("decide +no ", out), out + err
+    assert "It may not decide: a person must see every text." in out
+    asked = ("card=lenient/judge_card.yaml", "data.path=labels.jsonl", *FAST)
+    code, out, err = called(gate_main, *asked, mistaken=True)
+    assert (code, bool(re.search("failed +decide: with care +no; ", out))) == (1, True), out + err
+    code, out, err = called(gate_main, *asked, "require={failed: 0}", mistaken=True)
+    assert code == 0, out + err
+    assert re.search(r"Not required: decide \(no on the card, no here\), order texts \(", " ".join(out.split()))
+
+
+def test_a_fall_of_spearman_by_three_tenths_is_noticed_on_five_hundred_texts():
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        card = card_of(simulated(rng, 100))
+        changes = changes_of(card_figures(card), measured(card, worsened(rng, simulated(rng, 100), 0.3)))
+        found.append(next(change.worse for change in changes if change.name == "spearman"))
+    assert all(found)
+
+
+def test_a_constant_here_is_no_spearman_that_is_known_for_sure():
+    card = {"groups": 15, "spearman": 0.4, "spearman_low": 0.0, "spearman_high": 0.8}
+    here = {"groups": 15, "spearman": 0.0, "spearman_low": 0.0, "spearman_high": 0.0}
+    (change,) = changes_of(card, here)
+    assert not change.worse, "a judge that says 1 of 15 texts may say it of none"
+    (change,) = changes_of(card | {"spearman": 0.7, "spearman_low": 0.55, "spearman_high": 0.85}, here)
+    assert change.worse
+
+
+def test_a_card_without_intervals_is_compared_by_what_it_has_and_the_rest_is_said():
+    card = copy.copy(EARLIER)
+    assert untested(card, []).startswith(
+        "Not compared with the card: Spearman, the estimates' error, their bias, which"
+    )
+    assert untested(card, [change(name, 0.5, 0) for name in ("spearman", "error", "bias")]) == ""
+    object.__setattr__(card, "decision", DECISION)
+    assert "TPR, TNR" in untested(card, [change("spearman", 0.5, 0)])
 
 
 def test_a_change_is_worse_by_its_figures_own_direction():
