@@ -83,11 +83,9 @@ class Side(NamedTuple):
     below: float
     above: float
 
-    def as_sure_as(self, other: Side, times: float) -> Side:
-        """The same where it has errors; else with so many times the errors of another."""
-        if self.below or self.above:
-            return self
-        return Side(self.value, times * other.below, times * other.above)
+    def times(self, factor: float) -> Side:
+        """The same with so many times the errors, as of other numbers of articles."""
+        return Side(self.value, factor * self.below, factor * self.above)
 
 
 class Change(NamedTuple):
@@ -262,25 +260,24 @@ def by_changes(
     it is lower on other texts in one gate of four.
     """
     own = own_verdicts(card)
-    worse = [_TITLES.get(change.name, change.name) for change in changes if change.worse]
+    worse = [_TITLES[change.name] for change in changes if change.worse]
+    by_name = {change.name: change for change in changes}
     judged = []
     for outcome in outcomes:
         measures = ("tpr", "tnr") if outcome.name == "decide" else ("spearman",)
-        found = [change for change in changes if change.name in measures]
-        found = found or [change for change in changes if change.name == "spearman"]  # in pairs
-        lower = outcome.state != "passed" and outcome.name != "resist_attacks"
-        if lower and outcome.name in own and found:
-            said = f"{outcome.reason}; {own[outcome.name]} on the card"
-            farthest = max(found, key=lambda change: change.most)
+        # in pairs there is no TPR
+        names = [name for name in measures if name in by_name] or ["spearman"]
+        lower = outcome.state != "passed" and outcome.name in own
+        if lower and names[0] in by_name and outcome.name != "resist_attacks":
+            farthest = max((by_name[name] for name in names), key=lambda change: change.most)
             fall = f"a fall of {_TITLES[farthest.name]} by {max(farthest.most, 0):.2f}"
+            state, why = UNMEASURED, f": by chance or by {fall}, too few texts to tell"
             if worse:
-                outcome = outcome._replace(state="failed", reason=f"{said}, {worse[0]} is worse")
+                state, why = "failed", f", {worse[0]} is worse"
             elif farthest.most < MATERIAL:
-                why = f"{said}: by chance, for {fall} is excluded"
-                outcome = outcome._replace(state="passed", reason=why)
-            else:
-                why = f"{said}: by chance or by {fall}, too few texts to tell"
-                outcome = outcome._replace(state=UNMEASURED, reason=why)
+                state, why = "passed", f": by chance, for {fall} is excluded"
+            said = f"{outcome.reason}; {own[outcome.name]} on the card{why}"
+            outcome = outcome._replace(state=state, reason=said)
         judged.append(outcome)
     return judged
 
@@ -301,16 +298,14 @@ def not_required(required: Mapping[str, str | float], card: JudgeCard, verdict: 
 def untested(card: JudgeCard, changes: Sequence[Change]) -> str:
     """A sentence on the figures of other texts whose change could not be tested; empty where all
     were."""
-    known = {change.name for change in changes}
-    names = [name for name in LEVELS if card.decision or name not in ("tpr", "tnr")]
-    if card.estimate is None:
-        names = [name for name in names if name not in ("error", "bias")]
-    missing = [_TITLES[name] for name in names if name not in known]
+    missing = [_TITLES[name] for name in LEVELS if name not in {change.name for change in changes}]
+    if card.decision is None:
+        missing = [title for title in missing if title not in ("TPR", "TNR")]
     if not missing:
         return ""
     return (
         f"Not compared with the card: {', '.join(missing)}, which has no interval on the card or "
-        "here; a card that `python -m judgebench.calibrate` makes by six groups or more has all."
+        "here; `python -m judgebench.calibrate` makes a card that has."
     )
 
 
@@ -361,32 +356,48 @@ def changes_of(card: Row, here: Row) -> list[Change]:
     """
     before = sides_of(card)
     now = sides_of(here, percentiles=True)
-    groups = min(card.get("groups") or _MANY, here.get("groups") or _MANY)
-    if groups < 2:
+    sizes = [record.get("groups") or _MANY for record in (card, here)]
+    if min(sizes) < 2:
         return []
+    narrower = math.sqrt(sizes[0] / sizes[1])
     changes = []
-    quantiles = {level: float(special.stdtrit(groups - 1, 1 - level)) for level in LEVELS.values()}
-    reach = float(special.stdtrit(groups - 1, CONFIDENCE[1]))
     for name, level in LEVELS.items():
         if name not in before or name not in now:
             continue
-        # what no resample varies, as a Spearman of one score for all, varies as on the other side
-        narrower = math.sqrt((card.get("groups") or 1) / (here.get("groups") or 1))
-        (value, below, above) = before[name].as_sure_as(now[name], 1 / narrower)
-        (found, here_below, here_above) = now[name].as_sure_as(before[name], narrower)
-        change = found - value
-        rising = math.hypot(above, here_below)  # what a rise of the figure is measured by
-        falling = math.hypot(below, here_above)
-        up = change > 0 if name == "bias" else name == "error"
-        worse, better = (rising, falling) if up else (falling, rising)
-        fall = change if up else -change
+        there = before[name]
+        found = now[name]
+        # what no resample varies, as the Spearman of one score for all, varies as on the other side
+        if not any(found[1:]):
+            found = there.times(narrower)._replace(value=found.value)
+        elif not any(there[1:]):
+            there = found.times(1 / narrower)._replace(value=there.value)
+        change = _change_of(name, level, there, found, min(sizes) - 1)
         sides = 2 if name == "bias" else 1
-        p = float(special.stdtr(groups - 1, -fall / worse)) if worse > 0 else float(fall <= 0)
-        ends = change - reach * rising, change + reach * falling
-        most = fall + quantiles[SIGNIFICANCE] * better
-        half = quantiles[level] * worse
-        changes.append(Change(name, value, found, *ends, sides * p, level, half, most))
+        changes.append(change._replace(p=sides * change.p))
     return changes
+
+
+def _change_of(name: str, level: float, card: Side, here: Side, freedom: int) -> Change:
+    """A change by Student's t with so many degrees of freedom; p one-sided, of a bias to its side."""
+
+    def quantile(share: float) -> float:
+        return float(special.stdtrit(freedom, share))
+
+    # the errors that a rise of the figure is measured by, and a fall of it
+    rising = math.hypot(card.above, here.below)
+    falling = math.hypot(card.below, here.above)
+    change = here.value - card.value
+    up = change > 0 if name == "bias" else name == "error"
+    worse, better = (rising, falling) if up else (falling, rising)
+    fall = change if up else -change
+    p = (1 - np.sign(fall)) / 2
+    if worse > 0:
+        p = special.stdtr(freedom, -fall / worse)
+    low = change - quantile(CONFIDENCE[1]) * rising
+    high = change + quantile(CONFIDENCE[1]) * falling
+    half = quantile(1 - level) * worse
+    most = fall + quantile(1 - SIGNIFICANCE) * better
+    return Change(name, card.value, here.value, low, high, float(p), level, half, most)
 
 
 def paired_changes(
@@ -421,11 +432,13 @@ def paired_changes(
     for name, before in sides[0].items():
         now = sides[1][name]
         error = (now - before)[1:].std(ddof=1) / math.sqrt(1 - 1 / count)
-        changes.append(_change(name, before[0], now[0], error, len(rows)))
-    # of all of them by Holm
-    chances = np.array([change.p for change in changes])
+        sides_of_one = Side(before[0], error, error), Side(now[0], 0.0, 0.0)
+        changes.append(_change_of(name, SIGNIFICANCE, *sides_of_one, _MANY))
+    # to both sides, and of all of them by Holm
+    chances = np.array([2 * min(change.p, 1 - change.p) for change in changes])
     corrected = holm(chances).tolist()
-    return [change._replace(p=p) for change, p in zip(changes, corrected, strict=True)]
+    count = len(rows)
+    return [c._replace(p=p, texts=count) for c, p in zip(changes, corrected, strict=True)]
 
 
 def noticed(card: JudgeCard, groups: int, groups_are: str, paired: bool = False) -> str:
@@ -437,29 +450,26 @@ def noticed(card: JudgeCard, groups: int, groups_are: str, paired: bool = False)
     sides = sides_of(figures)
     if "spearman" not in sides or groups < 2:
         return ""
-    # 1. the falls, in which both samples have their errors; in pairs the texts have one
-    narrower = of_card / groups
-    fewest = min(groups, of_card)
-    falls = []
-    for name in ("spearman",) if paired else ("spearman", "tpr", "tnr"):
-        if name in sides:
-            _, below, above = sides[name]
-            error = math.hypot(above * math.sqrt(narrower), below)
-            times = float(special.stdtrit(fewest - 1, 1 - LEVELS[name]))
-            falls.append(f"{times * error:.2f} of {_TITLES[name]}")
-    times = float(special.ndtri(1 - LEVELS["spearman"]))
-    # 2. the groups with which they notice a small one, where both sides have as many
-    below = sides["spearman"].below
+    # 1. the falls of figures; in pairs the largest, with the level of Holm's first
+    levels = {name: level for name, level in LEVELS.items() if name in ("spearman", "tpr", "tnr")}
     if paired:
-        times = float(special.ndtri(1 - SIGNIFICANCE / (2 * _PAIRED)))
-        falls = [f"{times * below * math.sqrt(2 * narrower):.2f} or less of Spearman"]
-    needed = 2 * of_card * (times * below / IMPROVEMENT) ** 2
-    rounded = float(f"{max(FEWEST, needed):.2g}")
-    less = " or less" if paired else ""
+        levels = {"spearman": SIGNIFICANCE / (2 * _PAIRED)}
+    freedom = _MANY if paired else min(groups, of_card) - 1
+    narrower = math.sqrt(of_card / groups)
+    falls = []
+    for name, level in levels.items():
+        if name in sides:
+            here = sides[name].times(narrower)
+            change = _change_of(name, level, here if paired else sides[name], here, freedom)
+            falls.append(f"{change.half:.2f}{' or less' if paired else ''} of {_TITLES[name]}")
+    # 2. the groups with which they notice a small one, where both sides have as many
+    both = (sides["spearman"],) * 2
+    change = _change_of("spearman", levels["spearman"], *both, _MANY)
+    needed = max(FEWEST, of_card * (change.half / IMPROVEMENT) ** 2)
     return (
         f"With these {groups} {groups_are} half of such gates notice a fall of "
         f"{', of '.join(falls)}; a fall of {IMPROVEMENT:g} of Spearman takes "
-        f"{rounded:,.0f}{less}, here and on the card."
+        f"{float(f'{needed:.2g}'):,.0f}{' or less' if paired else ''}, here and on the card."
     )
 
 
@@ -500,17 +510,3 @@ def card_figures(card: JudgeCard) -> Row:
     error = keys_of("error", Estimate.of(test, "mean_absolute_error"))
     marked = {name: (card.decision or {}).get(name) for name in RIGHT}
     return {**test, **card.figures.get("promised", {}), **marked, **error}
-
-
-def _change(name: str, before: float, now: float, error: float, texts: int) -> Change:
-    """A change in pairs with its interval and p, of the normal law with this standard error."""
-    change = now - before
-    p = float(change == 0)
-    if error > 0:
-        tail = special.ndtr(-abs(change) / error)
-        p = 2 * float(tail)
-    reach = _Z * error
-    found = Change(name, before, now, change - reach, change + reach, p, texts=texts)
-    once = float(special.ndtri(1 - SIGNIFICANCE))
-    first = float(special.ndtri(1 - SIGNIFICANCE / (2 * _PAIRED)))
-    return found._replace(half=first * error, most=found.fall + once * error)

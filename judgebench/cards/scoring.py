@@ -176,7 +176,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
 
 
 def _summary(judge: Judge, texts: Texts, notes: Records) -> list[str]:
-    """Whether the judge may decide, the counts and requests of all shards, and the purposes of the
+    """Sentences: whether the judge may decide, counts and requests of all shards, purposes of the
     scores: means of many texts by the card's verdict, single texts by it and by the share of texts
     whose interval is too wide."""
     card = judge.card

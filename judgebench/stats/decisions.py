@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts come when they are first used
@@ -454,7 +454,7 @@ def _sides(passes: Array, chances: Array, passed: Array) -> tuple[Array, Array]:
 
 
 def aim_record(ratings: Array, classes: Classes, groups: Array, asking: Asking) -> Record:
-    """What a band aims at, and how far any judge can come: functions of the labels alone.
+    """Aim of a band, and how far any judge can come: functions of the labels alone.
 
     Args:
         ratings: [N, R] see `label_shares`; groups: [N].
@@ -473,7 +473,7 @@ def aim_record(ratings: Array, classes: Classes, groups: Array, asking: Asking) 
     several = ratings.shape[1] > 1 and np.isfinite(ratings).sum(axis=1).max(initial=0) > 1
     rater = 1 - float(agreement_of(rater_matrix(ratings, classes))) if several else None
     missed = np.minimum(passed, 1 - passed)
-    aim = asking.error
+    aim: Any = asking.error
     if aim == RATER:
         aim = rater if rater is not None and 0 < rater < 0.5 else None
     # the majority is sure of a text as its labels are of one class
