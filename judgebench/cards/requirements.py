@@ -257,7 +257,7 @@ def by_changes(
     is excluded, and too few texts are here where it is not.
 
     A verdict changes with a figure's estimate and interval, so that of a judge which has not changed
-    it is lower on other texts in one gate of four.
+    it is lower on other texts in three gates of ten.
     """
     own = own_verdicts(card)
     worse = [_TITLES[change.name] for change in changes if change.worse]
