@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from omegaconf import DictConfig
 
 from judgebench.attacks import NONE, LearnedPhrase, attacked_text
@@ -332,6 +333,25 @@ class Experiment:
             all=len(self.examples),
             pairs=self.comparative,
         )
+
+    @property
+    def possible_bands(self) -> list[str]:
+        """A sentence on each dimension whose labels say which texts pass, where the best judge that
+        there can be would leave some of them to a person."""
+        sentences = []
+        for name, classes in self.data.classes.items():
+            if classes.pass_from is None or self.comparative or not self.parts.config.worth:
+                continue
+            from judgebench.stats.decisions import aim_record  # scipy with it
+
+            humans = [[example.human.get(name, np.nan)] for example in self.data.examples]
+            ratings = self.data.ratings.get(name, np.array(humans, dtype=float))
+            groups = np.array([example.group_id for example in self.data.examples])
+            row = aim_record(ratings, classes, groups, self.parts.asking)
+            said = say("decisions", part="ahead", row=row)
+            if said:
+                sentences.append(said if len(self.data.classes) == 1 else f"{name}: {said}")
+        return sentences
 
     @property
     def _fewer_resamples(self) -> str:

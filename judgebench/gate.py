@@ -22,7 +22,7 @@ from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import OneOf, Words, check_fields, plain
+from judgebench.runtime.fields import RATER, OneOf, Words, check_fields, plain
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
 from judgebench.study.jobs import check_one_run
@@ -165,14 +165,18 @@ def _measured(
     from judgebench.cards.calibration import scores_in_card, share_in_card
     from judgebench.cards.judge import check_models
     from judgebench.cards.requirements import (
+        Change,
         Outcome,
+        by_changes,
         card_figures,
         changes_of,
         figures_of,
         more_low_rated,
+        not_required,
         noticed,
         outcomes_of,
         paired_changes,
+        untested,
     )
     from judgebench.data.dataset import rated
     from judgebench.stats.decisions import CHOSEN
@@ -227,17 +231,23 @@ def _measured(
         reason = clauses.pop()
     else:
         figures = figures_of(card, results.verdict, metric, rows, decision, **config.metrics)
-    outcomes = list(outcomes_of(required, results.verdict, figures, reason))
-    changes = changes_of(card_figures(card), figures)
-    if scores is not None and reason is None:
+    outcomes = outcomes_of(required, results.verdict, figures, reason)
+    changes: list[Change] = []
+    if reason is None and scores is not None:
         changes = paired_changes(card, rows, scores, **config.metrics)
+    elif reason is None:
+        changes = changes_of(card_figures(card), figures)
+    notes = []
+    if config.get("require") is None:
+        outcomes = by_changes(outcomes, card, changes)
     if settings.drift != "off":
         worse = {"fail": "failed", "warn": "warning"}[settings.drift]
         for change in changes:
             state = worse if change.worse else "passed"
             outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
+        if scores is None and reason is None and (lacking := untested(card, changes)):
+            notes.append(lacking)
     # 5. the decision
-    notes = []
     share = share_in_card(card, parts.data)
     if share:
         texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
@@ -247,6 +257,8 @@ def _measured(
     articles = rows["group_id"].to_numpy(dtype=str)
     if low := more_low_rated(card, human, articles, **config.metrics):
         notes.append(low)
+    if left_out := not_required(required, card, results.verdict):
+        notes.append(left_out)
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder, ahead)
 
@@ -301,7 +313,7 @@ def _run_config(
     if card.decision is not None:  # its own marks are measured
         changed |= {
             "costs": {**card.decision["costs"], "mark": card.decision["pass_mark"]},
-            "ask": {"error": card.decision["error"]},
+            "ask": {"error": card.decision["error"] or RATER},
         }
     whole.merge_with(changed, {"metrics": config.metrics})
     return whole

@@ -192,6 +192,7 @@ class Job:
                 processes.agree(lambda: stack.enter_context(folder.alone()))
         notes = dict.fromkeys(source.dtype_note for source in experiment.judge.sources)
         notes.pop(None, None)
+        notes |= dict.fromkeys(experiment.possible_bands)
         if processes.first and notes:
             console.print("\n".join(map(str, notes)), highlight=False, markup=False)
         return cls(

@@ -41,7 +41,8 @@ def _main(config: DictConfig) -> None:
             raise UserError(no_card())
         card = JudgeCard.read(path_of(config, "card"))
         card.check_task(config.get("dimension"), plain(config.get("scale")))
-        switch_at(config, "check_models")
+        for key in ("check_models", "force"):
+            switch_at(config, key)
         # 3. the scores
         from judgebench.cards.scoring import score_file  # it takes seconds to import
 

@@ -24,14 +24,17 @@ from judgebench.cards.calibration import Labelled, estimate_errors, fit, scores_
 from judgebench.cards.requirements import (
     OF_DECISIONS,
     Change,
+    by_changes,
     card_figures,
     changes_of,
     figures_of,
     more_low_rated,
+    not_required,
     noticed,
     outcomes_of,
     paired_changes,
     requirements_of,
+    untested,
 )
 from judgebench.gate import main as gate_main
 from judgebench.runtime.errors import UserError
@@ -122,8 +125,8 @@ def test_a_judge_that_has_not_changed_passes_on_other_labels(gate, place, monkey
     assert code == 0, out + err
     assert len(out.splitlines()) <= 24
     assert "Gate: passed." in out
-    said = r"With these 24 groups the gate notices a fall of 0\.\d\d of Spearman in four of five cases; "
-    assert re.match(rf"{said}a fall of 0.05 takes \d[\d,]*, here and on the card\.\n", out), "before all else"
+    said = r"With these 24 groups half of such gates notice a fall of 0\.\d\d of Spearman; "
+    assert re.match(rf"{said}a fall of 0.05 of Spearman takes \d[\d,]*, here and on the card\.\n", out), "before all"
     assert "96 texts of 24 groups" in out
     assert list(cases("gate.xml").values()) == ["system-out"] * 8, "five requirements, and drift of three figures"
     summary = (place / "summary.md").read_text()
@@ -192,7 +195,7 @@ def test_texts_that_made_the_card_are_compared_in_pairs(gate, place, changed, co
     assert "These texts made the card: its verdicts flatter it here.\n" in out
     for file in ("on.xml", "on.md"):
         assert "here, on the same 120 texts: " in Path(file).read_text()
-        assert "With these 30 groups the gate notices a fall of " in Path(file).read_text()
+        assert "With these 30 groups half of such gates notice a fall of " in Path(file).read_text()
 
 
 @pytest.mark.parametrize(
@@ -278,6 +281,53 @@ def test_a_card_asks_for_its_own_verdicts():
         requirements_of(None, card)
     object.__setattr__(card, "uses", [{"use": use, "verdict": verdict} for use, verdict in uses.items()])
     assert requirements_of(None, card) == {"order_texts": "yes", "compare_systems": "with_care"}
+    object.__setattr__(card, "decision", DECISION)
+    assert requirements_of(None, card)["decide"] == "with_care", "and that it may decide"
+    object.__setattr__(card, "uses", [*card.uses, {"use": "decide", "verdict": "yes"}])
+    assert requirements_of(None, card)["decide"] == "yes"
+
+
+def change(name: str, p: float, most: float) -> Change:
+    return Change(name, 0.7, 0.8 if name == "error" else 0.6, -0.3, 0.1, p, most=most)
+
+
+@pytest.mark.parametrize(
+    ("use", "verdict", "changes", "state", "said"),
+    [
+        ("order_texts", "with care", [change("spearman", 0.01, 0.3)], "failed", "yes on the card, Spearman is worse"),
+        ("order_texts", "no", [change("spearman", 0.2, 0.09)], "passed", "a fall of Spearman by 0.09 is excluded"),
+        ("order_texts", "with care", [change("spearman", 0.2, 0.25)], "not measured", "by 0.25, too few texts to tell"),
+        (
+            "order_texts",
+            "with care",
+            [change("spearman", 0.2, 0.0), change("error", 0.01, 1)],
+            "failed",
+            "error is worse",
+        ),
+        ("order_texts", "yes", [change("spearman", 0.2, 0.25)], "passed", "because"),
+        ("decide", "no", [change("spearman", 0.2, 0.0), change("tnr", 0.2, 0.2)], "not measured", "of TNR by 0.20"),
+        ("decide", "no", [change("spearman", 0.2, 0.0)], "passed", "Spearman by 0.00 is excluded"),
+        ("report_scores", "no", [change("spearman", 0.2, 0.0)], "failed", "because"),
+        ("order_texts", "with care", [], "failed", "because"),
+    ],
+)
+def test_a_verdict_of_the_cards_own_is_lower_by_more_than_chance_or_too_few_texts_tell(
+    use, verdict, changes, state, said
+):
+    card = SimpleNamespace(uses=[{"use": name, "verdict": "yes"} for name in ("order_texts", "decide")])
+    judged = outcomes_of({use: "yes"}, [{"use": use, "verdict": verdict, "clause": "because"}], {})
+    (found,) = by_changes(judged, card, changes)
+    assert (found.state, said in found.reason) == (state, True), found
+
+
+def test_uses_that_are_not_required_are_said_with_both_verdicts():
+    card = SimpleNamespace(uses=[{"use": "order_texts", "verdict": "yes"}, {"use": "decide", "verdict": "no"}])
+    verdict = [
+        {"use": use, "verdict": found}
+        for use, found in (("order_texts", "no"), ("decide", "no"), ("resist_attacks", "not measured"))
+    ]
+    assert not_required({"order_texts": "yes"}, card, verdict) == ("Not required: decide (no on the card, no here).")
+    assert not_required({"order_texts": "yes", "decide": "yes"}, card, verdict) == ""
 
 
 @pytest.mark.parametrize(
@@ -308,6 +358,7 @@ def test_a_judge_that_decides_is_bounded_from_below(bound, code):
     decision["rates"] = [decision]
     rows = pd.DataFrame({"status": [], "score": []})
     metric = {"spearman": 0.5, "spearman_low": 0.4, "spearman_high": 0.6, "constant": False, "failed_share": 0.0}
+    metric |= {"groups": 20}
     figures = figures_of(card, [], metric, rows, decision, resamples=0, seed=0)
     verdict = [{"use": "decide", "verdict": "with care", "clause": "because"}]
     assert [outcome.state for outcome in outcomes_of(asked, verdict, figures)] == ["passed"] + [code] * 4
@@ -356,6 +407,71 @@ def test_a_gate_of_pass_and_fail_takes_the_cards_pass_mark(deciding, called, mon
         assert {record["pass_mark"] for record in records if record["mark"] == "chosen mark"} == {mark}
 
 
+def test_a_judge_that_passes_everything_fails_by_its_tnr(deciding, called, monkeypatch):
+    monkeypatch.chdir(deciding)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    rows = [json.loads(line) for line in Path("answers.jsonl").read_text().splitlines()]
+    write_rows("always.jsonl", [row | {"text": "5"} for row in rows])
+    asked = ("card=run/judge_card.yaml", "data.path=labels.jsonl", *FAST)
+    code, out, err = called(gate_main, *asked, "check_models=false", "+judge.path=always.jsonl", mistaken=True)
+    assert code == 1, out + err
+    assert re.search(
+        r"failed +drift_tnr: within chance +0\.\d\d on the card, 0\.00 here: -0\.\d\d \[.*\], p < \.001", out
+    )
+    assert re.search(r"failed +decide: ", out)
+    code, out, err = called(gate_main, *asked, mistaken=True)
+    assert code in (0, 2), f"it has not changed: {out + err}"
+    assert not re.search("failed +drift", out)
+    assert "half of such gates notice a fall of 0." in out
+    assert re.search(r" of Spearman, of 0\.\d\d of TPR, of 0\.\d\d of TNR; a fall of 0.05 of Spearman takes", out)
+
+
+def test_the_gate_is_not_green_for_a_judge_that_may_not_decide(deciding, called, monkeypatch):
+    """Its card's mark passes nearly all texts, so that its verdict on deciding is no."""
+    monkeypatch.chdir(deciding)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    judge = ("judge=replay", "judge.path=answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
+    data = ("data=jsonl", "data.path=calibrated.jsonl", "dimensions=[coherence]", "costs.mark=1.5")
+    _, out, err = called(calibrate_main, *judge, *data, "logger=none", *FAST[:2], "run_dir=lenient")
+    assert re.search("decide +no ", out), out + err
+    assert "It may not decide: a person must see every text." in out
+    asked = ("card=lenient/judge_card.yaml", "data.path=labels.jsonl", *FAST)
+    code, out, err = called(gate_main, *asked, mistaken=True)
+    assert (code, bool(re.search("failed +decide: with care +no; ", out))) == (1, True), out + err
+    code, out, err = called(gate_main, *asked, "require={failed: 0}", mistaken=True)
+    assert code == 0, out + err
+    assert re.search(r"Not required: decide \(no on the card, no here\), order texts \(", " ".join(out.split()))
+
+
+def test_a_fall_of_spearman_by_three_tenths_is_noticed_on_five_hundred_texts():
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        card = card_of(simulated(rng, 100))
+        changes = changes_of(card_figures(card), measured(card, worsened(rng, simulated(rng, 100), 0.3)))
+        found.append(next(change.worse for change in changes if change.name == "spearman"))
+    assert all(found)
+
+
+def test_a_constant_here_is_no_spearman_that_is_known_for_sure():
+    card = {"groups": 15, "spearman": 0.4, "spearman_low": 0.0, "spearman_high": 0.8}
+    here = {"groups": 15, "spearman": 0.0, "spearman_low": 0.0, "spearman_high": 0.0}
+    (change,) = changes_of(card, here)
+    assert not change.worse, "a judge that says 1 of 15 texts may say it of none"
+    (change,) = changes_of(card | {"spearman": 0.7, "spearman_low": 0.55, "spearman_high": 0.85}, here)
+    assert change.worse
+
+
+def test_a_card_without_intervals_is_compared_by_what_it_has_and_the_rest_is_said():
+    card = copy.copy(EARLIER)
+    assert untested(card, []).startswith(
+        "Not compared with the card: Spearman, the estimates' error, their bias, which"
+    )
+    assert untested(card, [change(name, 0.5, 0) for name in ("spearman", "error", "bias")]) == ""
+    object.__setattr__(card, "decision", DECISION)
+    assert "TPR, TNR" in untested(card, [change("spearman", 0.5, 0)])
+
+
 def test_a_change_is_worse_by_its_figures_own_direction():
     assert Change("spearman", 0.7, 0.4, -0.5, -0.1, 0.01).worse
     assert not Change("spearman", 0.4, 0.7, 0.1, 0.5, 0.01).worse
@@ -378,6 +494,7 @@ def measured(card: JudgeCard, rows: pd.DataFrame) -> dict[str, float | None]:
     clusters = Clusters.of(rows["group_id"].to_numpy(), 200, 0)
     pairs = DistinctPairs(rows["score"].to_numpy(), rows["human"].to_numpy(), clusters.number, clusters.count)
     metric = clusters.record({"spearman": pairs.spearman(clusters.weights)}) | {"constant": False, "failed_share": 0.0}
+    metric |= {"groups": clusters.count}
     return figures_of(card, [], metric, rows, {}, resamples=200, seed=0)
 
 
@@ -408,16 +525,16 @@ def worsened(rng: np.random.Generator, rows: pd.DataFrame, fall: float) -> pd.Da
 
 
 @pytest.mark.parametrize(("of_card", "here"), [(30, 20), (60, 60)])
-def test_a_fall_as_large_as_is_promised_is_noticed_in_four_of_five_cases(of_card, here):
-    """60 cards, each with other labels of a judge that has fallen by what its own sentence says."""
+def test_a_fall_as_large_as_is_promised_is_noticed_in_half_of_cases(of_card, here):
+    """100 cards, each with other labels of a judge that has fallen by what its own sentence says."""
     found = []
-    for seed in range(60):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
         card = card_of(simulated(rng, of_card))
         fall = float(re.search(r"a fall of ([\d.]+) of", noticed(card, here, "articles"))[1])
         changes = changes_of(card_figures(card), measured(card, worsened(rng, simulated(rng, here), fall)))
         found.append(any(change.worse for change in changes))
-    assert 0.7 <= np.mean(found) <= 0.9
+    assert 0.4 <= np.mean(found) <= 0.6
 
 
 @pytest.mark.parametrize(
@@ -460,15 +577,16 @@ def test_more_texts_of_a_low_rating_than_made_the_card_are_said():
     assert more_low_rated(card, human, groups, **drawn) == ""
 
 
-@pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.02, 0.08), (1.2, 0.8, 1.0)])
-def test_drift_is_claimed_in_about_a_twentieth_of_sets_of_labels_that_have_none(shift, low, high):
-    """250 cards of 30 articles, each with labels of 20 others: 5 % claim one; and most of a shift by 1.2."""
+@pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.01, 0.078), (1.2, 0.8, 1.0)])
+def test_drift_is_claimed_in_a_twentieth_of_sets_of_labels_that_have_none(shift, low, high):
+    """250 cards of 30 articles, each with labels of 20 others: 5 % and two standard errors claim one at most; and most
+    of a shift by 1.2."""
     claimed = []
     for seed in range(250 if shift == 0 else 40):
         rng = np.random.default_rng(seed)
         card = card_of(simulated(rng, 30))
         changes = changes_of(card_figures(card), measured(card, simulated(rng, 20, shift)))
-        claimed.append(any(change.p < 0.05 for change in changes))
+        claimed.append(any(change.worse for change in changes))
     assert low <= np.mean(claimed) <= high
 
 

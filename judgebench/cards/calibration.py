@@ -38,7 +38,6 @@ from judgebench.results.results import Results
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import (
     Annotated,
-    Asking,
     Costs,
     OneOf,
     check_fields,
@@ -52,6 +51,7 @@ from judgebench.stats.correlation import CORRELATIONS
 from judgebench.stats.decisions import CHOSEN
 from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
 from judgebench.stats.scores import Cell, cell_record
+from judgebench.stats.verdict import CARE, YES
 from judgebench.tuning.learned import deal
 from judgebench.tuning.tuners import METRICS, PER_RANGE
 from judgebench.types import (
@@ -250,12 +250,16 @@ def _card(
         figures[TEST] |= estimate_errors(
             rated, resamples, chances=decision is not None and scale == (0, 1)
         )
-    sentences = limits(tried, figures, estimate, settings.estimate, about, decision, score_range)
+    verdict = [record for record in results.verdict if record["dimension"] == dimension]
+    words = {record["use"]: record["verdict"] for record in verdict}
+    may = words.get("decide") in (YES, CARE)
+    sentences = limits(
+        *(tried, figures, estimate, settings.estimate, about), decision, score_range, may
+    )
     if useless is not None:
         sentences.insert(0, f"Of no use, and made by force=true: {useless}.")
     if _recording(config) is not None:
         sentences.append(_OF_RECORDED)
-    verdict = [record for record in results.verdict if record["dimension"] == dimension]
     # 3. what it is made of
     models = dict(results.environment["model_fingerprints"])
     if selected["judge"] != "pair":
@@ -294,14 +298,15 @@ def _card(
 def decision_of(decided: Row, config: DictConfig) -> Record:
     """The `decision` of a card, from the judge's record of worth/decisions.json."""
     costs = settings_of(Costs, config.get("costs") or {}, "costs")
-    asking = settings_of(Asking, config.get("ask") or {}, "ask")
     fail, passes = decided["classes"]
     marks = ("pass_mark", "fail_to", "pass_from", "asked")
     return {
         "fail": fail,
         "pass": passes,
         **{name: decided[name] for name in (*marks, *RIGHT)},
-        "error": asking.error,
+        "error": decided["ask_aim"],
+        "rater_error": decided["rater_error"],
+        "lowest": decided["ask_lowest"],
         "costs": {"false_pass": costs.false_pass, "false_fail": costs.false_fail},
     }
 
@@ -712,10 +717,12 @@ def limits(
     data: Row,
     decision: Row | None = None,
     score_range: ScoreRange | None = None,
+    may: bool = True,
 ) -> list[str]:
     """Sentences on where the judge must not be trusted, most important first; every number in them
     stands in the card too. `tried` are the records of the choice, `wanted` is the kind of the
-    estimate that was asked for, `decision` and `score_range` the card's."""
+    estimate that was asked for, `decision` and `score_range` the card's, `may` whether it may
+    decide."""
     test = figures[TEST]
     facts = {
         "tried": [{**record, "range": ScoreRange.of(record)} for record in tried],
@@ -724,6 +731,7 @@ def limits(
         "data": data,
         "decision": decision,
         "range": score_range,
+        "may": may,
         "few": (test.get("groups") or 0) < _FEW_GROUPS,
         "many_failed": _MANY_FAILED,
         "unmapped": wanted != "none" and estimate is None,

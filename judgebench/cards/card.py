@@ -86,7 +86,8 @@ _DECISION = {
     "fail_to": (_FINITE, None),
     "pass_from": (_FINITE, None),
     "asked": _FINITE,
-    "error": _FINITE,
+    "error": (_FINITE, None),
+    **dict.fromkeys(("rater_error?", "lowest?"), (_FINITE, None)),
     **dict.fromkeys(RIGHT, (_FINITE, None)),
     "costs": {"false_pass": _FINITE, "false_fail": _FINITE},
 }
@@ -263,8 +264,10 @@ class JudgeCard:
             of the classes; `pass_mark`, the lowest score that passes; at or below `fail_to` a text
             fails, from `pass_from` on it passes, and between a human is asked, of which None is
             neither's mark; `asked`, that share of texts; `error`, the largest share of mistakes
-            among the others; `RIGHT`; `costs`, see `judgebench.runtime.fields.Costs`. None where
-            labels are grades, and in cards of earlier versions.
+            among the others; `rater_error`, that of one rater by another, and `lowest`, the least
+            that any judge could be shown to make, which earlier versions do not state; `RIGHT`;
+            `costs`, see `judgebench.runtime.fields.Costs`. None where labels are grades, and in
+            cards of earlier versions.
         folder: where the card lies; None of a card that is in no file.
     """
 
@@ -330,9 +333,23 @@ class JudgeCard:
         )
         return f"No intervals: {again}." if self.intervals is None else None
 
-    def decisions(self, scores: Array) -> Array:
+    @property
+    def may_decide(self) -> bool:
+        """True where its verdict on deciding is yes, or with care."""
+        verdicts = {use["use"]: use["verdict"] for use in self.uses}
+        return verdicts.get("decide") in ("yes", "with care")
+
+    @property
+    def decides(self) -> bool:
+        """True where some texts are not for a person to see: it may decide, and has a band."""
+        decision = self.decision or {}
+        marks = decision.get("fail_to"), decision.get("pass_from")
+        return self.may_decide and marks != (None, None)
+
+    def decisions(self, scores: Array, force: bool = False) -> Array:
         """[n] names of classes, or `ASK`, by scores [n]; None for NaN, and where the card does not
-        decide. With a band of scores to ask about that decides, else the pass mark."""
+        decide. The band of scores to ask about decides; all are asked about where there is none, or
+        the judge may not decide, but with `force` then the band, else the pass mark, decides."""
         said = np.full(len(scores), None, dtype=object)
         if self.decision is None:
             return said
@@ -346,6 +363,8 @@ class JudgeCard:
         else:
             passes = scores >= (math.inf if pass_from is None else pass_from)
             fails = scores <= (-math.inf if fail_to is None else fail_to)
+        if not (self.decides or force):
+            passes = fails = np.zeros(len(scores), dtype=bool)
         # 2. what they say
         said[~np.isnan(scores)] = ASK
         said[fails] = self.decision["fail"]

@@ -83,6 +83,7 @@ class Judge:
         judge, assistant: what differs here from the card, as `{"path": "models/mine"}`.
         check_models: whether the models must be those that were calibrated, and read alike.
         send_to: the host, or hosts, of other machines that the card may send texts to.
+        force: whether it decides where its card says that it may not.
         level, wide: of intervals, see `judgebench.runtime.fields.IntervalSettings`.
         trainer, dry_run: as conf/score.yaml has them; a trainer shows its progress.
 
@@ -105,10 +106,12 @@ class Judge:
         send_to: str | Sequence[str] | None = None,
         level: float = 0.9,
         wide: float = 0.5,
+        force: bool = False,
         trainer: Any = None,
         dry_run: Any = False,
     ) -> None:
         self.card = card
+        self.force = force
         self.intervals = IntervalSettings(level, wide)
         self.models = Models()
         # answers to other texts are another file
@@ -270,7 +273,7 @@ class Judge:
         if not readings.readings:
             return readings, pd.DataFrame(columns=COLUMNS)
         scores = judge.scores(readings.readings)
-        return readings, scored(self.card, scores, examples, self.intervals)
+        return readings, scored(self.card, scores, examples, self.intervals, self.force)
 
 
 def _conversation(messages: Sequence[Mapping[str, str]]) -> str:
@@ -413,6 +416,7 @@ def scored(
     columns: Mapping[str, Array],
     examples: Sequence[Example],
     settings: IntervalSettings,
+    force: bool = False,
 ) -> pd.DataFrame:
     """`COLUMNS` from the columns of `decode`, one row a text, in the order of the examples."""
     frame = pd.DataFrame({name: list(column) for name, column in columns.items()})
@@ -432,7 +436,7 @@ def scored(
     frame.loc[frame["status"] == FAILED, "score"] = np.nan
     scores = frame["score"].to_numpy(dtype=float)
     frame["estimate"] = card.estimate(scores) if card.estimate is not None else np.nan
-    frame = frame.assign(low=np.nan, high=np.nan, wide=None, decision=card.decisions(scores))
+    frame = frame.assign(low=np.nan, high=np.nan, wide=None, decision=card.decisions(scores, force))
     if card.intervals is not None and card.scale is not None:
         estimates = frame["estimate"].to_numpy(dtype=float)
         low, high = card.intervals.ends(estimates, settings.level, card.scale)

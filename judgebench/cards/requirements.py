@@ -4,13 +4,13 @@ pure functions."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 
-from judgebench.cards.card import JudgeCard
+from judgebench.cards.card import RIGHT, JudgeCard
 from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import known_keys
 from judgebench.stats.clusters import (
@@ -24,7 +24,7 @@ from judgebench.stats.clusters import (
     keys_of,
 )
 from judgebench.stats.correlation import DistinctPairs
-from judgebench.stats.paired import IMPROVEMENT, holm, times_noticed
+from judgebench.stats.paired import IMPROVEMENT, holm
 from judgebench.stats.verdict import CARE, NO, RULES, UNMEASURED, YES
 from judgebench.types import FAILED, Array, Records, Row
 
@@ -37,12 +37,27 @@ AT_LEAST += OF_DECISIONS + OF_PASSES
 AT_MOST = (*(f"error{end}" for end in ENDS), "failed")
 """Figures that `require` bounds from below and from above."""
 
-CHANGES = ("spearman", "error", "bias")
-"""Figures whose change since the card is tested."""
+LEVELS = {"spearman": 0.05, "tpr": 0.01, "tnr": 0.01, "error": 0.005, "bias": 0.005}
+"""Figure -> the risk with which its change since the card is worse on other texts, of a bias to
+either side, of others to the worse: .08 together (for how often they fail a judge that has not
+changed see `scripts/gates.py` and docs/ci.md)."""
 
+MATERIAL = 0.1
+"""A fall of Spearman, or of TPR and TNR, that a lower verdict must exclude to be chance."""
+
+_TITLES = {
+    "spearman": "Spearman",
+    "tpr": "TPR",
+    "tnr": "TNR",
+    "error": "the estimates' error",
+    "bias": "their bias",
+}
+_MANY = 10**6  # groups where their number is unknown
+_PAIRED = 3  # figures that are compared on the same texts
 _Z = float(special.ndtri(CONFIDENCE[1]))
 
 LEAST = {"yes": YES, "with_care": CARE}
+LEAST_OF = {verdict: word for word, verdict in LEAST.items()}
 
 Arrays = dict[str, Array]
 
@@ -61,9 +76,28 @@ class Outcome(NamedTuple):
         return f"{self.name}: {self.bound}"
 
 
+class Side(NamedTuple):
+    """A figure of a judge, and its standard errors towards lower and higher values."""
+
+    value: float
+    below: float
+    above: float
+
+    def times(self, factor: float) -> Side:
+        """The same with so many times the errors, as of other numbers of articles."""
+        return Side(self.value, factor * self.below, factor * self.above)
+
+
 class Change(NamedTuple):
-    """A figure here less the card's, with its 95 % interval and p; of how many texts that made the
-    card, where these are compared in pairs."""
+    """A figure here less the card's.
+
+    Attributes:
+        low, high: of its 95 % interval.
+        p: of a change for the worse, or of any in pairs; with `worse` where it is below `level`.
+        half: the fall that half of such comparisons notice.
+        most: the largest fall that is not excluded, one-sided at 5 %.
+        texts: how many texts that made the card are compared in pairs; None on other texts.
+    """
 
     name: str
     before: float
@@ -71,13 +105,21 @@ class Change(NamedTuple):
     low: float
     high: float
     p: float
+    level: float = SIGNIFICANCE
+    half: float = 0.0
+    most: float = math.inf
     texts: int | None = None
 
     @property
-    def worse(self) -> bool:
-        """True where it is more than chance, and for the worse; a bias is, to either side."""
+    def fall(self) -> float:
+        """The change for the worse: a rise of an error, a bias to either side."""
         rise = self.now - self.before
-        return self.p < SIGNIFICANCE and {"spearman": -rise, "error": rise}.get(self.name, 1.0) > 0
+        return {"error": rise, "bias": abs(rise)}.get(self.name, -rise)
+
+    @property
+    def worse(self) -> bool:
+        """True where it is more than chance, and for the worse."""
+        return self.p < self.level and self.fall > 0
 
     def __str__(self) -> str:
         chance = "p < .001" if self.p < 0.001 else f"p {self.p:.3f}".replace("0.", ".")
@@ -89,16 +131,24 @@ class Change(NamedTuple):
         )
 
 
+def own_verdicts(card: JudgeCard) -> dict[str, str]:
+    """Use -> the card's verdict of yes, or with care; where another defense resists attacks with
+    care, the card does not have it."""
+    return {
+        use["use"]: use["verdict"]
+        for use in card.uses
+        if use["verdict"] in (YES, CARE)
+        and (use["use"], use["verdict"]) != ("resist_attacks", CARE)
+    }
+
+
 def requirements_of(given: Any, card: JudgeCard) -> dict[str, str | float]:
     """The config key `require`: use -> `yes` or `with_care`, figure -> bound; None takes the card's
-    own verdicts. Else `UserError`."""
-    if given is None:  # where another defense resists attacks with care, the card does not have it
-        given = {
-            use["use"]: use["verdict"].replace(" ", "_")
-            for use in card.uses
-            if use["verdict"] in (YES, CARE)
-            and (use["use"], use["verdict"]) != ("resist_attacks", CARE)
-        }
+    own verdicts, and that a judge which says pass or fail may decide. Else `UserError`."""
+    if given is None:
+        given = {use: LEAST_OF[verdict] for use, verdict in own_verdicts(card).items()}
+        if card.decision is not None:
+            given.setdefault("decide", "with_care")
     if not isinstance(given, Mapping) or not given:
         raise UserError(
             "require: nothing is required (a card without a verdict of yes or with care asks for "
@@ -137,6 +187,7 @@ def figures_of(
     if metric["constant"]:
         figures = dict.fromkeys(figures, 0.0)
     figures["failed"] = metric["failed_share"]
+    figures["groups"] = metric["groups"]
     figure_of = {"order_texts": "pairs", "compare_systems": "systems"}
     for record in verdict:
         name = figure_of.get(record["use"])
@@ -198,39 +249,163 @@ def outcomes_of(
     return outcomes
 
 
-def changes_of(card: Row, here: Row) -> list[Change]:
-    """The changes of Spearman, of the estimates' error and of their bias, each known with the ends
-    of its 95 % interval from two independent samples, in each of which articles are resampled; p is
-    corrected by Holm over these.
+def by_changes(
+    outcomes: Sequence[Outcome], card: JudgeCard, changes: Sequence[Change]
+) -> list[Outcome]:
+    """The outcomes of the card's own verdicts, where no other was asked for: one that is lower here
+    has failed where a figure is worse beyond chance; else it has passed where a fall by `MATERIAL`
+    is excluded, and too few texts are here where it is not.
 
-    The standard error of a figure is the width of its interval over 2 z, z = 1.960; a change is
-    normal with the root of the sum of the two squares (the two-sample z test; Wald, 1943). Where
-    the samples share texts, p is too large.
+    A verdict changes with a figure's estimate and interval, so that of a judge which has not changed
+    it is lower on other texts in three gates of ten.
+    """
+    own = own_verdicts(card)
+    worse = [_TITLES[change.name] for change in changes if change.worse]
+    by_name = {change.name: change for change in changes}
+    judged = []
+    for outcome in outcomes:
+        measures = ("tpr", "tnr") if outcome.name == "decide" else ("spearman",)
+        # in pairs there is no TPR
+        names = [name for name in measures if name in by_name] or ["spearman"]
+        lower = outcome.state != "passed" and outcome.name in own
+        if lower and names[0] in by_name and outcome.name != "resist_attacks":
+            farthest = max((by_name[name] for name in names), key=lambda change: change.most)
+            fall = f"a fall of {_TITLES[farthest.name]} by {max(farthest.most, 0):.2f}"
+            state, why = UNMEASURED, f": by chance or by {fall}, too few texts to tell"
+            if worse:
+                state, why = "failed", f", {worse[0]} is worse"
+            elif farthest.most < MATERIAL:
+                state, why = "passed", f": by chance, for {fall} is excluded"
+            said = f"{outcome.reason}; {own[outcome.name]} on the card{why}"
+            outcome = outcome._replace(state=state, reason=said)
+        judged.append(outcome)
+    return judged
+
+
+def not_required(required: Mapping[str, str | float], card: JudgeCard, verdict: Records) -> str:
+    """A sentence on the uses that are not required, with the verdicts of the card and of these
+    texts; empty where all are."""
+    before = {use["use"]: use["verdict"] for use in card.uses}
+    parts = []
+    for record in verdict:
+        use = record["use"]
+        there = before.get(use, UNMEASURED)
+        if use not in required and {there, record["verdict"]} != {UNMEASURED}:
+            parts.append(f"{RULES[use].title} ({there} on the card, {record['verdict']} here)")
+    return f"Not required: {', '.join(parts)}." if parts else ""
+
+
+def untested(card: JudgeCard, changes: Sequence[Change]) -> str:
+    """A sentence on the figures of other texts whose change could not be tested; empty where all
+    were."""
+    missing = [_TITLES[name] for name in LEVELS if name not in {change.name for change in changes}]
+    if card.decision is None:
+        missing = [title for title in missing if title not in ("TPR", "TNR")]
+    if not missing:
+        return ""
+    return (
+        f"Not compared with the card: {', '.join(missing)}, which has no interval on the card or "
+        "here; `python -m judgebench.calibrate` makes a card that has."
+    )
+
+
+def sides_of(figures: Row, percentiles: bool = False) -> dict[str, Side]:
+    """Figures of a sample of articles, of `LEVELS`, with their standard errors, from the ends of
+    their 95 % intervals; without those that have none.
+
+    The ends of a share are Wilson's, so each side has an error of its own (as Newcombe's interval
+    of a difference takes them, "Interval estimation for the difference between independent
+    proportions", 1998, method 10). Others are of resampled articles (see `expanded`), or with
+    `percentiles` the plain ones of Spearman; both are widened by G / (G - 1).
 
     Example:
-        Widths .392 and .294 are standard errors .1 and .075; together .125, and -.25 is twice that.
+        >>> sides_of({"groups": 21, "tpr": 0.9, "tpr_low": 0.7, "tpr_high": 0.95})["tpr"].below.__round__(3)
+        0.096
+    """
+    groups = int(figures.get("groups") or _MANY)
+    sides = dict[str, Side]()
+    if groups < 2:
+        return sides
+    reach = float(special.stdtrit(groups - 1, CONFIDENCE[1]))
+    wider = groups / (groups - 1)
+    for name in LEVELS:
+        figure = Estimate.of(figures, name)
+        if figure is None or figure.low is None or figure.high is None:
+            continue
+        errors = np.array([figure.value - figure.low, figure.high - figure.value]) / reach
+        if name not in ("tpr", "tnr"):
+            errors[:] = errors.mean() * math.sqrt(wider)
+        if name == "spearman" and percentiles:
+            errors *= math.sqrt(wider) * reach / _Z
+        sides[name] = Side(figure.value, *errors.tolist())
+    return sides
+
+
+def changes_of(card: Row, here: Row) -> list[Change]:
+    """The changes of figures of `LEVELS` from a card's sample of articles to another, independent
+    one, each a record with `groups` (without: many): by Student's t of the smaller sample, for the
+    worse by the figure's level.
+
+    Example:
+        Standard errors .1 and .075 are .125 together, and -.25 is twice that.
 
         >>> card = {"spearman": 0.7, "spearman_low": 0.504, "spearman_high": 0.896}
         >>> (change,) = changes_of(card, {"spearman": 0.45, "spearman_low": 0.303, "spearman_high": 0.597})
-        >>> round(change.p, 3), round(change.low, 3), round(change.high, 3)
-        (0.046, -0.495, -0.005)
+        >>> round(change.p, 3), round(change.half, 3), round(change.most, 3), change.worse
+        (0.023, 0.206, 0.456, True)
     """
-    changes = list[Change]()
-    for name in CHANGES:
-        before: Any = Estimate.of(card, name)
-        now: Any = Estimate.of(here, name)
-        if before is None or now is None or None in (*before, *now):
+    before = sides_of(card)
+    now = sides_of(here, percentiles=True)
+    sizes = [record.get("groups") or _MANY for record in (card, here)]
+    if min(sizes) < 2:
+        return []
+    narrower = math.sqrt(sizes[0] / sizes[1])
+    changes = []
+    for name, level in LEVELS.items():
+        if name not in before or name not in now:
             continue
-        error = math.hypot(_error_of(before), _error_of(now))
-        changes.append(_change(name, before.value, now.value, error))
-    return _corrected(changes)
+        there = before[name]
+        found = now[name]
+        # what no resample varies, as the Spearman of one score for all, varies as on the other side
+        if not any(found[1:]):
+            found = there.times(narrower)._replace(value=found.value)
+        elif not any(there[1:]):
+            there = found.times(1 / narrower)._replace(value=there.value)
+        change = _change_of(name, level, there, found, min(sizes) - 1)
+        sides = 2 if name == "bias" else 1
+        changes.append(change._replace(p=sides * change.p))
+    return changes
+
+
+def _change_of(name: str, level: float, card: Side, here: Side, freedom: int) -> Change:
+    """A change by Student's t with so many degrees of freedom; p one-sided, of a bias to its side."""
+
+    def quantile(share: float) -> float:
+        return float(special.stdtrit(freedom, share))
+
+    # the errors that a rise of the figure is measured by, and a fall of it
+    rising = math.hypot(card.above, here.below)
+    falling = math.hypot(card.below, here.above)
+    change = here.value - card.value
+    up = change > 0 if name == "bias" else name == "error"
+    worse, better = (rising, falling) if up else (falling, rising)
+    fall = change if up else -change
+    p = (1 - np.sign(fall)) / 2
+    if worse > 0:
+        p = special.stdtr(freedom, -fall / worse)
+    low = change - quantile(CONFIDENCE[1]) * rising
+    high = change + quantile(CONFIDENCE[1]) * falling
+    half = quantile(1 - level) * worse
+    most = fall + quantile(1 - SIGNIFICANCE) * better
+    return Change(name, card.value, here.value, low, high, float(p), level, half, most)
 
 
 def paired_changes(
     card: JudgeCard, rows: Any, scores: Mapping[str, float], **drawn: int
 ) -> list[Change]:
-    """The changes of `changes_of` on the same texts, whose articles are resampled together; p is of
-    the normal law with their standard error (that of G articles times sqrt(G / (G - 1))).
+    """The changes of Spearman, and of the estimates' error and bias, on the same texts, whose
+    articles are resampled together; p is two-sided, of the normal law with their standard error
+    (that of G articles times sqrt(G / (G - 1))), corrected by Holm.
 
     Args:
         rows: of scores.parquet that humans rated.
@@ -257,32 +432,44 @@ def paired_changes(
     for name, before in sides[0].items():
         now = sides[1][name]
         error = (now - before)[1:].std(ddof=1) / math.sqrt(1 - 1 / count)
-        changes.append(_change(name, before[0], now[0], error, len(rows)))
-    return _corrected(changes)
+        sides_of_one = Side(before[0], error, error), Side(now[0], 0.0, 0.0)
+        changes.append(_change_of(name, SIGNIFICANCE, *sides_of_one, _MANY))
+    # to both sides, and of all of them by Holm
+    chances = np.array([2 * min(change.p, 1 - change.p) for change in changes])
+    corrected = holm(chances).tolist()
+    count = len(rows)
+    return [c._replace(p=p, texts=count) for c, p in zip(changes, corrected, strict=True)]
 
 
 def noticed(card: JudgeCard, groups: int, groups_are: str, paired: bool = False) -> str:
-    """A sentence on the fall of Spearman that the gate will notice with so many groups, by the
-    interval on the card; empty where it has none. A standard error falls as 1 / sqrt(groups). In
-    pairs the fall is the largest: both would agree no more than by chance."""
+    """A sentence on the falls that half of such gates notice with so many groups, by the intervals
+    on the card; empty where it has none. A standard error falls as 1 / sqrt(groups). In pairs the
+    fall is the largest: both would agree no more than by chance."""
     figures = card_figures(card)
-    before = Estimate.of(figures, "spearman")
-    of_card = figures.get("groups")
-    if before is None or before.low is None or not of_card or not groups:
+    of_card = figures.get("groups") or 0
+    sides = sides_of(figures)
+    if "spearman" not in sides or groups < 2:
         return ""
-    # 1. what is noticed of a figure with as many groups as the card, and with these
-    times = times_noticed(1 if card.estimate is None else len(CHANGES))
-    there = times * _error_of(before)
-    here = there * math.sqrt(of_card / groups)
-    # 2. of the difference; and the groups where both sides have as many
-    fall = math.hypot(here if paired else there, here)
-    needed = 2 * of_card * (there / IMPROVEMENT) ** 2
-    rounded = float(f"{max(FEWEST, needed):.2g}")
-    less = " or less" if paired else ""
+    # 1. the falls of figures; in pairs the largest, with the level of Holm's first
+    levels = {name: level for name, level in LEVELS.items() if name in ("spearman", "tpr", "tnr")}
+    if paired:
+        levels = {"spearman": SIGNIFICANCE / (2 * _PAIRED)}
+    freedom = _MANY if paired else min(groups, of_card) - 1
+    narrower = math.sqrt(of_card / groups)
+    falls = []
+    for name, level in levels.items():
+        if name in sides:
+            here = sides[name].times(narrower)
+            change = _change_of(name, level, here if paired else sides[name], here, freedom)
+            falls.append(f"{change.half:.2f}{' or less' if paired else ''} of {_TITLES[name]}")
+    # 2. the groups with which they notice a small one, where both sides have as many
+    both = (sides["spearman"],) * 2
+    change = _change_of("spearman", levels["spearman"], *both, _MANY)
+    needed = max(FEWEST, of_card * (change.half / IMPROVEMENT) ** 2)
     return (
-        f"With these {groups} {groups_are} the gate notices a fall of {fall:.2f}{less} of "
-        f"Spearman in four of five cases; a fall of {IMPROVEMENT:g} takes {rounded:,.0f}{less}, "
-        "here and on the card."
+        f"With these {groups} {groups_are} half of such gates notice a fall of "
+        f"{', of '.join(falls)}; a fall of {IMPROVEMENT:g} of Spearman takes "
+        f"{float(f'{needed:.2g}'):,.0f}{' or less' if paired else ''}, here and on the card."
     )
 
 
@@ -317,30 +504,9 @@ def more_low_rated(card: JudgeCard, human: Array, groups: Array, resamples: int,
 
 
 def card_figures(card: JudgeCard) -> Row:
-    """The figures that a card promised, those of its choice first, by the names of `CHANGES`."""
+    """The figures that a card promised, by the names of `LEVELS`: those of its choice, and of its
+    pass mark."""
     test = card.figures.get("test", {})
     error = keys_of("error", Estimate.of(test, "mean_absolute_error"))
-    return {**error, **test, **card.figures.get("promised", {})}
-
-
-def _error_of(estimate: Any) -> float:
-    """The standard error of an estimate, by the width of its interval, which it has."""
-    return float(estimate.high - estimate.low) / (2 * _Z)
-
-
-def _change(name: str, before: float, now: float, error: float, texts: int | None = None) -> Change:
-    """A change with its interval and p, of the normal law with this standard error."""
-    change = now - before
-    p = float(change == 0)
-    if error > 0:
-        tail = special.ndtr(-abs(change) / error)
-        p = 2 * float(tail)
-    reach = _Z * error
-    return Change(name, before, now, change - reach, change + reach, p, texts)
-
-
-def _corrected(changes: list[Change]) -> list[Change]:
-    """The changes with p corrected by Holm over all of them."""
-    chances = np.array([change.p for change in changes])
-    corrected = holm(chances).tolist()
-    return [change._replace(p=p) for change, p in zip(changes, corrected, strict=True)]
+    marked = {name: (card.decision or {}).get(name) for name in RIGHT}
+    return {**test, **card.figures.get("promised", {}), **marked, **error}

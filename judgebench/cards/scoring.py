@@ -37,7 +37,7 @@ from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runtime.distributed import begin, here
 from judgebench.runtime.errors import ComeBack, UserError
-from judgebench.runtime.fields import IntervalSettings, plain
+from judgebench.runtime.fields import plain
 from judgebench.runtime.files import (
     LOCK,
     NO_STORE,
@@ -76,7 +76,7 @@ _TYPES = {
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
 
 
-_SETTINGS = ("dry_run", "check_models", "level", "wide")
+_SETTINGS = ("dry_run", "check_models", "level", "wide", "force")
 """Keys of conf/score.yaml that are arguments of `Judge`."""
 
 _STORE = "outputs/readings.sqlite"
@@ -169,22 +169,24 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
             raise away[-1]
         notes = parts.join()
     # 4. the result in sentences
-    lines = _summary(card, texts, notes, judge.intervals)
+    lines = _summary(judge, texts, notes)
     for line in [*lines, *card.verdict]:
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
     print_safely(target)
 
 
-def _summary(
-    card: JudgeCard, texts: Texts, notes: Records, settings: IntervalSettings
-) -> list[str]:
-    """The counts and requests of all shards, and the purposes of the scores: means of many texts by
-    the card's verdict, single texts by it and by the share of texts whose interval is too wide."""
+def _summary(judge: Judge, texts: Texts, notes: Records) -> list[str]:
+    """Sentences: whether the judge may decide, counts and requests of all shards, purposes of the
+    scores: means of many texts by the card's verdict, single texts by it and by the share of texts
+    whose interval is too wide."""
+    card = judge.card
     verdicts = {use["use"]: use["verdict"] for use in card.uses}
     rows = sum(note["rows"] for note in notes)
     facts = {
         "card": card,
-        "settings": settings,
+        "settings": judge.intervals,
+        "force": judge.force,
+        "verdicts": verdicts,
         "verdict": verdicts.get("report_scores"),
         "rows": rows,
         "failed": sum(note["failed"] for note in notes),
@@ -192,7 +194,7 @@ def _summary(
         "cut": texts.cut,
         "decided": sum((Counter(note["decided"]) for note in notes), Counter[str]()),
     }
-    lines = [say("card", part=part, **facts) for part in ("count", "decided", "cut")]
+    lines = [say("card", part=part, **facts) for part in ("may", "count", "decided", "cut")]
     if notes[0]["served"] is not None:
         lines.append(served_lines(reduce(_together, [note["served"] for note in notes])))
     lines.append(say("card", part="scores", **facts))
@@ -490,6 +492,8 @@ def join_scores(parts: Sequence[Path], path: Path, ending: str) -> None:
 def _deciding(config: DictConfig, card: JudgeCard) -> Record:
     """The settings on which scores may depend, without secrets."""
     settings = {name: config[name] for name in ("level", "wide", "shard", "check_models")}
+    if config.force:
+        settings["force"] = True
     card_file = path_of(config, "card")
     settings["card"] = sha256_of(card_file)
     for role in ("judge", "assistant"):

@@ -198,16 +198,20 @@ def plausible(main: AnyArray, alpha: float) -> AnyArray:
     return ~(main < of.amax(main, axis=1, keepdims=True) + math.log(alpha))
 
 
+_DIGITS = 12  # behind the point: means that differ there differ by rounding alone
+
+
 def expected_value(logprobs: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The mean [N] of `values` [K], ascending, under probabilities normalized over the candidates,
     from log-probabilities [N, K] up to a constant of each row; the lowest value where every
-    candidate has probability 0."""
+    candidate has probability 0. Means are rounded to `_DIGITS` digits, so that distributions of one
+    mean give one score: of three judges 1, 2, 3 and 2, 2, 2 are a tie."""
     weights = _weights(logprobs)
     weights[~weights.any(axis=1), 0] = 1.0
     # Not a matrix product: BLAS may round a row by its place in the batch, and equal rows must give
     # equal scores.
     means = (weights * values).sum(axis=1) / weights.sum(axis=1)
-    return np.clip(means, values[0], values[-1])
+    return np.clip(means.round(_DIGITS), values[0], values[-1])
 
 
 def candidate_distribution(logprobs: np.ndarray) -> np.ndarray:

@@ -147,7 +147,7 @@ def ranged(readings: Sequence[Reading]) -> Ranged:
     ascending = np.argsort(values)
 
     def side(rows: Sequence[Any]) -> Any:
-        return None if rows[0] is None else np.array(rows, np.float32)[..., ascending]
+        return None if rows[0] is None else np.array(rows, np.float64)[..., ascending]
 
     # a text that was generated has no log-probabilities, and is only parsed
     rows = [reading.main_logprobs for reading in readings]

@@ -198,19 +198,28 @@ for it."""
 AXES = ("dimension", "range", "attack", "defense", "order")
 """The columns that say which condition a row is about, and attributes of `Condition`."""
 
-SCHEMA = pa.schema(
-    [
-        *[(name, pa.string()) for name in ("example_id", *AXES)],
-        ("candidates", pa.list_(pa.string())),
-        *[(name, pa.list_(pa.float32())) for name in ("main_logprobs", "assistant_logprobs")],
-        *[(name, pa.string()) for name in ("text", "judge", "decoding")],
-        *[(name, pa.float64()) for name in ("lambda", "temperature", "seconds")],
-        ("prompt_sha256", pa.binary(32)),
-    ]
-)
+
+def _columns(logprob: pa.DataType) -> pa.Schema:
+    return pa.schema(
+        [
+            *[(name, pa.string()) for name in ("example_id", *AXES)],
+            ("candidates", pa.list_(pa.string())),
+            *[(name, pa.list_(logprob)) for name in _LOGPROBS],
+            *[(name, pa.string()) for name in ("text", "judge", "decoding")],
+            *[(name, pa.float64()) for name in ("lambda", "temperature", "seconds")],
+            ("prompt_sha256", pa.binary(32)),
+        ]
+    )
+
+
+_LOGPROBS = ("main_logprobs", "assistant_logprobs")
+SCHEMA = _columns(pa.float32())
 """Columns: one row an example, condition and, of free answers, way of answering. `range` is as
 tables print it; `prompt_sha256` is of the rubric's plain text about the example, see
 `prompt_digest`."""
+
+_EXACT = _columns(pa.float64())
+"""The same of a panel, whose pooled probabilities 32 bits would round: equal means would differ."""
 
 _NEEDED = ("example_id", *AXES, "candidates", "seconds", "prompt_sha256")
 _KEY = b"judgebench"
@@ -275,7 +284,7 @@ class Recording:
                 metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)
             )
             text = (schema.metadata or {}).get(_KEY)
-        if text is None or not schema.remove_metadata().equals(SCHEMA):
+        if text is None or schema.remove_metadata() not in (SCHEMA, _EXACT):
             raise UserError(
                 f"{path}: these are no recorded readings; give a file that `python -m "
                 "judgebench.record RUN out=FILE` has written."
@@ -397,12 +406,12 @@ def write_recording(path: Path, rows: Sequence[Row], about: Row) -> None:
     """Writes a recording, whole or not at all; the same rows (`SCHEMA`) and metadata give the same
     bytes."""
     text = json.dumps({"format": FORMAT, **about}, ensure_ascii=False, allow_nan=False)
-    table = pa.Table.from_pylist(list(rows), SCHEMA.with_metadata({_KEY: text.encode()}))
-    repeating = [
-        name
-        for name in SCHEMA.names
-        if name not in ("main_logprobs", "assistant_logprobs", "prompt_sha256")
-    ]
+    rows = list(rows)
+    numbers = [row[name] for row in rows for name in _LOGPROBS if row[name] is not None]
+    whole = all(np.array_equal(np.float32(part), part) for part in numbers)
+    schema = SCHEMA if whole else _EXACT
+    table = pa.Table.from_pylist(rows, schema.with_metadata({_KEY: text.encode()}))
+    repeating = [name for name in SCHEMA.names if name not in (*_LOGPROBS, "prompt_sha256")]
     with writing(f"out={path}:", "; name another file"), atomic(path) as temporary:
         write_table(temporary, table, compression_level=19, use_dictionary=repeating)
 
@@ -440,7 +449,7 @@ def _fault(row: Row) -> str | None:
         written = row["text"] is not None and row["judge"]
         return None if written else "it holds neither log-probabilities nor an answer"
     count = len(row["candidates"])
-    for name in ("main_logprobs", "assistant_logprobs"):
+    for name in _LOGPROBS:
         values = row[name]
         if values is None:
             continue

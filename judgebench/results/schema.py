@@ -40,7 +40,8 @@ READINGS_SCHEMA = pa.schema(
     [
         *_KEYS,
         ("candidates", _TEXTS),
-        *_columns(_LOGPROBS, "main_logprobs assistant_logprobs"),
+        # a panel's are no floats of 32 bits, which would set equal means apart
+        *_columns(pa.list_(_NUMBER), "main_logprobs assistant_logprobs"),
         ("text", _TEXT),
         *_DECODING,
         ("prompt", _TEXT),

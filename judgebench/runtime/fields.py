@@ -301,12 +301,17 @@ class Costs:
         check_fields(self, "costs")
 
 
+RATER = "rater"
+"""The `error` of `Asking` that is one rater's."""
+
+
 @dataclass(frozen=True)
 class Asking:
     """The config key `ask`: `error`, the largest share of mistakes among the texts that a judge
-    decides, so that people see the others; `UserError` of values that cannot be."""
+    decides, so that people see the others, or `rater`: that which one rater makes; `UserError` of
+    values that cannot be."""
 
-    error: Annotated[float, Gt(0), Lt(0.5)] = 0.05
+    error: Annotated[float, Gt(0), Lt(0.5)] | Annotated[str, OneOf((RATER,))] = 0.05
 
     def __post_init__(self) -> None:
         check_fields(self, "ask")

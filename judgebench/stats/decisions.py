@@ -25,7 +25,10 @@ those of decisions by the marks of other groups in 63 to 97 %, since each is ano
 **Ask a human.** p(pass) is the share of passes among texts of other groups with such a score, by
 isotonic regression. It says how probably a decision by the pass mark is right. The judge decides
 the texts of which it is surest, as many as leave the upper end of a one-sided 95 % interval of its
-mistakes at `ask.error`; people see the others. Groups are all that is assumed to be drawn alike
+mistakes at `ask.error`; people see the others. A mistake is counted by single labels, of which the
+raters' own majority, the best judge that there can be, misses some; `ask.error=rater` takes as the
+aim what one rater misses of another's. What that majority could decide is said beforehand. Groups
+are all that is assumed to be drawn alike
 (Angelopoulos et al., "Learn then Test", arXiv 2110.01052, test a family of rules one by one; a mean
 over groups is tested here by the interval above). On simulated judges the bound is broken on new
 groups in 0 to 10 % of draws.
@@ -34,13 +37,13 @@ groups in 0 to 10 % of draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.runtime.fields import Asking, Costs
+from judgebench.runtime.fields import RATER, Asking, Costs
 from judgebench.stats.clusters import (
     CONFIDENCE,
     Clusters,
@@ -363,29 +366,36 @@ class Band(NamedTuple):
 
     Attributes:
         fail_to, pass_from: the highest score that fails, and the lowest that passes; None where
-            none does.
+            none does. Of a judge that decides nothing both are.
         asked: the share of texts that people see.
         error: mistakes among the others, with the upper end of the one-sided interval; None where
             people see all.
     """
 
-    fail_to: float | None
-    pass_from: float | None
+    fail_to: float | None = None
+    pass_from: float | None = None
+    asked: float = 1.0
+    error: Estimate | None = None
+
+
+class Surest(NamedTuple):
+    """The texts of which a judge is surest: how sure at least, the share of the others, and the
+    mistakes among these."""
+
+    level: float
     asked: float
-    error: Estimate | None
+    error: Estimate
 
 
-def ask_curve(chances: Array, passed: Array, passes: Array) -> list[tuple[float, float, float]]:
+def ask_curve(sure: Array, wrong: Array) -> list[tuple[float, float, float]]:
     """Points of a curve: the probability that a decision is right from which on the judge decides,
     the share of texts that people then see, and the share of mistakes among the others; from few
     asked to many.
 
     Args:
-        chances: [N] p(pass) by other groups; passed: [N] the share of a text's labels that pass it;
-            passes: [N] True for a text that the judge passes.
+        sure: [N] how probably the decision of each text is right, by other groups; wrong: [N] the
+            share of its labels that the decision misses.
     """
-    sure = np.where(passes, chances, 1 - chances)
-    wrong = np.where(passes, 1 - passed, passed)
     levels = np.unique(sure)
     if len(levels) > _POINTS:
         levels = np.unique(np.quantile(sure, np.linspace(0, 1, _POINTS)))
@@ -396,31 +406,87 @@ def ask_curve(chances: Array, passed: Array, passes: Array) -> list[tuple[float,
     return curve
 
 
+def _shares_decided(sure: Array, wrong: Array, groups: Array) -> Iterator[tuple[Surest, float]]:
+    """The texts of each level of `ask_curve`, from few asked to many, and the upper end of their
+    mistakes, where there is one."""
+    for level, asked, _ in ask_curve(sure, wrong):
+        decides = sure >= level
+        error = clustered_share(wrong[decides], np.ones(decides.sum()), groups[decides], _SURE)
+        if error is not None and error.high is not None:
+            yield Surest(level, asked, error), error.high
+
+
+def surest(sure: Array, wrong: Array, groups: Array, most: float) -> Surest | None:
+    """As many texts as keep the upper end of their mistakes at `most`; None where none do. See
+    `ask_curve`; groups: [N]."""
+    parts = _shares_decided(sure, wrong, groups)
+    return next((part for part, high in parts if high <= most), None)
+
+
 def band_of(
-    scores: Array, mark: float, chances: Array, passed: Array, groups: Array, asking: Asking
+    scores: Array, mark: float, chances: Array, passed: Array, groups: Array, most: float | None
 ) -> Band:
-    """The band around a pass mark that leaves most texts to the judge, see the module.
+    """The band around a pass mark that leaves most texts to the judge, see the module; none where
+    the aim is unknown.
 
     Args:
         scores, passed, groups: [N] of labelled texts; chances: [N] p(pass) by other groups.
+        most: the largest share of mistakes.
     """
-    passes = scores >= mark
-    sure = np.where(passes, chances, 1 - chances)
-    wrong = np.where(passes, 1 - passed, passed)
-    for level, asked, _ in ask_curve(chances, passed, passes):
-        decides = sure >= level
-        error = clustered_share(wrong[decides], np.ones(decides.sum()), groups[decides], _SURE)
-        if error is None or error.high is None or error.high > asking.error:
-            continue
-        # the scores at which all texts together are as sure
-        values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-        chance = isotonic_means(np.bincount(place, passed) / counts, counts)
-        failing = values[(values < mark) & (chance <= 1 - level)]
-        passing = values[(values >= mark) & (chance >= level)]
-        fail_to = float(failing[-1]) if len(failing) else None
-        pass_from = float(passing[0]) if len(passing) else None
-        return Band(fail_to, pass_from, asked, error)
-    return Band(None, None, 1.0, None)
+    found = None if most is None else surest(*_sides(scores >= mark, chances, passed), groups, most)
+    if found is None:
+        return Band()
+    # the scores at which all texts together are as sure
+    values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    chance = isotonic_means(np.bincount(place, passed) / counts, counts)
+    failing = values[(values < mark) & (chance <= 1 - found.level)]
+    passing = values[(values >= mark) & (chance >= found.level)]
+    fail_to = float(failing[-1]) if len(failing) else None
+    pass_from = float(passing[0]) if len(passing) else None
+    if fail_to is None and pass_from is None:
+        return Band()
+    return Band(fail_to, pass_from, found.asked, found.error)
+
+
+def _sides(passes: Array, chances: Array, passed: Array) -> tuple[Array, Array]:
+    """[N] how probably decisions are right, and the shares of labels that they miss."""
+    return np.where(passes, chances, 1 - chances), np.where(passes, 1 - passed, passed)
+
+
+def aim_record(ratings: Array, classes: Classes, groups: Array, asking: Asking) -> Record:
+    """Aim of a band, and how far any judge can come: functions of the labels alone.
+
+    Args:
+        ratings: [N, R] see `label_shares`; groups: [N].
+
+    Returns:
+        ask_aim: the largest share of mistakes, None where a rater's is asked for and is unknown, or
+            is none, or is a coin's; rater_error: of another rater's labels those that one misses,
+            majority_error: of all labels those that the raters' majority misses, both None where no
+            text has two; ask_least: the share of texts that people see at least, were the judge that
+            majority: 1 where no band is possible; ask_lowest: the lowest aim with which one is, None
+            with a single group.
+    """
+    passed = label_shares(ratings, classes)[:, 1]
+    known = np.isfinite(passed)
+    passed = passed[known]
+    several = ratings.shape[1] > 1 and np.isfinite(ratings).sum(axis=1).max(initial=0) > 1
+    rater = 1 - float(agreement_of(rater_matrix(ratings, classes))) if several else None
+    missed = np.minimum(passed, 1 - passed)
+    aim: Any = asking.error
+    if aim == RATER:
+        aim = rater if rater is not None and 0 < rater < 0.5 else None
+    # the majority is sure of a text as its labels are of one class
+    columns = 1 - missed, missed, groups[known]
+    best = None if aim is None else surest(*columns, float(aim))
+    shown = [high for _, high in _shares_decided(*columns)]
+    return {
+        "ask_aim": aim,
+        "rater_error": rater,
+        "majority_error": float(missed.mean()) if several else None,
+        "ask_least": best.asked if best else 1.0,
+        "ask_lowest": min(shown, default=None),
+    }
 
 
 # --- the study ----------------------------------------------------------------------------------
@@ -445,8 +511,8 @@ def decision_records(samples: Sequence[JudgeScores], costs: Costs, asking: Askin
           brier_constant: of always saying the share that passes; brier_saved: brier_word less
           brier, with interval;
         - rates: see `pass_rates`;
-        - with the chosen mark fail_to, pass_from, asked, ask_error: see `Band`, and curve: see
-          `ask_curve`.
+        - with the chosen mark fail_to, pass_from, asked, ask_error: see `Band`; ask_aim,
+          rater_error, majority_error, ask_least, ask_lowest: see `aim_record`; and curve: see `ask_curve`.
     """
     records = []
     for sample in samples:
@@ -510,12 +576,13 @@ def _with_marks(
         )
     # the band is of the chosen mark's record
     record = records[-1]
-    band = Band(None, None, 1.0, None)
+    record |= aim_record(sample.ratings, classes, groups, asking)
+    band = Band()
     record["curve"] = []
     if known.any():
         columns = chances[known], passed[known]
-        band = band_of(scores[known], mark, *columns, groups[known], asking)
-        curve = ask_curve(*columns, scores[known] >= mark)
+        band = band_of(scores[known], mark, *columns, groups[known], record["ask_aim"])
+        curve = ask_curve(*_sides(scores[known] >= mark, *columns))
         record["curve"] = [list(point[1:]) for point in curve]
     record |= {
         "fail_to": band.fail_to,

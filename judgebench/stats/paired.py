@@ -183,15 +183,14 @@ def groups_needed(difference: float, standard_error: float, groups: int) -> int 
     return max(FEWEST, math.ceil((times_noticed() * spread / difference) ** 2))
 
 
-def times_noticed(comparisons: int = 1) -> float:
-    """The standard errors of a difference that is told from 0 with 80 % power at 5 % two-sided; of
-    several comparisons, as Holm's correction asks of the first.
+def times_noticed() -> float:
+    """The standard errors of a difference that is told from 0 with 80 % power at 5 % two-sided.
 
     Example:
-        >>> round(times_noticed(), 3), round(times_noticed(3), 3)
-        (2.802, 3.236)
+        >>> round(times_noticed(), 3)
+        2.802
     """
-    level = scipy.special.ndtri(1 - SIGNIFICANCE / (2 * comparisons))
+    level = scipy.special.ndtri(1 - SIGNIFICANCE / 2)
     return float(level + scipy.special.ndtri(_POWER))
 
 

@@ -34,10 +34,11 @@ def card(tmp_path_factory, tiny_pair):
 @pytest.fixture(scope="module")
 def deciding(card):
     """Cards of the same judge that pass every text, fail it, and leave it to a person."""
-    marks = {"pass": (0.0, None, None), "fail": (9.0, None, None), "ask": (3.0, 0.0, 9.0)}
+    marks = {"pass": (0.0, None, 0.0), "fail": (9.0, 9.0, None), "ask": (3.0, 0.0, 9.0)}
     for name, (mark, fail_to, pass_from) in marks.items():
         decision = DECISION | {"pass_mark": mark, "fail_to": fail_to, "pass_from": pass_from}
-        replace(JudgeCard.read(card), decision=decision).write(card.with_name(f"{name}.yaml"))
+        uses = [{"use": "decide", "verdict": "with care", "clause": ""}]
+        replace(JudgeCard.read(card), decision=decision, uses=uses).write(card.with_name(f"{name}.yaml"))
     return [str(card.with_name(f"{name}.yaml")) for name in marks]
 
 

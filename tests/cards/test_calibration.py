@@ -36,8 +36,10 @@ def test_classes_without_order_choose_no_judge():
 
 def test_the_decision_of_a_card_is_the_record_of_its_judge():
     record = {"classes": ["bad", "good"], **{name: DECISION[name] for name in DECISION if name not in ("fail", "pass")}}
-    config = OmegaConf.create({"costs": {"false_pass": 5.0}, "ask": {"error": 0.05}})
-    assert decision_of(record, config) == DECISION | {"fail": "bad", "pass": "good"}
+    record |= {"ask_aim": 0.05, "rater_error": 0.2, "ask_lowest": 0.04}
+    config = OmegaConf.create({"costs": {"false_pass": 5.0}, "ask": {"error": "rater"}})
+    expected = DECISION | {"fail": "bad", "pass": "good", "rater_error": 0.2, "lowest": 0.04}
+    assert decision_of(record, config) == expected, "its aim is a number"
 
 
 def test_settings_that_cannot_be_are_refused():
@@ -248,6 +250,12 @@ LIMITS = {
         "tried": TRIED
     },
     "contrastive in range 1-5 would have promised spearman 0.716 on these texts, instead of 0.690": {"tried": TRIED},
+    "Chance may give the best of so many its lead of 0.020 (standard error 0.030).": {
+        "tried": [
+            setting("expectation", 0.69),
+            setting("contrastive", 0.71, taken=True, best=True, gain=0.02, gain_se=0.03, better=False),
+        ]
+    },
     "chosen by 8 articles": {"test": {**GOOD, "groups": 8}},
     "It is flagged unstable: Spearman depends on the": {"test": {**GOOD, "flags": ["unstable"]}},
     "no score to 10 %": {"test": {**GOOD, "failed_share": 0.1}},
@@ -258,7 +266,9 @@ LIMITS = {
         "decision": DECISION | {"pass_mark": 3.5},
         "score_range": ScoreRange.parse([5, 1]),
     },
-    "No band of scores keeps mistakes below 5 %: every text is decided by the pass mark.": {"decision": DECISION},
+    "No band of scores keeps mistakes below 5 %: a person must see every text. force=true decides by the pass": {
+        "decision": DECISION
+    },
     "It leaves 23 % of the texts to a person, so that": {"decision": DECISION | {"fail_to": 1.0, "asked": 0.23}},
     "Of texts that people rate worse than the middle of their scale, 12 % here, they hold 47 %": {
         "test": GOOD | WIDE | {"low_coverage": 0.47, "low_coverage_high": 0.6, "low_share": 0.12}

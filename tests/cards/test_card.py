@@ -77,7 +77,7 @@ SCORES = np.array([1.0, 1.5, 2.0, 2.4, 2.5, 3.0, np.nan])
 @pytest.mark.parametrize(
     ("fail_to", "pass_from", "said"),
     [
-        (None, None, ["fail", "fail", "fail", "fail", "pass", "pass", None]),
+        (None, None, ["ask", "ask", "ask", "ask", "ask", "ask", None]),
         (1.5, 2.5, ["fail", "fail", "ask", "ask", "pass", "pass", None]),
         (None, 2.0, ["ask", "ask", "pass", "pass", "pass", "pass", None]),
         (2.0, None, ["fail", "fail", "fail", "ask", "ask", "ask", None]),
@@ -85,7 +85,14 @@ SCORES = np.array([1.0, 1.5, 2.0, 2.4, 2.5, 3.0, np.nan])
 )
 def test_a_card_decides_at_its_marks(fail_to, pass_from, said):
     decision = DECISION | {"fail_to": fail_to, "pass_from": pass_from}
-    assert card(decision=decision).decisions(SCORES).tolist() == said
+    deciding = card(decision=decision, uses=[{"use": "decide", "verdict": "with care", "clause": ""}])
+    assert deciding.decisions(SCORES).tolist() == said
+    asked = card(decision=decision, uses=[{"use": "decide", "verdict": "no", "clause": ""}])
+    assert asked.decisions(SCORES).tolist() == ["ask"] * 6 + [None], "it may not decide"
+    assert card(decision=decision).decisions(SCORES).tolist() == ["ask"] * 6 + [None], "its verdict is unknown"
+    if fail_to is None and pass_from is None:
+        said = ["fail", "fail", "fail", "fail", "pass", "pass", None]
+    assert asked.decisions(SCORES, force=True).tolist() == deciding.decisions(SCORES, force=True).tolist() == said
     assert card().decisions(SCORES).tolist() == [None] * 7
 
 

@@ -122,7 +122,9 @@ def test_a_card_that_decides_says_pass_fail_or_ask(score):
     score("out=graded.jsonl")
     assert pd.read_json("graded.jsonl", lines=True)["decision"].isna().all(), "of a card that does not decide"
     decision = DECISION | {"fail_to": 2.0, "pass_from": 4.0}
-    JudgeCard(**{**vars(JudgeCard.read("card.yaml")), "decision": decision}).write(Path("card.yaml"))
+    uses = [{"use": "decide", "verdict": "with care", "clause": "because", "value": None}]
+    bare = vars(JudgeCard.read("card.yaml"))
+    JudgeCard(**{**bare, "decision": decision, "uses": uses}).write(Path("card.yaml"))
     for out in ("scores.jsonl", "scores.csv", "scores.parquet"):
         assert "23 pass, 24 fail; 12 texts for a person to see." in score(f"out={out}", "shard=9")[1]
     rows = [json.loads(line) for line in lines("scores.jsonl")]
@@ -131,6 +133,32 @@ def test_a_card_that_decides_says_pass_fail_or_ask(score):
     expected = [row["decision"] for row in rows]
     assert read_table(Path("scores.parquet"))["decision"].to_pylist() == expected
     assert pd.read_csv("scores.csv", keep_default_na=False)["decision"].tolist() == [name or "" for name in expected]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "fail_to", "asked", "forced", "why"),
+    [
+        ("no", 2.0, 59, "23 pass, 24 fail; 12 texts", "The judge of this card may not decide (decide: no): "),
+        ("too few texts", None, 59, "35 pass, 24 fail; 0 texts", "may not decide (decide: too few texts): "),
+        ("yes", None, 59, "35 pass, 24 fail; 0 texts", "This card has no band of scores that it may decide: "),
+    ],
+)
+def test_a_card_that_may_not_decide_says_so_first_and_asks_but_by_force(score, verdict, fail_to, asked, forced, why):
+    answers = [{"example_id": f"t{i}", "text": "no idea" if i == 4 else str(1 + i % 5)} for i in range(COUNT)]
+    write_rows("answers.jsonl", answers)
+    decision = DECISION | {"fail_to": fail_to, "pass_from": fail_to and 4.0, "pass_mark": 3.0}
+    uses = [{"use": "decide", "verdict": verdict, "clause": "because", "value": None}]
+    bare = vars(JudgeCard.read("card.yaml"))
+    JudgeCard(**{**bare, "decision": decision, "uses": uses}).write(Path("card.yaml"))
+    out = " ".join(score("out=asked.jsonl")[1].split())
+    assert out.startswith(why if why.startswith("T") else "The judge of this card "), out
+    assert f"{why}every text is for a person to see, but with force=true." in out
+    assert f"0 pass, 0 fail; {asked} texts for a person to see." in out
+    assert {json.loads(line)["decision"] for line in lines("asked.jsonl")} == {"ask", None}
+    out = " ".join(score("out=forced.jsonl", "force=true")[1].split())
+    assert f"{why}by force=true its marks decide all the same." in out
+    assert f"{forced} for a person to see." in out
+    assert "force: 'perhaps' is neither true nor false" in score("out=forced.jsonl", "force=perhaps")[2]
 
 
 def test_every_kind_of_input_is_read(score):

@@ -116,6 +116,27 @@ def test_answers_are_votes_and_what_failed_is_left_out(file):
     assert together[3] == pytest.approx(by_hand, abs=1e-6)
 
 
+@pytest.mark.parametrize(("members", "scores"), [(3, 13), (4, 17), (7, 29)])
+def test_equal_means_are_ties_in_a_run_and_in_its_recording(judgebench, members, scores):
+    """All combinations of scores, or many: as many values as sums; 32 bits told 18 of three judges' 13 apart."""
+    rng = np.random.default_rng(0)
+    votes = rng.integers(1, 6, (members, 600))
+    rows = [{"source": f"Article {i // 4}.", "output": f"Text {i}.", "example_id": f"t{i}"} for i in range(600)]
+    write_rows("texts.jsonl", [row | {"human": {"coherence": i % 5 + 1.0}} for i, row in enumerate(rows)])
+    for number, column in enumerate(votes.tolist()):
+        write_rows(f"m{number}.jsonl", [{"example_id": f"t{i}", "text": str(vote)} for i, vote in enumerate(column)])
+    names = ",".join(f"m{number}.jsonl" for number in range(members))
+    data = ("data=jsonl", "data.path=texts.jsonl", "data.scale=[1,5]", "dimensions=[coherence]", "assistant=none")
+    asked = (*data, *QUICK[1:], "data.dev_share=0", "ranges=[[1,5]]", "decoding=[expectation]")
+    judgebench("judge=panel", f"judge.members=[{names}]", *asked, "run_dir=panel")
+    assert record(["panel", "out=panel.parquet"]) == 0
+    judgebench("judge=recorded", "judge.path=panel.parquet", *asked, "run_dir=again")
+    for folder in ("panel", "again"):
+        found = RunFolder.open(folder).read("scores")["score"]
+        np.testing.assert_allclose(found, votes.mean(axis=0), atol=1e-11)
+        assert len(np.unique(found)) == len(np.unique(votes.sum(axis=0))) <= scores
+
+
 def test_pools_of_probabilities(written):  # noqa: F811
     texts = prompts(NARROW)
     first = written([row(p, main_logprobs=np.log([0.5, 0.25, 0.0625]).tolist()) for p in texts])

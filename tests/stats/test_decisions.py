@@ -11,12 +11,14 @@ import statsmodels.stats.proportion
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import Asking, Costs, Margins
 from judgebench.stats.clusters import Estimate
 from judgebench.stats.decisions import (
     CHOSEN,
     SAID,
     agreement_of,
+    aim_record,
     band_of,
     best_mark,
     clustered_share,
@@ -186,7 +188,52 @@ def test_the_band_keeps_its_error_on_new_groups():
 def test_where_no_part_is_decided_well_enough_a_person_sees_all():
     rng = np.random.default_rng(0)
     passed = 1.0 * (rng.random(60) < 0.5)
-    assert band_of(rng.random(60), 0.5, np.full(60, 0.5), passed, np.arange(60), ASKING).asked == 1.0
+    assert band_of(rng.random(60), 0.5, np.full(60, 0.5), passed, np.arange(60), 0.05).asked == 1.0
+    assert band_of(passed, 0.5, passed, passed, np.arange(60), None) == (None, None, 1.0, None), "without an aim"
+
+
+@pytest.mark.parametrize("raters", [2, 3, 5])
+def test_the_aim_is_what_one_rater_misses_and_the_majority_says_what_is_possible(raters):
+    """By loops over single labels: raters of 200 texts who each err on a tenth."""
+    rng = np.random.default_rng(raters)
+    truth = rng.random(200) < 0.5
+    ratings = 1.0 * (truth[:, None] ^ (rng.random((200, raters)) < 0.1))
+    ratings[rng.random(200) < 0.2, 1:] = np.nan
+    groups = np.repeat(np.arange(50), 4)
+    pairs, missed = [], []
+    for row in ratings:
+        labels = row[np.isfinite(row)].tolist()
+        missed.append(min(np.mean(labels), 1 - np.mean(labels)))
+        unlike = [a != b for i, a in enumerate(labels) for j, b in enumerate(labels) if i != j]
+        pairs += [np.mean(unlike)] if unlike else []
+    found = aim_record(ratings, simulate.BINARY, groups, Asking(error="rater"))
+    assert found["ask_aim"] == found["rater_error"] == pytest.approx(np.mean(pairs))
+    assert found["majority_error"] == pytest.approx(np.mean(missed))
+    least = [
+        aim_record(ratings, simulate.BINARY, groups, Asking(error=error))["ask_least"] for error in (0.01, 0.05, 0.3)
+    ]
+    assert least == sorted(least, reverse=True)
+    assert least[0] == 1, "so few texts never show 1 %"
+    assert least[2] == 0
+    # no judge does better than the majority, and one that is the majority does as well
+    passed = np.nanmean(ratings, axis=1)
+    for error, possible in ((0.05, least[1]), (found["ask_aim"], found["ask_least"])):
+        assert band_of(passed, 0.5, passed, passed, groups, error).asked == pytest.approx(possible)
+
+
+def test_one_raters_error_is_no_aim_where_it_is_unknown_or_none():
+    alone = aim_record(np.ones((60, 1)), simulate.BINARY, np.arange(60), Asking(error="rater"))
+    assert (alone["ask_aim"], alone["rater_error"], alone["majority_error"], alone["ask_least"]) == (
+        None,
+        None,
+        None,
+        1,
+    )
+    alike = aim_record(np.ones((60, 2)), simulate.BINARY, np.arange(60), Asking(error="rater"))
+    assert (alike["ask_aim"], alike["rater_error"], alike["majority_error"]) == (None, 0, 0)
+    for wrong in ("raters", 0.5, "0.1"):
+        with pytest.raises(UserError, match=r"ask\.error"):
+            Asking(error=wrong)
 
 
 @pytest.mark.parametrize(

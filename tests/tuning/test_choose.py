@@ -131,8 +131,9 @@ def test_nothing_gained_takes_the_plain_setting():
     assert choose(worth_of("spearman", scores[:, [0, 0, 0]], human, groups)).taken == 0, "all are the same"
     assert choose(worth_of("spearman", np.stack([human, scores[:, 0]], axis=1), human, groups)).taken == 0
     shares = np.array([[0.1, 0.9], [0.2, 0.8], [0.3, 0.9], [0.2, 0.9]])
-    assert choose(shares).taken == 0, "four articles show no difference at 5 %"
-    assert choose(shares[:1]).taken == 0
+    assert not choose(shares).better.any(), "four articles show no difference at 5 %"
+    assert choose(shares).taken == 1, "and are all that is known of it"
+    assert choose(shares[:1]).taken == 0, "one article has no second to doubt it by"
     assert np.isnan(choose(shares[:1]).error).all()
 
 

@@ -56,9 +56,13 @@ def decision_parts(results: Results) -> dict[str, dict[str, str]]:
     """Dimension -> part of the answer -> its words: what the judge gets right, the pass mark, and
     the texts that people see."""
     parts: dict[str, dict[str, str]] = {}
+    verdicts = {
+        row["dimension"]: row["verdict"] for row in results.verdict if row["use"] == "decide"
+    }
     for row in of_cells(results, labelled_rows(results.decisions)):
         mark = _mark(row)
-        words = {part: say("decisions", part=part, row=row, mark=mark) for part in PARTS}
+        facts = {"row": row, "mark": mark, "verdict": verdicts.get(row["dimension"])}
+        words = {part: say("decisions", part=part, **facts) for part in PARTS}
         # the last of a dimension is that of the chosen mark
         parts[row["dimension"]] = {part: line for part, line in words.items() if line}
     return parts
