@@ -47,6 +47,7 @@ class Handler(BaseHTTPRequestHandler):
             "body": json.loads(raw) if raw.startswith(b"{") else {},
             "headers": {k.lower(): v for k, v in self.headers.items()},
             "at": time.monotonic(),
+            "port": self.client_address[1],
         }
         with server.lock:
             server.seen.append(seen)

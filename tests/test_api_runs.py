@@ -109,6 +109,31 @@ def test_shares_of_samples_and_what_is_not_sampled_twice(run, small_server):
     assert f"{4 * count:,} answers, {count:,} of which name no score" in out
 
 
+def test_a_temperature_that_is_left_out_and_an_effort_have_readings_of_their_own(run, small_server):
+    small_server.otherwise = refusing_temperature
+    told = run("judge.scores_from=samples", "judge.samples=2", mistaken=True)[2]
+    assert "`temperature` is deprecated for this model); judge.temperature=omit sends none." in told
+    small_server.seen.clear()
+    omitted = ("judge.scores_from=samples", "judge.samples=2", "judge.temperature=omit")
+    out = run(*omitted, "print=all")[1]
+    count = len(small_server.seen)
+    assert "the shares of 2 answers at its own temperature" in " ".join(out.split())
+    assert RunFolder.open("run").read("environment")["served"]["main"]["temperature"] is None
+    run(*omitted)
+    assert len(small_server.seen) == count, "the same settings have the same readings"
+    out = run(*omitted, "judge.effort=low", "print=all")[1]
+    assert len(small_server.seen) == 2 * count, "another effort has readings of its own"
+    assert {seen["body"].get("reasoning_effort") for seen in small_server.seen[count:]} == {"low"}
+    assert "at its own temperature with effort low" in " ".join(out.split())
+    assert RunFolder.open("run").read("environment")["served"]["main"]["effort"] == "low"
+
+
+def refusing_temperature(handler, seen):
+    """A model that takes none."""
+    refused = status(400, "`temperature` is deprecated for this model.")
+    (refused if "temperature" in seen["body"] else answer("4"))(handler, seen)
+
+
 def test_a_server_without_lists_is_never_read_otherwise_in_silence(run, small_server):
     small_server.otherwise = answer(lists=False)
     _, _, err = run(mistaken=True)
@@ -320,6 +345,10 @@ def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server
         ({"scores_from": "guess"}, "scores_from"),
         ({"max_cost": 1}, "max_cost"),
         ({"concurrency": 0}, "concurrency"),
+        ({"temperature": "none"}, "temperature"),
+        ({"temperature": 3}, "temperature"),
+        ({"effort": "lots"}, "effort"),
+        ({"effort": "low", "extra_body": {"reasoning_effort": "low"}}, r"extra_body: it holds what judge\.effort sets"),
         ({"concurrency": "auto"}, r"concurrency: auto is not found out any more; .* judge\.concurrency=8"),
         ({"price": {"input": -1}}, "price.input"),
         ({"path": "DIR"}, "path"),

@@ -128,9 +128,11 @@ def request(
         "temperature": temperature,
         spec.length_name: max_tokens,
         "seed": seed,
+        "reasoning_effort": spec.effort,
     }
     if spec.protocol == "gemini":
         sampling = {"temperature": temperature, "maxOutputTokens": max_tokens, "seed": seed}
+        sampling["thinkingConfig"] = spec.effort and {"thinkingLevel": spec.effort}
         lists = {"responseLogprobs": wanted, "logprobs": listed}
         body = {
             "contents": [{"role": "user", "parts": [{"text": prompt.text}]}],
@@ -141,6 +143,8 @@ def request(
         body |= {"logprobs": wanted, "top_logprobs": listed}
         if spec.protocol == "anthropic":
             body["seed"] = None  # it takes none
+            effort = body.pop("reasoning_effort")
+            body["output_config"] = effort and {"effort": effort}
     else:
         body |= {"prompt": list(prompt.tokens or ()), "logprobs": listed}
         if wanted and spec.explicit == "vllm":

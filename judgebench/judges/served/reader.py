@@ -189,8 +189,9 @@ class ApiReader(BaseReader):
             }
             if len(spec.urls) > 1:
                 of_role |= {"concurrency": spec.concurrency, "servers": account.servers}
-            if spec.batch:
-                of_role["batch"] = spec.batch
+            of_role |= {
+                name: getattr(spec, name) for name in ("batch", "effort") if getattr(spec, name)
+            }
             record[role] = {
                 **of_role,
                 "samples": spec.samples if spec.scores_from == "samples" else None,

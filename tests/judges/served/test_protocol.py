@@ -34,6 +34,27 @@ def test_a_message_goes_to_chat_with_everything_that_was_asked_for():
     assert not {"seed", "logprobs", "top_logprobs"} & set(free)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "effort"),
+    [
+        ("chat", {"reasoning_effort": "low"}),
+        ("completions", {"reasoning_effort": "low"}),
+        ("anthropic", {"output_config": {"effort": "low"}}),
+        ("gemini", {"generationConfig": {"thinkingConfig": {"thinkingLevel": "low"}}}),
+    ],
+)
+def test_a_temperature_is_left_out_and_an_effort_goes_where_each_protocol_has_it(protocol, effort):
+    way = {"protocol": protocol, "scores_from": "samples", **(TOKENS if protocol == "completions" else {})}
+    usual = request(spec_of(**way), SAID, 3).body
+    assert "effort" not in str(usual), "today's requests, and so the keys of their readings, stay"
+    assert "temperature" in str(usual)
+    sent = request(spec_of(temperature="omit", effort="low", **way), SAID, 3).body
+    assert "temperature" not in str(sent)
+    for key, value in effort.items():
+        inner = sent[key]
+        assert value == inner if isinstance(value, str) else value.items() <= inner.items()
+
+
 def test_vllm_lists_the_tokens_that_it_is_asked_for_by_number():
     sent = request(tokens_of("vllm"), SAID, 1, listed=20, tokens=[33, 34])
     assert (sent.path, sent.body["prompt"]) == ("/completions", [5, 6, 7])
