@@ -18,7 +18,7 @@ from judgebench.judges.judge import Questions, ReadingJudge
 from judgebench.judges.local.batches import Tokens, pending, token_counts
 from judgebench.judges.local.models import Models, Trainers
 from judgebench.judges.reader import IN_STORE, BaseReader
-from judgebench.judges.served.batch import read_in_batches
+from judgebench.judges.served.batch import claim_noted, read_in_batches
 from judgebench.judges.served.passes import (
     AnswerPass,
     ApiPass,
@@ -110,6 +110,7 @@ class ApiReader(BaseReader):
         batches = pending(pass_, 0, self.store)
         if not batches:
             return False
+        claim_noted(self.store)
         pass_.prepare()
         before = self._bill.spent
         try:
@@ -117,6 +118,7 @@ class ApiReader(BaseReader):
                 pass_.stored = lambda: progress.advance(1, self._bill.spent - before)
                 for batch in batches:
                     pass_.read(batch)
+                pass_.read_left()
         finally:
             pass_.release()
         return True
