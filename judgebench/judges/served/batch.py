@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
@@ -293,10 +294,12 @@ class AnthropicBatches(OpenAIBatches):
         from datetime import datetime
 
         nearest: dict[float, str] = {}
+        # of a note from a clock that was ahead it is not known when it was made
+        earliest = -_EARLIER if note.made <= time.time() else -math.inf
         async for row in self.listed():
             since = datetime.fromisoformat(row["created_at"]).timestamp() - note.made
             size = sum(row["request_counts"].values())
-            if row["id"] not in known and since > -_EARLIER and size == len(note.keys):
+            if row["id"] not in known and since > earliest and size == len(note.keys):
                 nearest[abs(since)] = str(row["id"])
         return nearest[min(nearest)] if nearest else None
 
@@ -467,7 +470,14 @@ class BatchedPass:
 
     async def _found(self, note: Note, known: set[str]) -> bool:
         """Looks for a batch whose submission was cut off: did it arrive?"""
-        for wait in (0.0, max(0.0, note.made + _SETTLED - time.time())):
+        rest = min(_SETTLED, note.made + _SETTLED - time.time())
+        for wait in (0.0, max(0.0, rest)):
+            if wait:
+                print_safely(
+                    f"judgebench: judge.batch: {self._spec.where} does not list batch {note.name}, "
+                    f"whose submission was cut off; looking again in {math.ceil(wait)} s.",
+                    error=True,
+                )
             await asyncio.sleep(wait)
             note.id = await self._trusted(self._provider.find(note, known.union(note.foreign)))
             if note.id is not None:
