@@ -1,5 +1,6 @@
 """judge=api end to end, against a small real server: ways of reading, resuming, money, faults, and a planted key."""
 
+import json
 import math
 import os
 import re
@@ -15,7 +16,7 @@ from judgebench.judges.served.settings import ApiSpec
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from tests.conftest import write_rows
-from tests.served import answer, status
+from tests.served import answer, choice, status
 
 QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "report=false")
 QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]")
@@ -107,6 +108,62 @@ def test_shares_of_samples_and_what_is_not_sampled_twice(run, small_server):
     (condition,) = folder.read("environment")["served"]["main"]["conditions"]
     assert (condition["answers"], condition["failed_answers"]) == (4 * count, count)
     assert f"{4 * count:,} answers, {count:,} of which name no score" in out
+
+
+WORDS = {"I": 0.6, "As": 0.2, "Sorry": 0.15}
+REFUSALS = {
+    "words": answer("I cannot rate this.", likely=WORDS),
+    "too little on scores": answer("I'd say 4", likely={"I": 0.6, "4": 0.3, "3": 0.1}),
+    "content_filter": choice(finish_reason="content_filter", message={"content": "4"}),
+    "refusal": choice(finish_reason="stop", message={"content": None, "refusal": "I can't help with that."}),
+    "a filter of the prompt": status(400, "The prompt was filtered.", code="content_filter"),
+}
+
+
+@pytest.mark.parametrize("scores_from", ["logprobs", "samples", "text"])
+@pytest.mark.parametrize("how", REFUSALS)
+def test_a_judge_that_refuses_or_answers_in_words_gives_no_score_and_that_is_said_first(
+    run, small_server, how, scores_from
+):
+    asked = (f"judge.scores_from={scores_from}", f"decoding=[{'greedy' if scores_from == 'text' else 'expectation'}]")
+    small_server.otherwise = REFUSALS[how]
+    if how == "too little on scores" and scores_from != "logprobs":
+        small_server.otherwise = some_answers(["4", *["I cannot rate this."] * 7])
+        asked += ("judge.seed=0", "judge.concurrency=1")
+    out = run(*asked)[1]
+    folder = RunFolder.open("run")
+    scores = folder.read("scores")
+    assert set(scores["status"]) == {"failed"} or (how, scores_from) == ("too little on scores", "text")
+    if scores_from == "text":
+        return
+    assert "failed: up to 100 % of answers could not be read" in out.splitlines()[1]
+    (condition,) = folder.read("environment")["served"]["main"]["conditions"]
+    assert condition["without_score"] == condition["readings"] == len(scores)
+    asked_before = len(small_server.seen)
+    # the floor is applied to what was read: another one asks for nothing
+    out = run(*asked, "judge.floor=0.05", "print=all")[1]
+    assert len(small_server.seen) == asked_before
+    few = how == "too little on scores"
+    assert set(RunFolder.open("run").read("scores")["status"]) == {"parsed" if few else "failed"}
+    assert (" 0 of " if few else f" {len(scores)} of ") + f"{len(scores)} without a score" in " ".join(out.split())
+
+
+def some_answers(texts):
+    """Of every prompt's answers, one after the other by their seeds, these texts."""
+    return lambda handler, seen: answer(texts[seen["body"]["seed"]])(handler, seen)
+
+
+def test_what_an_earlier_version_stored_of_refusals_is_no_score_either(run, small_server):
+    small_server.otherwise = answer("I cannot", likely=WORDS)
+    run("decoding=[expectation]")
+    with sqlite3.connect("outputs/readings.sqlite") as db:
+        texts = [text for (text,) in db.execute("SELECT text FROM readings WHERE logprobs IS NOT NULL")]
+        assert all(json.loads(text)["unlisted"] == pytest.approx(0.05) for text in texts)
+        assert not any("on_scores" in text for text in texts), "it follows from what always was stored"
+    count = len(small_server.seen)
+    run("decoding=[expectation]")
+    assert len(small_server.seen) == count
+    assert set(RunFolder.open("run").read("scores")["status"]) == {"failed"}
 
 
 def test_a_temperature_that_is_left_out_and_an_effort_have_readings_of_their_own(run, small_server):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import math
 import sqlite3
 import time
 import tracemalloc
@@ -231,6 +232,18 @@ def test_a_broken_answer_does_not_stay_in_the_store(small_server, tmp_path):
         judge.score("An article.", "Its summary.")
     small_server.otherwise = answer("4")
     assert judge.score("An article.", "Its summary.").score == 4
+
+
+def test_a_cards_judge_that_answers_in_words_gives_no_score_and_no_estimate(small_server, tmp_path):
+    judge = Judge.from_card(written(served_card(small_server.url), tmp_path), store=tmp_path / "s.sqlite")
+    small_server.otherwise = answer("I cannot", likely={"I": 0.7, "As": 0.25})
+    refused = judge.score("An article.", "Its summary.")
+    assert refused.status == "failed"
+    assert math.isnan(refused.score)
+    assert math.isnan(refused.estimate)
+    assert math.isnan(refused.low)
+    small_server.otherwise = answer("4")
+    assert judge.score("An article.", "Another summary.").status == "parsed"
 
 
 def fuzzed(data: st.DataObject) -> Any:

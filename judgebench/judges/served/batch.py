@@ -21,7 +21,7 @@ import httpx
 
 from judgebench.judges.served.client import Client, Unclear
 from judgebench.judges.served.passes import ApiPass, outer_loop_paused
-from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, answer_of
+from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, answer_of, is_filtered
 from judgebench.readings.claims import batch_name, holder_of, notes_of
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
@@ -271,7 +271,8 @@ class OpenAIBatches:
         error = row.get("error") or {}
         why = (body.get("error") or {}).get("message") or error.get("message") or f"HTTP {code}"
         passing = code is None or code in _PASSING or code >= 500
-        return BatchOutcome(row["custom_id"], body if code == 200 else None, str(why), passing)
+        answered = code == 200 or is_filtered(body)
+        return BatchOutcome(row["custom_id"], body if answered else None, str(why), passing)
 
 
 class AnthropicBatches(OpenAIBatches):

@@ -18,6 +18,7 @@ import re
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, TypeVar
@@ -39,6 +40,7 @@ from judgebench.judges.served.protocol import (
     BrokenAnswer,
     Request,
     answer_of,
+    is_filtered,
 )
 from judgebench.judges.served.settings import Account, ApiSpec, Bill, bare_name, is_loopback
 from judgebench.runtime.errors import UserError
@@ -484,6 +486,8 @@ class Client:
             raise _Failure(
                 "broken connection", f"the connection broke ({reason})", billed=True
             ) from None
+        if response.status_code == 400 and is_filtered(_json_or_none(content)):
+            return bytes(content)
         if not 200 <= response.status_code < 300:
             raise self._refused(response, bytes(content), server.url)
         return bytes(content)
@@ -528,9 +532,8 @@ class Client:
 
     def _words(self, content: bytes) -> str:
         """The server's own words of an error, from the places where servers put them."""
-        try:
-            answer = parse_json(content, "its answer")
-        except UserError:
+        answer = _json_or_none(content)
+        if answer is None:
             return self._scrubbed(content[: 4 * _SHOWN].decode("utf-8", "replace"))
         error = answer.get("error", answer) if isinstance(answer, dict) else answer
         words = ""
@@ -543,6 +546,13 @@ class Client:
     def _scrubbed(self, text: str) -> str:
         line = " ".join(text.split())
         return (line.replace(self._key, "***") if self._key else line)[:_SHOWN].rstrip(".")
+
+
+def _json_or_none(content: bytes | bytearray) -> Any:
+    """What an error says; None where it is no JSON."""
+    with suppress(UserError):
+        return parse_json(bytes(content), "its answer")
+    return None
 
 
 async def _end(response: httpx.Response) -> None:

@@ -452,6 +452,8 @@ class ListedPass(ApiPass):
             seed=spec.seed,
         )
         lists = answer.lists
+        if answer.refused is not None:
+            return replace(answer, lists=[])
         if lists is None:
             raise UserError(
                 f"{spec.role}.scores_from: {spec.where} gives no log-probabilities with its "
@@ -528,12 +530,14 @@ def answer_record(reading: ModelReading) -> Record:
 
 def _record(answers: Sequence[Answer]) -> Record:
     counts = [astuple(answer.usage) for answer in answers if answer.usage is not None]
-    return {
+    first = answers[0]
+    record = {
         "requests": len(answers),
-        "model": answers[0].model,
-        "fingerprint": answers[0].fingerprint,
+        "model": first.model,
+        "fingerprint": first.fingerprint,
         "usage": np.sum(counts, axis=0).tolist() if counts else None,
     }
+    return record if first.refused is None else record | {"refused": first.refused}
 
 
 def endpoint_paths(

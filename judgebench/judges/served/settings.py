@@ -317,6 +317,7 @@ class ApiSpec(JudgeSettings):
     explicit: Annotated[str, OneOf(("vllm", "llama_cpp"))] | None = None
     top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
     follow_above: Share = 0.001
+    floor: Share = 0.5
     # whose share has a standard error of at most 0.016
     samples: Annotated[int, Ge(1), Le(1000)] = 8
     temperature: Annotated[float, Ge(0), Le(2)] | Annotated[str, OneOf((OMIT,))] | None = None

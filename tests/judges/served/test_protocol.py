@@ -160,3 +160,23 @@ def test_half_a_character_that_was_stored_does_not_come_out_again():
     stored = ModelReading("a", None, '{"text": "4 \\ud83d", "model": "\\udc00m", "usage": [1, 0, 2]}', 0.1)
     assert answer_record(stored) == {"text": "4 \ufffd", "model": "\ufffdm", "usage": [1, 0, 2]}
     assert answer_record(ModelReading("b", None, '{"text": "4 \\ud83d\\ude00"}', 0.1))["text"] == "4 \U0001f600"
+
+
+@pytest.mark.parametrize(
+    ("payload", "refused"),
+    [
+        ({"choices": [{"finish_reason": "stop", "message": {"content": "4"}}]}, None),
+        ({"choices": [{"finish_reason": "content_filter", "message": {"content": "4"}}]}, "content_filter"),
+        ({"choices": [{"finish_reason": "content_filter", "text": "4"}]}, "content_filter"),
+        ({"choices": [{"finish_reason": "stop", "message": {"content": None, "refusal": "No."}}]}, "No."),
+        ({"type": "message", "content": [], "stop_reason": "refusal"}, "refusal"),
+        ({"type": "message", "content": [{"text": "4"}], "stop_reason": "end_turn"}, None),
+        ({"candidates": [{"finishReason": "SAFETY"}]}, "SAFETY"),
+        ({"candidates": [{"content": {"parts": [{"text": "4"}]}, "finishReason": "RECITATION"}]}, "RECITATION"),
+        ({"candidates": [{"content": {"parts": [{"text": "4"}]}, "finishReason": "STOP"}]}, None),
+        ({"promptFeedback": {"blockReason": "OTHER"}, "usageMetadata": {}}, "OTHER"),
+        ({"error": {"code": "content_filter", "message": "It was filtered."}}, "content_filter"),
+    ],
+)
+def test_a_refusal_is_known_in_every_protocol(payload, refused):
+    assert answer_of(payload, numbered=False).refused == refused
