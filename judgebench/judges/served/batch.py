@@ -699,7 +699,9 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
                     "command again to fetch the answers; judge.batch=wait waits for them."
                 )
             if asked and not told:
-                print_safely(f"judgebench: judge.batch:{asked} Waiting for their answers.", error=True)
+                print_safely(
+                    f"judgebench: judge.batch:{asked} Waiting for their answers.", error=True
+                )
                 told = True
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, 2 * pause)

@@ -291,9 +291,7 @@ _ONE_PROVIDER = (
     "{role}.batch: batches are of messages to one provider, and each is answered at once; take one "
     "judge.url, judge.protocol=chat or anthropic and judge.explicit=null; or judge.batch=null."
 )
-_TWO_EFFORTS = (
-    "{role}.extra_body: it holds what {role}.effort sets, too; leave one of them out."
-)
+_TWO_EFFORTS = "{role}.extra_body: it holds what {role}.effort sets, too; leave one of them out."
 _EFFORT_KEYS = {"reasoning_effort", "reasoning", "output_config", "generationConfig"}
 """Keys of a request that hold an effort, in some protocol."""
 _UNPRICED = (
