@@ -51,20 +51,21 @@ _VALUE = re.compile(
     rf"|[ \t:*]{{0,9}}{_NUMBER}[.*]{{0,3}}[ \t]{{0,9}}(?:\Z|\n)"
 )
 """What stands behind a tag that names a field: `<coherence>4</coherence>`."""
-_KNOWN = frozenset(
+_KNOWN = re.compile(
     # where answers stand
-    "answer answers argument arguments assessment call category choice class conclusion decision "
-    "evaluation fail final function grade grades invoke json judgement judgment label mark marks "
-    "option output overall parameter parameters pass points preference preferred rank rating "
-    "ratings reply response result results score scores stars tool total value verdict winner "
+    r"(?<![^\W_])(?:answers?|arguments?|assessment|call|category|choice|class|conclusion|decision"
+    r"|evaluation|fail|final|function|grades?|invoke|json|judge?ment|label|marks?|option|output"
+    r"|overall|parameters?|pass|points|prefer(?:ence|red)|rank|ratings?|reply|response|results?"
+    r"|scores?|stars|tool|total|value|verdict|winner"
     # what is to be filled in
-    "float insert int integer n number x your "
+    r"|float|insert|int|integer|n|number|x|your"
     # turns and their ends
-    "assistant begin bos channel end eos message model pad s start system turn user "
+    r"|assistant|begin|bos|channel|end|eos|message|model|pad|s|start|system|turn|user"
     # markup
-    "b blockquote body br center code dd del details div dl dt em font h1 h2 h3 h4 h5 h6 head hr "
-    "html i ins kbd li ol p pre q samp section small span strike strong sub sup table tbody td "
-    "tfoot th thead tr tt u ul".split()
+    r"|b|blockquote|body|br|center|code|d[dlt]|del|details|div|em|font|h[1-6r]|head|html|i|ins|kbd"
+    r"|li|ol|p|pre|q|samp|section|small|span|strike|strong|su[bp]|t[dhrt]|table|tbody|tfoot|thead"
+    r"|ul?)(?![^\W_])",
+    re.IGNORECASE,
 )
 """Words of tags with a known meaning."""
 
@@ -101,12 +102,11 @@ def blanked(text: str) -> str:
 
 def _has_meaning(tag: str) -> bool:
     """True of an opening tag of thoughts, or with a word of known meaning."""
-    words = re.split(r"[\W_]+", tag.lower())
-    return not _KNOWN.isdisjoint(words) or _TAG.match(tag.lstrip()) is not None
+    return bool(_KNOWN.search(tag) or _TAG.match(tag.lstrip()))
 
 
 def _end_of(text: str, name: str, start: int) -> int:
-    """Where an element ends whose opening tag ends at `start`."""
+    """The end of an element whose opening tag ends at `start`."""
     depth = 1
     for tag in _ANY.finditer(text, start):
         if tag["name"].lower() == name.lower():

@@ -63,7 +63,7 @@ def holding(store: Path) -> Iterator[str]:
 
 
 def holder_of(store: Path, name: str) -> str | None:
-    """Who holds claims of this name, in words; None where nobody does any more."""
+    """The holder of this name, in words; None where there is none any more."""
     if is_batch(name):
         note = notes_of(store) / f"{name}.json"
         return f"the batch that {note} notes" if note.is_file() else None

@@ -549,7 +549,7 @@ class Client:
 
 
 def _json_or_none(content: bytes | bytearray) -> Any:
-    """What an error says; None where it is no JSON."""
+    """The JSON of an error; None where it is none."""
     with suppress(UserError):
         return parse_json(bytes(content), "its answer")
     return None

@@ -175,11 +175,12 @@ class ApiPass(Pass):
                     self.stored()
             if not self._left:
                 return
-            holders = {name: holder_of(self.store.path, name) for name in sorted(self._others)}
-            who = "; ".join(filter(None, holders.values()))
+            said = {name: holder_of(self.store.path, name) for name in sorted(self._others)}
+            holders = {name: words for name, words in said.items() if words is not None}
+            who = "; ".join(holders.values())
             if any(map(is_batch, holders)):
                 raise UserError(_IN_BATCH.format(count=len(self._left), who=who))
-            if who and not told:
+            if holders and not told:
                 print_safely(
                     f"judgebench: {len(self._left):,} of the requests to {self.spec.where} are "
                     f"under way in another command with this store ({who}); waiting for their "
@@ -190,7 +191,7 @@ class ApiPass(Pass):
             time.sleep(_LOOK)
 
     def _claimed(self, keys: Iterable[str]) -> set[str]:
-        """Those of the keys that are this pass's to ask for now, and no other command's."""
+        """The keys among these that are this pass's to ask for now, and no other command's."""
         mine = set(keys)
         if self._holder is None:
             return mine

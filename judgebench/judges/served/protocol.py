@@ -136,7 +136,7 @@ def request(
     wanted = listed is not None or None  # None leaves a key out
     path = PROVIDERS[spec.protocol].path.format(model=spec.model)
     temperature = spec.degree()
-    body = {
+    body: Record = {
         "model": spec.model,
         "temperature": temperature,
         spec.length_name: max_tokens,
@@ -144,8 +144,12 @@ def request(
         "reasoning_effort": spec.effort,
     }
     if spec.protocol == "gemini":
-        sampling = {"temperature": temperature, "maxOutputTokens": max_tokens, "seed": seed}
-        sampling["thinkingConfig"] = spec.effort and {"thinkingLevel": spec.effort}
+        sampling = {
+            "temperature": temperature,
+            "maxOutputTokens": max_tokens,
+            "seed": seed,
+            "thinkingConfig": spec.effort and {"thinkingLevel": spec.effort},
+        }
         lists = {"responseLogprobs": wanted, "logprobs": listed}
         body = {
             "contents": [{"role": "user", "parts": [{"text": prompt.text}]}],

@@ -33,13 +33,26 @@ from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.progress import Progressing
-from judgebench.types import FAILED, Generation, Prompt, Reading, Record, Records, Rows, Split
+from judgebench.types import (
+    FAILED,
+    Array,
+    Generation,
+    Prompt,
+    Reading,
+    Record,
+    Records,
+    Rows,
+    Split,
+)
 
 _GREEDY = "greedy"
 _ROLES = {"judge": "main", "assistant": "assistant"}
 """Config key of a model's settings -> its role in files."""
-_COUNTS = ("unlisted", "bounded", "undecided", "on_scores", "without_score")
-_COUNTS += ("answers", "failed_answers")
+_COUNTS = (
+    *("unlisted", "bounded", "undecided"),
+    *("on_scores", "without_score"),
+    *("answers", "failed_answers"),
+)
 """Counts of a condition's record: those of lists, those of scores, then those of answers."""
 
 
@@ -137,9 +150,8 @@ class ApiReader(BaseReader):
 
         def noted(role: str, prompt: Prompt, pass_: ApiPass) -> Record:
             answers = [stored[key] for key in pass_.keys(prompt)]
-            # an assistant is taken off among the scores, whatever else it would say
-            floor = self.judge.floor if role == "main" else 0.0
-            fact = _fact(prompt, answers, prompt.condition.defense in self.of.free_text, floor)
+            free = prompt.condition.defense in self.of.free_text
+            fact = _fact(prompt, answers, free, self._floor(role))
             fact |= {"role": role, "split": split[prompt.example.group_id]}
             self._facts.append(fact)
             return fact
@@ -203,7 +215,7 @@ class ApiReader(BaseReader):
                 **of_role,
                 "samples": spec.samples if spec.scores_from == "samples" else None,
                 "temperature": spec.degree(),
-                "floor": spec.floor,
+                "floor": self._floor(role),
                 "served_as": self._served_as(role),
                 "price": spec.price,
                 **account.record(),
@@ -212,6 +224,11 @@ class ApiReader(BaseReader):
         priced = all(spec.priced.known for spec in self.sides.values())
         record["cost"] = self._bill.spent if priced else None
         return record | {"max_cost": self.judge.max_cost}
+
+    def _floor(self, role: str) -> float:
+        """The least probability on scores. An assistant has none: it is taken off among the scores,
+        whatever else it would say."""
+        return self.judge.floor if role == "main" else 0.0
 
     def _facts_of(self, role: str) -> Rows:
         return [fact for fact in self._facts if fact["role"] == role]

@@ -51,8 +51,8 @@ _FAILED = 0.02  # share of answers that could not be read, above which a line sa
 
 
 def answer_blocks(results: Results) -> list[RenderableType]:
-    """The blocks that a run prints: its subject, answers that could not be read, verdicts, what was tried, what to take,
-    correlations, and notes. What does not fit in `MOST` lines of `WIDTH` columns, the run folder's
+    """The blocks that a run prints: its subject, answers that could not be read, verdicts, what was
+    tried, what to take, correlations, and notes. What does not fit in `MOST` lines of `WIDTH` columns, the run folder's
     among them, is cut and counted.
     """
     head = [Text(subject(results), style="bold")]
