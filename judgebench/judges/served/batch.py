@@ -640,7 +640,12 @@ def claim_noted(store: ReadingStore) -> None:
     """Claims what is noted as under way in batches, as a command of an earlier version has not."""
     if str(store.path) != ":memory:":
         for path in notes_of(store.path).glob("*.json"):
-            note = Note.load(path)
+            try:
+                note = Note.load(path)
+            except UserError:
+                if path.is_file():
+                    raise
+                continue  # its batch is over by now
             store.claim(note.keys, note.name)
 
 
