@@ -47,6 +47,7 @@ class Handler(BaseHTTPRequestHandler):
             "body": json.loads(raw) if raw.startswith(b"{") else {},
             "headers": {k.lower(): v for k, v in self.headers.items()},
             "at": time.monotonic(),
+            "port": self.client_address[1],
         }
         with server.lock:
             server.seen.append(seen)
@@ -273,9 +274,15 @@ class BatchProvider:
         return {"choices": [choice], "usage": usage, "model": "small-1"}
 
 
-def status(code: int, message: str = "no", **headers: str) -> Reply:
+def status(status_code: int, message: str = "no", code: str | None = None, **headers: str) -> Reply:
     """An error of HTTP."""
-    return lambda handler, seen: handler.send(code, json.dumps({"error": {"message": message}}), **headers)
+    error = {"message": message} if code is None else {"message": message, "code": code}
+    return lambda handler, seen: handler.send(status_code, json.dumps({"error": error}), **headers)
+
+
+def choice(**content: Any) -> Reply:
+    """An answer of this one choice."""
+    return lambda handler, seen: handler.send(200, json.dumps({"model": "small-1", "choices": [content]}))
 
 
 def garbage(text: str = "<html>busy</html>") -> Reply:

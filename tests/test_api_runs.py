@@ -1,5 +1,6 @@
 """judge=api end to end, against a small real server: ways of reading, resuming, money, faults, and a planted key."""
 
+import json
 import math
 import os
 import re
@@ -15,7 +16,7 @@ from judgebench.judges.served.settings import ApiSpec
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.errors import UserError
 from tests.conftest import write_rows
-from tests.served import answer, status
+from tests.served import answer, choice, status
 
 QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "report=false")
 QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]")
@@ -112,6 +113,87 @@ def test_shares_of_samples_and_what_is_not_sampled_twice(run, small_server):
     assert {(row["repeats"], round(row["changed"], 9), row["failed_share"]) for row in repeats} == {
         (4, 0.666666667, 0.25)
     }
+
+
+WORDS = {"I": 0.6, "As": 0.2, "Sorry": 0.15}
+REFUSALS = {
+    "words": answer("I cannot rate this.", likely=WORDS),
+    "too little on scores": answer("I'd say 4", likely={"I": 0.6, "4": 0.3, "3": 0.1}),
+    "content_filter": choice(finish_reason="content_filter", message={"content": "4"}),
+    "refusal": choice(finish_reason="stop", message={"content": None, "refusal": "I can't help with that."}),
+    "a filter of the prompt": status(400, "The prompt was filtered.", code="content_filter"),
+}
+
+
+@pytest.mark.parametrize("scores_from", ["logprobs", "samples", "text"])
+@pytest.mark.parametrize("how", REFUSALS)
+def test_a_judge_that_refuses_or_answers_in_words_gives_no_score_and_that_is_said_first(
+    run, small_server, how, scores_from
+):
+    asked = (f"judge.scores_from={scores_from}", f"decoding=[{'greedy' if scores_from == 'text' else 'expectation'}]")
+    small_server.otherwise = REFUSALS[how]
+    if how == "too little on scores" and scores_from != "logprobs":
+        small_server.otherwise = some_answers(["4", *["I cannot rate this."] * 7])
+        asked += ("judge.seed=0", "judge.concurrency=1")
+    out = run(*asked)[1]
+    folder = RunFolder.open("run")
+    scores = folder.read("scores")
+    assert set(scores["status"]) == {"failed"} or (how, scores_from) == ("too little on scores", "text")
+    if scores_from == "text":
+        return
+    assert "failed: up to 100 % of answers could not be read" in out.splitlines()[1]
+    (condition,) = folder.read("environment")["served"]["main"]["conditions"]
+    assert condition["without_score"] == condition["readings"] == len(scores)
+    asked_before = len(small_server.seen)
+    # the floor is applied to what was read: another one asks for nothing
+    out = run(*asked, "judge.floor=0.05", "print=all")[1]
+    assert len(small_server.seen) == asked_before
+    few = how == "too little on scores"
+    assert set(RunFolder.open("run").read("scores")["status"]) == {"parsed" if few else "failed"}
+    assert (" 0 of " if few else f" {len(scores)} of ") + f"{len(scores)} without a score" in " ".join(out.split())
+
+
+def some_answers(texts):
+    """Of every prompt's answers, one after the other by their seeds, these texts."""
+    return lambda handler, seen: answer(texts[seen["body"]["seed"]])(handler, seen)
+
+
+def test_what_an_earlier_version_stored_of_refusals_is_no_score_either(run, small_server):
+    small_server.otherwise = answer("I cannot", likely=WORDS)
+    run("decoding=[expectation]")
+    with sqlite3.connect("outputs/readings.sqlite") as db:
+        texts = [text for (text,) in db.execute("SELECT text FROM readings WHERE logprobs IS NOT NULL")]
+        assert all(json.loads(text)["unlisted"] == pytest.approx(0.05) for text in texts)
+        assert not any("on_scores" in text for text in texts), "it follows from what always was stored"
+    count = len(small_server.seen)
+    run("decoding=[expectation]")
+    assert len(small_server.seen) == count
+    assert set(RunFolder.open("run").read("scores")["status"]) == {"failed"}
+
+
+def test_a_temperature_that_is_left_out_and_an_effort_have_readings_of_their_own(run, small_server):
+    small_server.otherwise = refusing_temperature
+    told = run("judge.scores_from=samples", "judge.samples=2", mistaken=True)[2]
+    assert "`temperature` is deprecated for this model); judge.temperature=omit sends none." in told
+    small_server.seen.clear()
+    omitted = ("judge.scores_from=samples", "judge.samples=2", "judge.temperature=omit")
+    out = run(*omitted, "print=all")[1]
+    count = len(small_server.seen)
+    assert "the shares of 2 answers at its own temperature" in " ".join(out.split())
+    assert RunFolder.open("run").read("environment")["served"]["main"]["temperature"] is None
+    run(*omitted)
+    assert len(small_server.seen) == count, "the same settings have the same readings"
+    out = run(*omitted, "judge.effort=low", "print=all")[1]
+    assert len(small_server.seen) == 2 * count, "another effort has readings of its own"
+    assert {seen["body"].get("reasoning_effort") for seen in small_server.seen[count:]} == {"low"}
+    assert "at its own temperature with effort low" in " ".join(out.split())
+    assert RunFolder.open("run").read("environment")["served"]["main"]["effort"] == "low"
+
+
+def refusing_temperature(handler, seen):
+    """A model that takes none."""
+    refused = status(400, "`temperature` is deprecated for this model.")
+    (refused if "temperature" in seen["body"] else answer("4"))(handler, seen)
 
 
 def test_a_server_without_lists_is_never_read_otherwise_in_silence(run, small_server):
@@ -325,6 +407,10 @@ def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server
         ({"scores_from": "guess"}, "scores_from"),
         ({"max_cost": 1}, "max_cost"),
         ({"concurrency": 0}, "concurrency"),
+        ({"temperature": "none"}, "temperature"),
+        ({"temperature": 3}, "temperature"),
+        ({"effort": "lots"}, "effort"),
+        ({"effort": "low", "extra_body": {"reasoning_effort": "low"}}, r"extra_body: it holds what judge\.effort sets"),
         ({"concurrency": "auto"}, r"concurrency: auto is not found out any more; .* judge\.concurrency=8"),
         ({"price": {"input": -1}}, "price.input"),
         ({"path": "DIR"}, "path"),

@@ -4,6 +4,7 @@ that are cut off, what expires or fails, money, and a planted key."""
 import contextlib
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,31 @@ def test_a_submission_that_was_cut_off_is_paid_once_and_not_lost(
     run(way)
     assert len(provider.batches) == 1
     assert notes() == []
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_note_from_a_clock_that_is_days_ahead_is_looked_for_now(run, provider, small_server, arrived, monkeypatch):
+    monkeypatch.setattr(batch, "_SETTLED", 0.3)
+    small_server.replies = [] if arrived else [garbage()]
+    provider.cut = 1 if arrived else 0
+    run("anthropic", code=2)
+    (path,) = notes()
+    note = batch.Note.load(path)
+    note.made += 3 * 86_400
+    note.save(path.parent)
+    began = time.monotonic()
+    run("anthropic")
+    assert time.monotonic() - began < 60
+    assert len(provider.batches) == 1
+    assert notes() == []
+
+
+def test_a_batch_that_is_not_listed_yet_is_told(run, provider, small_server, monkeypatch):
+    monkeypatch.setattr(batch, "_SETTLED", 8.0)
+    small_server.replies = [garbage()]
+    run("anthropic", code=2)
+    told = run("anthropic", "judge.batch=submit", code=75)
+    assert re.search(r"does not list batch judgebench-\w+, whose submission was cut off; looking again in \d s\.", told)
 
 
 def test_killed_while_it_waits(run, provider, monkeypatch):

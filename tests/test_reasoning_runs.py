@@ -62,6 +62,9 @@ def test_the_place_of_a_rating():
     assert rating_place(["<", "think", ">", "3", "</think>", "\n\n", "4"], led=False) == 6
     assert rating_place(["<think>", "3"], led=False) is None
     assert rating_place(["\n", "<reasoning>", "3"], led=False) is None
+    assert rating_place(["<", "draft", ">", "Hm", " 3", "</draft>", "\n", "4"], led=False) == 7
+    assert rating_place(["<draft>", "Hm", " 3"], led=False) is None
+    assert rating_place(["&lt;think&gt;", "3", "&lt;/think&gt;", "4"], led=False) == 3
 
 
 @pytest.mark.parametrize("assistant", ["model", "early_exit", "null_context"])

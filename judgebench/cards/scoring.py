@@ -554,5 +554,5 @@ def _together(first: Any, second: Any) -> Any:
     return second if first is None else first
 
 
-_ALIKE = ("max_cost", "samples", "temperature", "price", "explicit")
+_ALIKE = ("max_cost", "samples", "temperature", "floor", "price", "explicit")
 """Numbers of a record that are settings."""

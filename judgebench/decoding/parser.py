@@ -18,7 +18,7 @@ Where the scores are letters or words, these are the tokens and numbers are not.
 four steps:
 
 1. *Clean*: markup and odd characters go, as reasoning in think tags has before
-  (`thoughts.answer_span`).
+  (`thoughts.answer_in`).
 2. *Numbers*: digits, decimal commas, minus signs, and number words where a score can stand become
    tokens. What cannot be a score does not: `4th`, `GPT-4`, `80%`, the numbers of a list, `Summary
    2`.
@@ -34,7 +34,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from judgebench.decoding.thoughts import answer_span
+from judgebench.decoding.thoughts import answer_in
 from judgebench.runtime.terminal import print_safely
 from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, PLACES_OR_TIE, TIE, Score, ScoreRange
 
@@ -135,7 +135,7 @@ def read_part(text: str) -> str:
     """
     if len(text) <= LONGEST:
         return text
-    answer = text[slice(*answer_span(text))]
+    answer = answer_in(text)
     # a letter before what was cut: half of a number is not a number, and the middle of a line is
     # not its beginning
     return answer if len(answer) <= LONGEST else f"x{answer[-LONGEST:]}"
@@ -362,8 +362,7 @@ def parse_answer(
 
 def _answer_in(text: str) -> str:
     """The part of a text that is read, without thoughts."""
-    part = read_part(text)
-    return part[slice(*answer_span(part))]
+    return answer_in(read_part(text))
 
 
 def _score(

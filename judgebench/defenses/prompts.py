@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -15,6 +16,10 @@ from judgebench.prompts.rubrics import COT, EXAMPLE_FIELD, JUDGED_FIELD
 from judgebench.runtime.errors import UserError
 from judgebench.types import Rubric
 
+_MARKER = 12
+_PIECE = 6
+"""Digits of a marker, and of a piece of it that no text may show."""
+_LIKE_ANY = "?"
 _SEPARATOR = re.compile(r"^---[ \t]*\r?\n", re.MULTILINE)
 PARTS = ("prompt", "texts", "text")
 FIELDS = (*PARTS, "task", "marker", "min_range", "max_range", "dimension")
@@ -36,9 +41,8 @@ class TemplateDefense(Defense):
         seed: of the markers.
 
     Each may also name `{task}`, what the rubric says before the first text of the example;
-    `{marker}`, 12 hexadecimal digits that occur in no text; `{min_range}`, `{max_range}` and
-    `{dimension}`. The marker is drawn from the seed, so that all groups share it; if a text holds
-    it, its group gets the next one. `UserError` for a part without its own field or with a second
+    `{marker}`, 12 hexadecimal digits that no text knows (`marker_unlike`); `{min_range}`,
+    `{max_range}` and `{dimension}`. `UserError` for a part without its own field or with a second
     one, or a field that is not one of `FIELDS`.
 
     Example:
@@ -108,13 +112,7 @@ class TemplateDefense(Defense):
                 )
             values["task"] = "\n\n".join(paragraphs)
         if "{marker}" in words:
-            digests = (
-                hashlib.sha256(f"marker {self.seed} {i}".encode()).hexdigest()[:12]
-                for i in itertools.count()
-            )
-            values["marker"] = next(
-                x for x in digests if not any(x in text.lower() for text in (asked, *said))
-            )
+            values["marker"] = marker_unlike([asked, *said], self.seed)
         # from the inside: around each text, around all, around the whole
         fields = list(JUDGED_FIELD.finditer(asked))
         first = fields[0].start()
@@ -125,6 +123,43 @@ class TemplateDefense(Defense):
         texts = fill_fields(self.texts, {**values, "texts": wrapped})
         whole = fill_fields(self.prompt, {**values, "prompt": asked[:first] + texts + asked[last:]})
         return replace(rubric, template=whole)
+
+
+def marker_unlike(texts: Sequence[str], seed: int = 0) -> str:
+    """A marker of 12 hexadecimal digits of which no text shows half in a row.
+
+    It is drawn from the seed, so that all groups share it. Everybody can draw it: where a text shows
+    half of it, in whatever characters, it is drawn from the seed and all texts instead, and no text
+    can hold a digest of itself.
+
+    Example:
+        >>> marker_unlike(["A text."]), marker_unlike(["A text. </２Ｃ７０ 1545 8e7a>"])
+        ('2c7015458e7a', 'fbac15d063ae')
+    """
+    shown = [_plain_characters(text) for text in texts]
+    more = ""
+    for number in itertools.count():
+        marker = hashlib.sha256(f"marker {seed} {number}{more}".encode()).hexdigest()[:_MARKER]
+        # a letter may be one of another alphabet that looks like it
+        signs = [f"[{sign}{_LIKE_ANY}]" if sign.isalpha() else sign for sign in marker]
+        pieces = ["".join(signs[at : at + _PIECE]) for at in range(_MARKER - _PIECE + 1)]
+        pattern = re.compile("|".join(pieces))
+        if not any(map(pattern.search, shown)):
+            break
+        content = "\0".join(texts).encode("utf-8", "surrogatepass")
+        more = f" {hashlib.sha256(content).hexdigest()}"
+    return marker
+
+
+def _plain_characters(text: str) -> str:
+    """The letters and digits of a text as a reader takes them: small, of usual width, without
+    accents and what stands between; `_LIKE_ANY` for a letter of another alphabet."""
+    letters = re.sub(r"[\W_]", "", unicodedata.normalize("NFKD", text).casefold())
+
+    def plain(match: re.Match[str]) -> str:
+        return str(unicodedata.decimal(match[0], _LIKE_ANY))
+
+    return re.sub(r"[^\x00-\x7f]", plain, letters)
 
 
 NONE = TemplateDefense("none")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from judgebench.decoding.thoughts import answer_span
+from judgebench.decoding.thoughts import answer_span, blanked
 from judgebench.prompts.tokens import encode_texts
 from judgebench.types import Prompt
 
@@ -75,18 +75,20 @@ def rating_place(tokens: Sequence[str], led: bool = True) -> int | None:
         >>> rating_place(["<think>", "Final Rating: 3", "</think>", "\\n", "4"], led=False)
         4
     """
-    text = "".join(tokens)
+    said = "".join(tokens)
+    text = blanked(said)
     start, stop = answer_span(text)
     # 1. the answer, or what leads to its score
     if led:
         if not (leads := [*_ANSWERS.finditer(text, start, stop)]):
             return None
         start = leads[-1].end()
-    elif start == 0 and stop == len(text):
+    elif start == 0 and stop == len(text) and text == said:
         return 0
     # 2. the first token there that says something
     starts = np.cumsum([0, *map(len, tokens)])
-    for index, token in enumerate(tokens):
-        if start <= starts[index] < stop and any(c.isalnum() or c in "-−" for c in token):
+    for index in range(len(tokens)):
+        shown = text[starts[index] : starts[index + 1]]
+        if start <= starts[index] < stop and any(c.isalnum() or c in "-−" for c in shown):
             return index
     return None

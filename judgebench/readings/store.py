@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from judgebench.readings.claims import holder_of
 from judgebench.readings.reading import (
     FoundReadings,
     ModelReading,
@@ -59,6 +60,10 @@ CREATE TABLE IF NOT EXISTS digests (
 CREATE TABLE IF NOT EXISTS proofs (
     facts TEXT PRIMARY KEY,
     checksum INTEGER
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS claims (
+    key TEXT PRIMARY KEY,
+    holder TEXT NOT NULL
 ) WITHOUT ROWID;
 """
 _ROWS = """
@@ -148,22 +153,49 @@ class ReadingStore:
 
     def _insert(self, rows: Sequence[Row]) -> None:
         again = [(row[0].decode(),) for row in rows if row[0].decode() in self._damaged_keys]
+        with self._writing():
+            for table in ("readings", "tokens") if again else ():
+                self._db.executemany(f"DELETE FROM {table} WHERE key = ?", again)
+            self._db.executemany(
+                "INSERT INTO readings (key, logprobs, text, seconds, checksum) VALUES (CAST(? "
+                "AS TEXT), ?, CAST(? AS TEXT), ?, ?) ON CONFLICT (key) DO NOTHING",
+                [(*row[:4], row[5]) for row in rows],
+            )
+            # those of another process's reading of the same key would not match it
+            self._db.executemany(
+                "INSERT OR REPLACE INTO tokens (key, ids) SELECT key, ? FROM readings WHERE "
+                "key = CAST(? AS TEXT) AND checksum = ?",
+                [(ids, key, mark) for key, _, _, _, ids, mark in rows if ids is not None],
+            )
+        self._damaged_keys.difference_update(key for (key,) in again)
+
+    def claim(self, keys: Iterable[str], holder: str) -> dict[str, str]:
+        """Claims readings that are to be asked for, in the place of all that the holder has claimed
+        before; gives key -> holder of those that are another's. See `judgebench.readings.claims`."""
+        wanted = sorted(set(keys))
+        found: list[tuple[str, str]] = []
+        with self._writing():
+            self._db.execute("DELETE FROM claims WHERE holder = ?", (holder,))
+            for at in range(0, len(wanted), _AT_ONCE):
+                part = wanted[at : at + _AT_ONCE]
+                query = f"SELECT key, holder FROM claims WHERE key IN ({_places(part)})"
+                found += self._db.execute(query, part).fetchall()
+            # those of a holder that has ended are free
+            there = {name for _, name in found}
+            gone = {name for name in there if holder_of(self.path, name) is None}
+            self._db.executemany("DELETE FROM claims WHERE holder = ?", [(name,) for name in gone])
+            others = {key: name for key, name in found if name not in gone}
+            free = [(key, holder) for key in wanted if key not in others]
+            self._db.executemany("INSERT INTO claims VALUES (?, ?)", free)
+        return others
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A transaction, with what SQLite says of a file that it cannot write as a `UserError`."""
         self._check_file()
         try:
             with self._transaction():
-                for table in ("readings", "tokens") if again else ():
-                    self._db.executemany(f"DELETE FROM {table} WHERE key = ?", again)
-                self._db.executemany(
-                    "INSERT INTO readings (key, logprobs, text, seconds, checksum) VALUES (CAST(? "
-                    "AS TEXT), ?, CAST(? AS TEXT), ?, ?) ON CONFLICT (key) DO NOTHING",
-                    [(*row[:4], row[5]) for row in rows],
-                )
-                # those of another process's reading of the same key would not match it
-                self._db.executemany(
-                    "INSERT OR REPLACE INTO tokens (key, ids) SELECT key, ? FROM readings WHERE "
-                    "key = CAST(? AS TEXT) AND checksum = ?",
-                    [(ids, key, mark) for key, _, _, _, ids, mark in rows if ids is not None],
-                )
+                yield
         except sqlite3.OperationalError as error:
             raise UserError(
                 f"store={self.path}: cannot be written ({error}). What was stored stays; run the "
@@ -173,7 +205,6 @@ class ReadingStore:
             if type(error) is not sqlite3.DatabaseError:  # its subclasses say a mistake of ours
                 raise
             raise self._damaged(error) from error
-        self._damaged_keys.difference_update(key for (key,) in again)
 
     def get(self, keys: Iterable[str]) -> FoundReadings:
         """The readings of the keys that match their checksums."""
@@ -263,7 +294,7 @@ class ReadingStore:
             ordered = sorted(keys)
             for at in range(0, len(ordered), _AT_ONCE):
                 part = ordered[at : at + _AT_ONCE]
-                query = f"{_ROWS} WHERE key IN ({','.join('?' * len(part))})"
+                query = f"{_ROWS} WHERE key IN ({_places(part)})"
                 rows += self._db.execute(query, part).fetchall()
         intact = {row[0].decode(): row for row in rows if is_intact(row)}
         if len(intact) < len(rows):
@@ -409,6 +440,11 @@ class SharedStore(ReadingStore):
     def settle(self) -> None:
         for message in self._processes.all_mail():
             self._store.put(unpack_readings(message))
+
+
+def _places(values: Sequence[str]) -> str:
+    """Places of so many values in a query."""
+    return ",".join("?" * len(values))
 
 
 def row_of(reading: ModelReading, store: Path) -> Row:

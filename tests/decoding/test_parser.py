@@ -3,13 +3,14 @@
 import json
 import math
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from judgebench.decoding import parse_answer, parser
+from judgebench.decoding import parse_answer, parser, thoughts
 from judgebench.decoding.parser import parse_final, parse_place
 from judgebench.types import CLAMPED, FAILED, PARSED, Score, ScoreRange
 
@@ -48,6 +49,17 @@ THOUGHTS = {
     "<|START_THINKING|>{}": "<|END_THINKING|>",
     "◁think▷{}": "◁/think▷",
     "[THINK]{}": "[/THINK]",
+    "<thought_process>{}": "</thought_process>",
+    "<reasoning_content>It is clear.\n{}": "</reasoning_content>",
+    "<chain-of-thought>{}": "</chain-of-thought>",
+    "<unused94>thought\n{}": "<unused95>",
+    "<|channel>thought\n{}": "<channel|>",
+    "&lt;think&gt;{}": "&lt;/think&gt;",
+    "&#60;analysis&#62;{}": "&#60;/analysis&#62;",
+    "<inner_monologue>Hm. {}": "</inner_monologue>",
+    "<evidence from='the text'>Hm. {}": "</evidence>",
+    "\n  <Draft>\n<Step>Hm.</Step> {}": "</Draft>",
+    "&lt;deliberate&gt;Hm. {}": "&lt;/deliberate&gt;",
 }
 
 
@@ -68,6 +80,47 @@ def test_no_place_comes_out_of_thoughts_and_reasons_behind_a_score_are_none():
     assert parse_place("<think>\nSummary 1\n</think>Summary 2") == Score(2.0, PARSED)
     for reasons in ("<reasoning>Two of 3 facts.</reasoning>", "<reasoning>Two of 3 facts"):
         assert parse_answer(f"<score>4</score>{reasons}", ScoreRange(1, 5)) == Score(4.0, PARSED)
+
+
+MEANT = ("score", "Rating", "answer", "verdict", "evaluation", "output", "json", "b", "li")
+
+
+@given(
+    st.from_regex(r"[a-zA-Z][a-zA-Z]{0,12}([_-][a-z]{1,8})?", fullmatch=True),
+    st.sampled_from(["Score: 2", "I would rate it 2.", "Final Rating: 2\n", "Say 2/5.\n\nOr so.", "<score>2</score>"]),
+    st.sampled_from(["\n4", "4", " Score: 4", "\n<score>4</score>", "\n\nFinal Rating: 4"]),
+    st.sampled_from(["<{}>", "&lt;{}&gt;", "<{} kind='quick'>"]),
+)
+def test_what_stands_in_a_tag_of_no_known_meaning_is_no_answer(name, inside, verdict, written):
+    assume(not thoughts._KNOWN.search(name))
+    opened = f"{written.format(name)}Well. {inside}"
+    closed = opened + written.partition(" ")[0].rstrip(">").replace("{}", f"/{name}") + ("" if "&" in written else ">")
+    assert parse_answer(opened, ScoreRange(1, 5)).status == FAILED
+    assert parse_answer(closed + verdict, ScoreRange(1, 5)) == Score(4.0, PARSED)
+    assert parse_answer(f"<score>4</score>\n{closed}", ScoreRange(1, 5)) == Score(4.0, PARSED)
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_what_stands_in_a_tag_of_a_known_meaning_or_is_a_value_is_read(name):
+    for text in (f"<{name}>4</{name}>", f"<{name}>\n4\n</{name}>", f"<{name}>4/5</{name}>", f"<{name}>\nScore: 4"):
+        assert parse_answer(text, ScoreRange(1, 5)) == Score(4.0, PARSED), text
+
+
+def test_a_field_and_a_tag_that_is_spoken_of_are_no_thoughts():
+    for text in ("<coherence>4</coherence>", "<tone>\n4\n</tone>", "<Tone> 4", "<tone>4 out of 5</tone>"):
+        assert parse_answer(text, ScoreRange(1, 5)) == Score(4.0, PARSED), text
+    assert parse_answer("<tone>B</tone>", ScoreRange.parse(["C", "B", "A"])) == Score(2.0, PARSED)
+    for text in ("<review><score>4</score></review>", "<doc>\n<reasoning>2 of 3.</reasoning>\n<score>4</score></doc>"):
+        assert parse_answer(text, ScoreRange(1, 5)) == Score(4.0, PARSED), text
+    said = "It has a stray <foo> and List<int> in it. Score: 4"
+    assert parse_answer(said, ScoreRange(1, 5)) == Score(4.0, PARSED)
+
+
+def test_tags_of_no_known_meaning_take_linear_time():
+    for text in ("<a>4\n", "<aa>4</aa>\n", "<a>\n", "<aa>b c</aa>\n", "<a", "&lt;a&gt;b c", "<a\n"):
+        began = time.perf_counter()
+        thoughts.answer_in(text * (100_000 // len(text)))
+        assert time.perf_counter() - began < 2, text
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -202,3 +203,102 @@ def test_nothing_is_paid_twice_and_nothing_in_silence(started, kind, count):
         seed += 1
         kills += fleet_with_kills(seed, started) if kind == "fleet" else batches_with_kills(seed, kind, started)
     print(f"{kind}: {kills} kills, {seed} seeds, paid twice 0, silent 0")
+
+
+TWO = (*QUICK[:1], "data.limit_groups=null", *QUICK[2:])
+
+
+def asked(servers: Any) -> list[str]:
+    """The prompts that were sent, as often as they were."""
+    return [prompt_of(seen["body"]) for seen in servers.seen if "messages" in seen["body"]]
+
+
+def telling(after: float = 0.0) -> Callable[[Any, Any], None]:
+    return lambda handler, seen: answer(said(prompt_of(seen["body"])), after=after)(handler, seen)
+
+
+@pytest.mark.parametrize("way", ["text", "samples"])
+def test_two_commands_with_one_store_share_the_requests_and_pay_for_each_once(started, way):
+    with running() as server:
+        server.otherwise = telling(after=0.05)
+        at = (f"judge.url={server.url}", "judge.model=small", f"judge.scores_from={way}", "judge.samples=3")
+        runs = [started(*TWO, *at, f"run_dir={name}") for name in ("one", "two", "three")]
+        assert [run.ends() for run in runs] == [0, 0, 0], [run.said for run in runs]
+        readings = [RunFolder.open(name).read("readings") for name in ("one", "two", "three")]
+        assert readings[0].equals(readings[1])
+        assert readings[0].equals(readings[2])
+        assert len(asked(server)) == len(readings[0]) * (3 if way == "samples" else 1)
+        if way == "text":
+            assert sorted(asked(server)) == sorted(readings[0]["prompt"])
+    assert "under way in another command with this store (process " in "".join(run.said for run in runs)
+    with sqlite3.connect("outputs/readings.sqlite") as db:
+        assert db.execute("SELECT * FROM claims").fetchall() == []
+    assert not Path("outputs/readings.sqlite.asking").exists()
+
+
+def test_what_a_killed_command_had_under_way_is_free_at_once_and_what_a_stopped_one_has_is_not(started):
+    with running() as server:
+        server.otherwise = telling(after=0.3)
+        at = (*TWO, f"judge.url={server.url}", "judge.model=small")
+        first = started(*at, "run_dir=one")
+        first.reaches(lambda: server.under_way == 4)
+        os.kill(first.pid, signal.SIGSTOP)
+        held = asked(server)
+        second = started(*at, "run_dir=two")
+        second.reaches(lambda: "under way in another command with this store" in second.said)
+        assert f"(process {first.pid} on " in second.said
+        count = len(asked(server))
+        time.sleep(1.5)
+        assert second.code is None
+        assert len(asked(server)) == count, "it waits"
+        os.kill(first.pid, signal.SIGKILL)
+        began = time.monotonic()
+        assert second.ends() == 0, second.said
+        assert time.monotonic() - began < 30
+        prompts = RunFolder.open("two").read("readings")["prompt"]
+        # the killed one's answers never came: only they are paid for again
+        again = len(asked(server)) - len(prompts)
+        assert 0 < again <= len(held) + 4
+        assert set(asked(server)) == set(prompts)
+    assert not Path("outputs/readings.sqlite.asking").exists()
+
+
+@pytest.mark.parametrize("noted_by", ["this version", "an earlier one"])
+def test_what_is_under_way_in_a_batch_is_not_asked_for_one_by_one_and_the_other_way_round(started, noted_by):
+    provider = BatchProvider(lambda body: said(prompt_of(body)))
+    provider.looks = 1
+    with running() as server:
+        server.otherwise = provider
+        at = (*QUICK, f"judge.url={server.url}", "judge.model=chat-small")
+        batch = started(*at, "judge.batch=submit", "run_dir=batch")
+        assert batch.ends() == 75, batch.said
+        if noted_by == "an earlier one":
+            with sqlite3.connect("outputs/readings.sqlite") as db:
+                db.execute("DROP TABLE claims")
+        single = started(*at, "run_dir=single")
+        assert single.ends() == 2, single.said
+        (note,) = Path("outputs").glob("*.batches/*.json")
+        assert "requests are under way in the batch that" in single.said
+        assert f"{note.resolve()} notes, and would be paid for twice; add judge.batch=wait" in single.said
+        assert asked(server) == []
+        waits = started(*at, "judge.batch=wait", "run_dir=single")
+        assert waits.ends() == 0, waits.said
+        assert set(provider.paid().values()) == {1}
+        # the other way round: a batch leaves out what another command asks for
+        server.otherwise = telling(after=0.5)
+        slow = started(*at, "judge.max_new_tokens=17", "run_dir=single")
+        slow.reaches(lambda: server.under_way == 4)
+        os.kill(slow.pid, signal.SIGSTOP)
+        server.otherwise = provider
+        batch = started(*at, "judge.max_new_tokens=17", "judge.batch=submit", "run_dir=batch")
+        assert batch.ends() == 75, batch.said
+        assert f"requests are under way in another command (process {slow.pid} on " in batch.said
+        os.kill(slow.pid, signal.SIGCONT)
+        assert slow.ends() == 2
+        waits = started(*at, "judge.max_new_tokens=17", "judge.batch=wait", "run_dir=batch")
+        assert waits.ends() == 0, waits.said
+        readings = RunFolder.open("batch").read("readings")
+        assert readings["text"].tolist() == [said(prompt) for prompt in readings["prompt"]]
+        singly = asked(server)
+        submitted = [prompt_of(body) for body in list(provider.batches.values())[-1].values()]
+        assert sorted([*singly, *submitted]) == sorted(readings["prompt"]), "each was paid for once"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import math
 import sqlite3
 import time
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -46,9 +48,8 @@ def raw(data: bytes, status: int = 200, **headers: str) -> Callable[[Handler, di
 
     def reply(handler: Handler, seen: dict[str, Any]) -> None:
         handler.send_response(status)
-        for name, value in headers.items():
+        for name, value in {"Content_Length": str(len(data)), **headers}.items():
             handler.send_header(name.replace("_", "-"), value)
-        handler.send_header("Content-Length", str(len(data)))
         handler.end_headers()
         handler.wfile.write(data)
 
@@ -107,6 +108,39 @@ def test_an_answer_that_is_compressed_as_asked_is_read(small_server):
         (found,), _ = send(spec_of(small_server.url))
         assert found.text == "4"
     assert small_server.seen[0]["headers"]["accept-encoding"] == "gzip, deflate"
+
+
+def test_no_more_is_inflated_than_an_answer_may_have(small_server):
+    small_server.otherwise = raw(bomb(600), Content_Encoding="gzip")
+    tracemalloc.start()
+    found, _ = send(spec_of(small_server.url, retries=0, concurrency=8), count=8)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert all("its answer has more than 4 MiB" in str(error) for error in found)
+    assert most < 100 * 2**20, "4 MiB for each of 8, and what was sent"
+
+
+def test_bytes_behind_an_answer_are_no_answer_to_another_text(small_server):
+    data, other = good(), good(model="another-text's")
+    second = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(other) + other
+
+    def two_answers(handler: Handler, seen: dict[str, Any]) -> None:
+        raw(data + second, Content_Length=str(len(data)))(handler, seen)
+
+    small_server.otherwise = raw(data)
+    small_server.replies = [two_answers]
+    (broken, *rest), account = send(spec_of(small_server.url, retries=0), count=4)
+    assert "it has sent more bytes than its answer says that it has" in str(broken)
+    assert [found.model for found in rest] == ["small-1"] * 3
+    assert account.failures == {"broken answer": 1}
+    ports = [seen["port"] for seen in small_server.seen]
+    assert len(set(ports)) == 2, "a good connection carries further requests"
+
+
+def test_no_cookie_is_sent_back(small_server):
+    small_server.otherwise = raw(good(), Set_Cookie="who=you; Path=/")
+    send(spec_of(small_server.url), count=3)
+    assert [seen["headers"].get("cookie") for seen in small_server.seen] == [None] * 3
 
 
 @pytest.mark.parametrize("usage", [{"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": -(10**6)}, {}, None,
@@ -198,6 +232,18 @@ def test_a_broken_answer_does_not_stay_in_the_store(small_server, tmp_path):
         judge.score("An article.", "Its summary.")
     small_server.otherwise = answer("4")
     assert judge.score("An article.", "Its summary.").score == 4
+
+
+def test_a_cards_judge_that_answers_in_words_gives_no_score_and_no_estimate(small_server, tmp_path):
+    judge = Judge.from_card(written(served_card(small_server.url), tmp_path), store=tmp_path / "s.sqlite")
+    small_server.otherwise = answer("I cannot", likely={"I": 0.7, "As": 0.25})
+    refused = judge.score("An article.", "Its summary.")
+    assert refused.status == "failed"
+    assert math.isnan(refused.score)
+    assert math.isnan(refused.estimate)
+    assert math.isnan(refused.low)
+    small_server.otherwise = answer("4")
+    assert judge.score("An article.", "Another summary.").status == "parsed"
 
 
 def fuzzed(data: st.DataObject) -> Any:

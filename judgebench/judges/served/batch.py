@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
+import math
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
@@ -16,18 +16,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import quote
-from uuid import uuid4
 
 import httpx
 
 from judgebench.judges.served.client import Client, Unclear
 from judgebench.judges.served.passes import ApiPass, outer_loop_paused
-from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, answer_of
+from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, answer_of, is_filtered
+from judgebench.readings.claims import batch_name, holder_of, notes_of
 from judgebench.readings.reading import ModelReading
+from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import ComeBack, UserError
 from judgebench.runtime.files import Held, atomic, locked
 from judgebench.runtime.parsing import parse_json, read_bytes
 from judgebench.runtime.progress import Progressing
+from judgebench.runtime.terminal import print_safely
 from judgebench.types import Record
 
 _LONGEST_PAUSE = 60.0
@@ -269,7 +271,8 @@ class OpenAIBatches:
         error = row.get("error") or {}
         why = (body.get("error") or {}).get("message") or error.get("message") or f"HTTP {code}"
         passing = code is None or code in _PASSING or code >= 500
-        return BatchOutcome(row["custom_id"], body if code == 200 else None, str(why), passing)
+        answered = code == 200 or is_filtered(body)
+        return BatchOutcome(row["custom_id"], body if answered else None, str(why), passing)
 
 
 class AnthropicBatches(OpenAIBatches):
@@ -292,10 +295,12 @@ class AnthropicBatches(OpenAIBatches):
         from datetime import datetime
 
         nearest: dict[float, str] = {}
+        # of a note from a clock that was ahead it is not known when it was made
+        earliest = -_EARLIER if note.made <= time.time() else -math.inf
         async for row in self.listed():
             since = datetime.fromisoformat(row["created_at"]).timestamp() - note.made
             size = sum(row["request_counts"].values())
-            if row["id"] not in known and since > -_EARLIER and size == len(note.keys):
+            if row["id"] not in known and since > earliest and size == len(note.keys):
                 nearest[abs(since)] = str(row["id"])
         return nearest[min(nearest)] if nearest else None
 
@@ -346,6 +351,7 @@ class BatchedPass:
 
     Attributes:
         batches: number of those under way.
+        elsewhere: key -> holder, of the missing readings that other commands ask for now.
         refused: key -> reason, of the missing readings whose requests failed for good.
     """
 
@@ -362,6 +368,7 @@ class BatchedPass:
         self._held: dict[str, float] = {}
         self._tries: dict[str, int] = {}
         self.batches = 0
+        self.elsewhere: dict[str, str] = {}
         self.refused: dict[str, str] = {}
 
     async def close(self) -> None:
@@ -382,6 +389,7 @@ class BatchedPass:
         missing = self._store.missing(self._wanted)
         away: set[str] = set()
         done = self.batches = 0
+        self.elsewhere = {}
         self.refused = {}
         notes = self._notes()
         for note in notes:
@@ -435,6 +443,7 @@ class BatchedPass:
 
     def _keep(self, note: Note) -> None:
         """Saves a note of which something is still to be known, and removes any other."""
+        self._store.claim(note.keys, note.name)
         if note.keys or note.refused:
             note.save(self._folder)
         else:
@@ -462,7 +471,14 @@ class BatchedPass:
 
     async def _found(self, note: Note, known: set[str]) -> bool:
         """Looks for a batch whose submission was cut off: did it arrive?"""
-        for wait in (0.0, max(0.0, note.made + _SETTLED - time.time())):
+        rest = min(_SETTLED, note.made + _SETTLED - time.time())
+        for wait in (0.0, max(0.0, rest)):
+            if wait:
+                print_safely(
+                    f"judgebench: judge.batch: {self._spec.where} does not list batch {note.name}, "
+                    f"whose submission was cut off; looking again in {math.ceil(wait)} s.",
+                    error=True,
+                )
             await asyncio.sleep(wait)
             note.id = await self._trusted(self._provider.find(note, known.union(note.foreign)))
             if note.id is not None:
@@ -558,18 +574,28 @@ class BatchedPass:
         finally:
             self._bill.hold(-sum(costs.values()))
         for chunk in self._chunks(asked):
+            # 1. a note, by which others know that the claims are good
             names = [key for key, _ in chunk]
-            name = f"judgebench-{uuid4().hex}"
-            cost = sum(costs[key] for key in names)
             tries = max(self._tries.get(key, 0) for key in names)
+            name = batch_name()
             note = Note(
-                name, None, time.time(), str(self._spec.url), self._spec.model, names, cost, tries
+                name, None, time.time(), str(self._spec.url), self._spec.model, names, 0.0, tries
             )
             note.save(self._folder)
+            # 2. what no other command asks for, or has stored since
+            others = self._store.claim(names, name)
+            self.elsewhere |= others
+            ours = self._store.missing(names).difference(others)
+            note.keys = [key for key in names if key in ours]
+            note.cost = sum(costs[key] for key in note.keys)
+            self._keep(note)
+            if not note.keys:
+                continue
+            # 3. the batch
             self._hold(name, note.cost)
             try:
                 note.id = await self._trusted(
-                    self._provider.submit(name, [row for _, row in chunk])
+                    self._provider.submit(name, [row for key, row in chunk if key in ours])
                 )
             except Unclear as error:
                 raise UserError(
@@ -607,7 +633,20 @@ def notes_folder(store: Path) -> Path:
             "judge.batch: a later command finds its batches by notes beside the store; name one, "
             "as store=outputs/readings.sqlite."
         )
-    return Path(f"{os.path.realpath(store)}.batches")
+    return notes_of(store)
+
+
+def claim_noted(store: ReadingStore) -> None:
+    """Claims what is noted as under way in batches, as a command of an earlier version has not."""
+    if str(store.path) != ":memory:":
+        for path in notes_of(store.path).glob("*.json"):
+            try:
+                note = Note.load(path)
+            except UserError:
+                if path.is_file():
+                    raise
+                continue  # its batch is over by now
+            store.claim(note.keys, note.name)
 
 
 def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
@@ -629,6 +668,7 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
                 f"judge.batch: {error} is at work with the batches in {folder}; wait for it."
             ) from None
         runner = stack.enter_context(asyncio.Runner())
+        claim_noted(passes[0].store)
         work = [BatchedPass(pass_, folder) for pass_ in passes]
         stack.callback(lambda: [runner.run(each.close()) for each in work])
         if spec.retry_refused:
@@ -637,6 +677,7 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
         # 2. look again and again
         total = sum(len(pass_.missing()) for pass_ in passes)
         most = 0
+        told = False
         pause = spec.backoff
         progress = stack.enter_context(
             Progressing("Waiting for batches", total, shown and spec.batch == "wait")
@@ -652,16 +693,31 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
                 raise UserError(_refusal(spec, refused, total))
             if not missing:
                 return True
+            elsewhere = {key: name for each in work for key, name in each.elsewhere.items()}
+            asked = _asked_elsewhere(passes[0].store.path, elsewhere)
             if spec.batch == "submit":
                 count = sum(each.batches for each in work)
                 more = f" {len(refused):,} were refused." if refused else ""
                 raise ComeBack(
-                    f"judge.batch: {missing:,} requests are with {spec.where} in {count:,} "
-                    f"batches, which takes up to a day.{more} Give the same command again to fetch "
-                    "the answers; judge.batch=wait waits for them."
+                    f"judge.batch: {missing - len(elsewhere):,} requests are with {spec.where} in "
+                    f"{count:,} batches, which takes up to a day.{more}{asked} Give the same "
+                    "command again to fetch the answers; judge.batch=wait waits for them."
                 )
+            if asked and not told:
+                print_safely(
+                    f"judgebench: judge.batch:{asked} Waiting for their answers.", error=True
+                )
+                told = True
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, 2 * pause)
+
+
+def _asked_elsewhere(store: Path, claims: dict[str, str]) -> str:
+    """A sentence on requests that other commands have under way, behind a blank; empty of none."""
+    if not claims:
+        return ""
+    who = filter(None, (holder_of(store, name) for name in sorted(set(claims.values()))))
+    return f" {len(claims):,} requests are under way in another command ({'; '.join(who)})."
 
 
 def _refusal(spec: Any, refused: dict[str, str], total: int) -> str:

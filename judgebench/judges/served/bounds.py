@@ -213,6 +213,25 @@ def candidate_bounds(tree: PathTree, listings: Mapping[TokenPath, Listing]) -> B
     return Bounds(lower, upper, lower + share * width, 1.0 if root is None else root.unlisted)
 
 
+def on_scores(value: Array, lower: Array, unlisted: float) -> float:
+    """The probability on the candidates: what the lists show of it, and of what they leave out as
+    large a share as of what they show; 0 where they show no candidate. To six digits.
+
+    Args:
+        value, lower, unlisted: see `Bounds`; [candidates] probabilities.
+
+    Example:
+        >>> on_scores(np.array([0.2, 0.3]), np.array([0.2, 0.0]), 0.5)
+        0.32
+    """
+    total = float(value.sum())
+    shown = max(float(lower.sum()), total - unlisted)
+    if shown <= _TIGHT:
+        return 0.0
+    share = min(1.0, shown / max(1.0 - unlisted, shown))
+    return round(shown + share * (total - shown), 6)
+
+
 def unread(tree: PathTree, listings: Mapping[TokenPath, Listing], above: float) -> list[TokenPath]:
     """The inner nodes that were not read, though their parents were, of a probability above 0 and
     at least `above`."""

@@ -16,8 +16,11 @@ import os
 import random
 import re
 import time
+import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -37,6 +40,7 @@ from judgebench.judges.served.protocol import (
     BrokenAnswer,
     Request,
     answer_of,
+    is_filtered,
 )
 from judgebench.judges.served.settings import Account, ApiSpec, Bill, bare_name, is_loopback
 from judgebench.runtime.errors import UserError
@@ -46,7 +50,12 @@ from judgebench.runtime.terminal import print_safely
 Result = TypeVar("Result")
 
 _TEMPORARY = (408, 409, 425, 429)
-_CODINGS = ("", "identity", "gzip", "x-gzip", "deflate")
+_PLAIN = ("", "identity")
+_CODINGS = (*_PLAIN, "gzip", "x-gzip", "deflate")
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+"""Window of zlib's that reads both, as the header says."""
+_WAY_TO_H11 = ("stream", "_stream", "_httpcore_stream", "_stream", "_connection", "_h11_state")
+"""Attributes from a response of httpx to the state of its connection."""
 _LARGEST_RATIO = 16.0
 """Tokens for each that was estimated at four characters, which have at most so many bytes; a server
 that counts more does not make others wait for it."""
@@ -95,13 +104,19 @@ _UNKNOWN = (
 )
 _NO_QUOTA = "the account's quota is used up {reason}."
 _REFUSED = "it refuses the request {reason}."
-_REFUSED_LISTS = (
-    "it refuses the request {reason}; where the model gives no such lists, take "
-    "{spec.role}.scores_from=samples or {spec.role}.scores_from=text."
-)
-_REFUSED_LENGTH = (
-    "it refuses the request {reason}; see {spec.role}.length_name and {spec.role}.max_new_tokens."
-)
+_NOT_TAKEN = {
+    "logprob": (
+        "where the model gives no such lists, take {spec.role}.scores_from=samples or "
+        "{spec.role}.scores_from=text"
+    ),
+    "temperature": "{spec.role}.temperature=omit sends none",
+    "effort|thinking_?level": "{spec.role}.effort=null sends none",
+    r"\bseed\b": "{spec.role}.seed=null sends none",
+    "use .?max_completion_tokens": "take {spec.role}.length_name=max_completion_tokens",
+    "use .?max_tokens": "take {spec.role}.length_name=max_tokens",
+    "max_(completion_)?tokens": "see {spec.role}.length_name and {spec.role}.max_new_tokens",
+}
+"""Words of a server that refuses a parameter -> what to do about it; the first that fits."""
 
 
 class Stopped(Exception):
@@ -190,6 +205,8 @@ class Client:
                     follow_redirects=False,  # the user has said who may read the texts
                     timeout=None,  # `_post` limits the whole, however slowly it drips
                     limits=httpx.Limits(max_connections=None),
+                    # a server has nothing to keep here, and no request is like the last one
+                    cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
                     # a proxy of the environment is not for this machine's own servers
                     trust_env=not is_loopback(url),
                 )
@@ -440,17 +457,27 @@ class Client:
                 server.http.stream(method, address, content=body, headers=headers) as response,
             ):
                 # of several codings, one on the other, a small answer could become one without end
-                if response.headers.get("content-encoding", "").strip().lower() not in _CODINGS:
+                coding = response.headers.get("content-encoding", "").strip().lower()
+                if coding not in _CODINGS:
                     raise BrokenAnswer("its answer is compressed in a way that was not asked for")
-                async for part in response.aiter_bytes():
-                    content += part
+                inflating = None
+                if coding not in _PLAIN:
+                    inflating = zlib.decompressobj(_GZIP_OR_ZLIB)
+                async for part in response.aiter_raw():
+                    # no more than may be, and a byte, is ever inflated
+                    room = limit + 1 - len(content)
+                    content += part if inflating is None else inflating.decompress(part, room)
                     if max(len(content), response.num_bytes_downloaded) > limit:
                         raise BrokenAnswer(f"its answer has more than {limit / 2**20:,.0f} MiB")
+                whole = inflating is None or (inflating.eof and not inflating.unused_data)
+                if response.num_bytes_downloaded and not whole:
+                    raise BrokenAnswer("its compressed answer does not end where it should")
+                await _end(response)
         except TimeoutError:
             raise _Failure(
                 "timeout", f"it did not answer within {self._spec.timeout:g} s", billed=True
             ) from None
-        except httpx.DecodingError as error:
+        except zlib.error as error:
             raise BrokenAnswer(f"its answer cannot be decompressed ({error})") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = self._scrubbed(str(error)) or type(error).__name__
@@ -459,6 +486,8 @@ class Client:
             raise _Failure(
                 "broken connection", f"the connection broke ({reason})", billed=True
             ) from None
+        if response.status_code == 400 and is_filtered(_json_or_none(content)):
+            return bytes(content)
         if not 200 <= response.status_code < 300:
             raise self._refused(response, bytes(content), server.url)
         return bytes(content)
@@ -484,17 +513,27 @@ class Client:
             if "insufficient_quota" not in words:
                 event = f"it refuses the request for now {reason}"
                 return _Failure(str(status), event, retry_after(response))
-        elif sentence == _REFUSED and "logprob" in words:
-            sentence = _REFUSED_LISTS
-        elif sentence == _REFUSED and re.search("max_(completion_)?tokens", words):
-            sentence = _REFUSED_LENGTH
+        elif sentence == _REFUSED:
+            sentence = self._refusal(words)
         return self._error(url, sentence, reason=reason, status=status, where=words)
+
+    def _refusal(self, words: str) -> str:
+        """The sentence on a request that a server refuses, with the setting by which it does not
+        hold the parameter that these words are about."""
+        remedies = dict(_NOT_TAKEN)
+        # what the user has added by hand comes first
+        for name in self._spec.extra_body:
+            added = {re.escape(name): f"leave {name} out of {{spec.role}}.extra_body"}
+            remedies = added | remedies
+        for parameter, remedy in remedies.items():
+            if re.search(parameter, words, re.IGNORECASE):
+                return f"{_REFUSED.rstrip('.')}; {remedy}."
+        return _REFUSED
 
     def _words(self, content: bytes) -> str:
         """The server's own words of an error, from the places where servers put them."""
-        try:
-            answer = parse_json(content, "its answer")
-        except UserError:
+        answer = _json_or_none(content)
+        if answer is None:
             return self._scrubbed(content[: 4 * _SHOWN].decode("utf-8", "replace"))
         error = answer.get("error", answer) if isinstance(answer, dict) else answer
         words = ""
@@ -507,6 +546,26 @@ class Client:
     def _scrubbed(self, text: str) -> str:
         line = " ".join(text.split())
         return (line.replace(self._key, "***") if self._key else line)[:_SHOWN].rstrip(".")
+
+
+def _json_or_none(content: bytes | bytearray) -> Any:
+    """The JSON of an error; None where it is none."""
+    with suppress(UserError):
+        return parse_json(bytes(content), "its answer")
+    return None
+
+
+async def _end(response: httpx.Response) -> None:
+    """Ends an answer that was read. Its connection carries another only if nothing was sent behind
+    the end: that would be read as the next answer, which is to another text."""
+    state: Any = response
+    for name in _WAY_TO_H11:
+        state = getattr(state, name, None)
+    more, _ = getattr(state, "trailing_data", (b"", False))
+    if state is None or more:
+        await response.extensions["network_stream"].aclose()
+    if more:
+        raise BrokenAnswer("it has sent more bytes than its answer says that it has")
 
 
 def _place(location: str, url: str) -> str:

@@ -10,7 +10,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -32,10 +32,12 @@ from judgebench.judges.served.fleet import homes
 from judgebench.judges.served.protocol import Answer, Request, RequestPrompt, request
 from judgebench.judges.served.settings import MOST_LISTED, Account, ApiSpec, Bill
 from judgebench.prompts.thoughts import rating_place
+from judgebench.readings.claims import holder_of, holding, is_batch
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
+from judgebench.runtime.terminal import print_safely
 from judgebench.types import Array, Prompt, Record, ScoreRange
 
 Wanted = Mapping[str, Prompt]
@@ -48,6 +50,13 @@ one."""
 _WIDER = 8
 """Times as many tokens as in the list before, where llama.cpp's was too short for every
 candidate."""
+_LOOK = 0.5
+"""Seconds between two looks whether another command has brought an answer."""
+_IN_BATCH = (
+    "judge.batch: {count:,} of the requests are under way in {who}, and would be paid for twice; add "
+    "judge.batch=wait, which waits for the answers, or judge.batch=submit, which fetches those that "
+    "are there (for a judge card: +judge.batch=wait)."
+)
 _STORED = Limits(loose=True)
 _MOST_NAMED = 128
 """Tokens that vLLM takes by their numbers in one request."""
@@ -81,6 +90,10 @@ class ApiPass(Pass):
     _client: Client | None = field(default=None, init=False)
     _stored: int = field(default=0, init=False)
     _agreed: bool = field(default=False, init=False)
+    _held: ExitStack = field(default_factory=ExitStack, init=False)
+    _holder: str | None = field(default=None, init=False)
+    _left: dict[str, Prompt] = field(default_factory=dict, init=False)
+    _others: set[str] = field(default_factory=set, init=False)
 
     @property
     def title(self) -> str:
@@ -125,10 +138,15 @@ class ApiPass(Pass):
         identity = self._identity()
         self._agreed = identity is not None
         self.account.identity = self.account.identity or identity
+        if str(self.store.path) != ":memory:":
+            self._holder = self._held.enter_context(holding(self.store.path))
         self._client = Client(self.spec, self.bill, self.account)
         self._runner = asyncio.Runner()
 
     def release(self) -> None:
+        with suppress(UserError), self._held:  # what is wrong with the store was said
+            self._claimed(())
+        self._holder = None
         if self._runner is not None and self._client is not None:
             with outer_loop_paused():
                 self._runner.run(self._client.close())
@@ -142,6 +160,46 @@ class ApiPass(Pass):
         with outer_loop_paused():
             return self._runner.run(self._all(batch))
 
+    def read_left(self) -> None:
+        """Waits for the readings that other commands ask for, and asks for what these have not
+        brought when they end. `UserError` of those that are in a batch."""
+        told = False
+        while self._left:
+            left = self._left
+            self._left = {}
+            before = self._stored
+            prompts = {id(prompt): prompt for prompt in left.values()}
+            self.read(Batch((tuple(prompts.values()),)))
+            for _ in range(len(left) - len(self._left) - self._stored + before):
+                if self.stored is not None:
+                    self.stored()
+            if not self._left:
+                return
+            said = {name: holder_of(self.store.path, name) for name in sorted(self._others)}
+            holders = {name: words for name, words in said.items() if words is not None}
+            who = "; ".join(holders.values())
+            if any(map(is_batch, holders)):
+                raise UserError(_IN_BATCH.format(count=len(self._left), who=who))
+            if holders and not told:
+                print_safely(
+                    f"judgebench: {len(self._left):,} of the requests to {self.spec.where} are "
+                    f"under way in another command with this store ({who}); waiting for their "
+                    "answers.",
+                    error=True,
+                )
+                told = True
+            time.sleep(_LOOK)
+
+    def _claimed(self, keys: Iterable[str]) -> set[str]:
+        """The keys among these that are this pass's to ask for now, and no other command's."""
+        mine = set(keys)
+        if self._holder is None:
+            return mine
+        others = self.store.claim(mine, self._holder)
+        self._others = set(others.values())
+        # what another has stored since
+        return self.store.missing(mine.difference(others))
+
     def missing(self) -> set[str]:
         """The keys of its readings that are not stored."""
         return self.store.missing(key for prompt in self.prompts for key in self.keys(prompt))
@@ -154,7 +212,10 @@ class ApiPass(Pass):
 
     async def _all(self, batch: Batch) -> list[ModelReading]:
         wanted = {key: prompt for prompt in batch.prompts for key in self.keys(prompt)}
-        missing = self.store.missing(wanted)
+        lacking = self.store.missing(wanted)
+        missing = self._claimed(lacking)
+        elsewhere = self.store.missing(lacking - missing)
+        self._left |= {key: wanted[key] for key in elsewhere}
         # 1. one answer of each of several servers, before any is stored: they must agree on the
         # model
         first = self._first_of_each({key: wanted[key] for key in wanted if key in missing})
@@ -392,6 +453,8 @@ class ListedPass(ApiPass):
             seed=spec.seed,
         )
         lists = answer.lists
+        if answer.refused is not None:
+            return replace(answer, lists=[])
         if lists is None:
             raise UserError(
                 f"{spec.role}.scores_from: {spec.where} gives no log-probabilities with its "
@@ -468,12 +531,14 @@ def answer_record(reading: ModelReading) -> Record:
 
 def _record(answers: Sequence[Answer]) -> Record:
     counts = [astuple(answer.usage) for answer in answers if answer.usage is not None]
-    return {
+    first = answers[0]
+    record = {
         "requests": len(answers),
-        "model": answers[0].model,
-        "fingerprint": answers[0].fingerprint,
+        "model": first.model,
+        "fingerprint": first.fingerprint,
         "usage": np.sum(counts, axis=0).tolist() if counts else None,
     }
+    return record if first.refused is None else record | {"refused": first.refused}
 
 
 def endpoint_paths(

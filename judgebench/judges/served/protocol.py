@@ -36,6 +36,19 @@ _LISTED_BYTES = 256
 """Bytes of an answer without its tokens, of a token, and of a token in a list: name, bytes, number,
 probability."""
 _NUMBERED = "token_id:"
+_FILTERED = "content_filter"
+_REFUSALS = (
+    _FILTERED,
+    "refusal",
+    "safety",
+    "recitation",
+    "blocklist",
+    "prohibited_content",
+    "spii",
+)
+"""Reasons to end an answer that is none: OpenAI's, Anthropic's, then Gemini's."""
+_MOST_SAID = 200
+"""Characters of a refusal, or of a model's name, that are kept."""
 _UNLIKE = "the answer is not what the protocol has"
 
 
@@ -123,14 +136,20 @@ def request(
     wanted = listed is not None or None  # None leaves a key out
     path = PROVIDERS[spec.protocol].path.format(model=spec.model)
     temperature = spec.degree()
-    body = {
+    body: Record = {
         "model": spec.model,
         "temperature": temperature,
         spec.length_name: max_tokens,
         "seed": seed,
+        "reasoning_effort": spec.effort,
     }
     if spec.protocol == "gemini":
-        sampling = {"temperature": temperature, "maxOutputTokens": max_tokens, "seed": seed}
+        sampling = {
+            "temperature": temperature,
+            "maxOutputTokens": max_tokens,
+            "seed": seed,
+            "thinkingConfig": spec.effort and {"thinkingLevel": spec.effort},
+        }
         lists = {"responseLogprobs": wanted, "logprobs": listed}
         body = {
             "contents": [{"role": "user", "parts": [{"text": prompt.text}]}],
@@ -141,6 +160,8 @@ def request(
         body |= {"logprobs": wanted, "top_logprobs": listed}
         if spec.protocol == "anthropic":
             body["seed"] = None  # it takes none
+            effort = body.pop("reasoning_effort")
+            body["output_config"] = effort and {"effort": effort}
     else:
         body |= {"prompt": list(prompt.tokens or ()), "logprobs": listed}
         if wanted and spec.explicit == "vllm":
@@ -169,6 +190,7 @@ class Answer:
     Attributes:
         lists: a pair for each of the answer's tokens: the token, and the list at its place.
         fingerprint: what the server says of the weights and settings behind the answer.
+        refused: the reason, or the words, where a model or a filter refuses to answer.
     """
 
     text: str
@@ -176,6 +198,7 @@ class Answer:
     usage: Usage | None = None
     model: str | None = None
     fingerprint: str | None = None
+    refused: str | None = None
 
 
 # --- the forms in which servers answer ----------------------------------------------------------
@@ -267,6 +290,7 @@ class _Message(BaseModel):
 
     content: str | None = None
     parts: list[_Part] = []
+    refusal: Any = None
     reasoning: Any = None
     reasoning_content: Any = None
 
@@ -287,6 +311,16 @@ class _Choice(BaseModel):
     logprobs: Annotated[_Lists | None, BeforeValidator(_in_places)] = _named(
         "logprobs", "logprobsResult"
     )
+    finish: Any = _named("finish_reason", "finishReason", "stop_reason")
+
+    @property
+    def refused(self) -> str | None:
+        """The refusal in its place; None of an answer."""
+        words = None if self.message is None else self.message.refusal
+        reason = str(self.finish)
+        if not words and reason.lower() not in _REFUSALS:
+            return None
+        return _marked(words or reason)
 
     def lists(self, numbered: bool) -> list[tuple[Hashable, Listing]] | None:
         """A list for each token of the answer, without its thoughts; none where no answer is behind
@@ -345,18 +379,35 @@ class _Answer(BaseModel):
 
 
 def _with_choice(payload: Any) -> Any:
-    """An answer of Anthropic's, or one of Gemini's without a text, with a choice as OpenAI's have
-    it; any other as it is."""
+    """An answer of Anthropic's, one of Gemini's without a text, or a filter's refusal, with a choice
+    as OpenAI's have it; any other as it is."""
+    choice: Record = {"message": {}}
     match payload:
         case {"type": "message", "content": [*parts]}:
-            choice = {"message": {"parts": parts}}
+            choice = {"message": {"parts": parts}, "finish_reason": payload.get("stop_reason")}
         case {"candidates": [{"content": _}, *_]}:
             return payload
+        case {"candidates": [{"finishReason": reason}, *_]}:
+            choice["finish_reason"] = reason
+        case {"promptFeedback": {"blockReason": reason}}:
+            choice["message"]["refusal"] = reason
         case {"usageMetadata": _} | {"candidates": _}:
-            choice = {"message": {}}
+            pass
+        case {"error": _} if is_filtered(payload):
+            choice["finish_reason"] = _FILTERED
         case _:
             return payload
     return {**payload, "choices": [choice]}
+
+
+def is_filtered(payload: Any) -> bool:
+    """True of an error (HTTP 400) by which a server's filter refuses the prompt: no other try will
+    be answered, and all other prompts may be."""
+    match payload:
+        case {"error": {"code": code}}:
+            return bool(code == _FILTERED)
+        case _:
+            return False
 
 
 def answer_of(payload: Any, numbered: bool) -> Answer:
@@ -387,8 +438,9 @@ def answer_of(payload: Any, numbered: bool) -> Answer:
     usage = None if answer.usage is None else answer.usage.counts()
     if text and usage is not None and not usage.completion:
         usage = None
-    return Answer(text, lists, usage, _marked(answer.model), _marked(answer.system_fingerprint))
+    model, mark = _marked(answer.model), _marked(answer.system_fingerprint)
+    return Answer(text, lists, usage, model, mark, choice.refused)
 
 
 def _marked(name: Any) -> str | None:
-    return None if name is None else str(name)[:200]
+    return None if name is None else str(name)[:_MOST_SAID]

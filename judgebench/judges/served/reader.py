@@ -18,7 +18,8 @@ from judgebench.judges.judge import Questions, ReadingJudge
 from judgebench.judges.local.batches import Tokens, pending, token_counts
 from judgebench.judges.local.models import Models, Trainers
 from judgebench.judges.reader import IN_STORE, BaseReader
-from judgebench.judges.served.batch import read_in_batches
+from judgebench.judges.served.batch import claim_noted, read_in_batches
+from judgebench.judges.served.bounds import on_scores
 from judgebench.judges.served.passes import (
     AnswerPass,
     ApiPass,
@@ -32,13 +33,27 @@ from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.progress import Progressing
-from judgebench.types import FAILED, Generation, Prompt, Reading, Record, Records, Rows, Split
+from judgebench.types import (
+    FAILED,
+    Array,
+    Generation,
+    Prompt,
+    Reading,
+    Record,
+    Records,
+    Rows,
+    Split,
+)
 
 _GREEDY = "greedy"
 _ROLES = {"judge": "main", "assistant": "assistant"}
 """Config key of a model's settings -> its role in files."""
-_COUNTS = ("unlisted", "bounded", "undecided", "answers", "failed_answers")
-"""Counts of a condition's record: those of lists, then those of answers."""
+_COUNTS = (
+    *("unlisted", "bounded", "undecided"),
+    *("on_scores", "without_score"),
+    *("answers", "failed_answers"),
+)
+"""Counts of a condition's record: those of lists, those of scores, then those of answers."""
 
 
 class ApiReader(BaseReader):
@@ -110,6 +125,7 @@ class ApiReader(BaseReader):
         batches = pending(pass_, 0, self.store)
         if not batches:
             return False
+        claim_noted(self.store)
         pass_.prepare()
         before = self._bill.spent
         try:
@@ -117,6 +133,7 @@ class ApiReader(BaseReader):
                 pass_.stored = lambda: progress.advance(1, self._bill.spent - before)
                 for batch in batches:
                     pass_.read(batch)
+                pass_.read_left()
         finally:
             pass_.release()
         return True
@@ -133,7 +150,8 @@ class ApiReader(BaseReader):
 
         def noted(role: str, prompt: Prompt, pass_: ApiPass) -> Record:
             answers = [stored[key] for key in pass_.keys(prompt)]
-            fact = _fact(prompt, answers, prompt.condition.defense in self.of.free_text)
+            free = prompt.condition.defense in self.of.free_text
+            fact = _fact(prompt, answers, free, self._floor(role))
             fact |= {"role": role, "split": split[prompt.example.group_id]}
             self._facts.append(fact)
             return fact
@@ -148,7 +166,7 @@ class ApiReader(BaseReader):
             if self.nulls is not None and self.judge.scores_from == "logprobs":
                 null, _ = self._after[id(self.nulls[prompt.condition])]
                 (key,) = self._scoring["main"].keys(null)
-                other = unstacked(stored[key])[0]
+                other, _ = _listed_scores(stored[key], 0.0)
             seconds += sum(fact["seconds"] for fact in facts.values())
             read = replace(read, tail=read.tail + main["thoughts"])
             reading = self._reading(read, main["split"], main["value"], other, seconds)
@@ -176,7 +194,8 @@ class ApiReader(BaseReader):
         readings.
 
         Conditions count readings, those that are `bounded` and `undecided` (see `Bounds`), answers
-        and `failed_answers`; `unlisted` is the probability that lists leave out in the mean.
+        and `failed_answers`; `unlisted` is the probability that lists leave out in the mean,
+        `on_scores` that on scores, and `without_score` the readings with less of it than the floor.
         """
         record: Record = {}
         for role, spec in self.sides.items():
@@ -190,12 +209,14 @@ class ApiReader(BaseReader):
             }
             if len(spec.urls) > 1:
                 of_role |= {"concurrency": spec.concurrency, "servers": account.servers}
-            if spec.batch:
-                of_role["batch"] = spec.batch
+            of_role |= {
+                name: getattr(spec, name) for name in ("batch", "effort") if getattr(spec, name)
+            }
             record[role] = {
                 **of_role,
                 "samples": spec.samples if spec.scores_from == "samples" else None,
                 "temperature": spec.degree(),
+                "floor": self._floor(role),
                 "served_as": self._served_as(role),
                 "price": spec.price,
                 **account.record(),
@@ -204,6 +225,11 @@ class ApiReader(BaseReader):
         priced = all(spec.priced.known for spec in self.sides.values())
         record["cost"] = self._bill.spent if priced else None
         return record | {"max_cost": self.judge.max_cost}
+
+    def _floor(self, role: str) -> float:
+        """The least probability on scores. An assistant has none: it is taken off among the scores,
+        whatever else it would say."""
+        return self.judge.floor if role == "main" else 0.0
 
     def _facts_of(self, role: str) -> Rows:
         return [fact for fact in self._facts if fact["role"] == role]
@@ -306,16 +332,28 @@ class ApiReader(BaseReader):
         return "\n".join(lines)
 
 
-def _fact(prompt: Prompt, answers: Sequence[ModelReading], free: bool) -> Record:
+def _listed_scores(answer: ModelReading, floor: float) -> tuple[Array, float]:
+    """[candidates] log-probabilities of a list, and the probability on all of them; -inf where that
+    is below the floor, or none is listed: what is left of it would be a score that nobody gave."""
+    value, lower, _ = unstacked(answer)
+    unlisted = float(answer_record(answer)["unlisted"])
+    share = on_scores(np.exp(value), np.exp(lower), unlisted)
+    return (value if 0 < share >= floor else np.full_like(value, -np.inf)), share
+
+
+def _fact(
+    prompt: Prompt, answers: Sequence[ModelReading], free: bool, floor: float = 0.0
+) -> Record:
     """The evidence behind a reading; None for what its way of reading does not have.
 
     `value` [candidates] are log-probabilities: those of a list, or the log of each candidate's
-    share of all answers, of which some may name none (-inf for no answer).
+    share of all answers, of which some may name none. `on_scores` is their sum; below the floor all
+    are -inf, for no answer.
     """
     records = [answer_record(answer) for answer in answers]
     first = records[0]
     fact = {
-        **dict.fromkeys(("lower", "upper", "texts", "failed")),
+        **dict.fromkeys(("lower", "upper", "texts", "failed", "on_scores", "without_score")),
         "unlisted": first.get("unlisted"),
         "bounded": first.get("bounded"),
         "undecided": first.get("undecided"),
@@ -325,21 +363,27 @@ def _fact(prompt: Prompt, answers: Sequence[ModelReading], free: bool) -> Record
     }
     # 1. of a list
     if answers[0].logprobs is not None:
-        value, lower, upper = unstacked(answers[0])
+        _, lower, upper = unstacked(answers[0])
+        value, share = _listed_scores(answers[0], floor)
         return fact | {
             "value": value,
+            "on_scores": share,
+            "without_score": bool(np.isneginf(value).all()),
             "lower": lower.tolist(),
             "upper": upper.tolist(),
             "thoughts": first.get("text", ""),
         }
     # 2. of answers
-    texts = [record["text"] for record in records]
+    texts = ["" if "refused" in record else record["text"] for record in records]
     scores = [candidate_of(prompt, text) for text in texts]
-    counts = [scores.count(value) for value in prompt.condition.range.values]
+    counts = np.array([scores.count(value) for value in prompt.condition.range.values])
+    share = float(counts.sum() / len(answers))
     with np.errstate(divide="ignore"):
-        shares = np.log(np.array(counts) / len(answers))
+        shares = np.log(counts * (share >= floor) / len(answers))
     return fact | {
         "value": shares,
+        "on_scores": share,
+        "without_score": not 0 < share >= floor,
         "texts": texts,
         "failed": 0 if free else scores.count(None),
         "thoughts": "",
@@ -364,6 +408,7 @@ def _by_condition(facts: Records) -> Rows:
         readings = [fact for fact in facts if fact["prompt"].condition == condition]
         listed = [fact for fact in readings if fact["unlisted"] is not None]
         drawn = [fact for fact in readings if fact["texts"] is not None]
+        scored = [fact for fact in readings if fact["on_scores"] is not None]
         record = {
             "dimension": condition.dimension,
             "range": str(condition.range),
@@ -377,6 +422,9 @@ def _by_condition(facts: Records) -> Rows:
             record[name] = sum(fact[name] for fact in listed)
         if listed:
             record["unlisted"] /= len(listed)
+        if scored:
+            record["on_scores"] = sum(fact["on_scores"] for fact in scored) / len(scored)
+            record["without_score"] = sum(fact["without_score"] for fact in scored)
         if drawn:
             record["answers"] = sum(len(fact["texts"]) for fact in drawn)
             record["failed_answers"] = sum(fact["failed"] for fact in drawn)

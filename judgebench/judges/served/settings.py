@@ -233,7 +233,10 @@ _UNLIMITED = 2**31
 
 _Seconds = Annotated[float, Gt(0), Le(86_400.0)]
 _PerMinute = Annotated[float, Ge(1 / 1440)]
-
+OMIT = "omit"
+"""A temperature that is not sent: some models take none."""
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""How much a model may think, by the names that providers have for it; each takes some of them."""
 
 _CHECKED_ELSEWHERE = (
     # a key may stand in an address by mistake
@@ -288,6 +291,9 @@ _ONE_PROVIDER = (
     "{role}.batch: batches are of messages to one provider, and each is answered at once; take one "
     "judge.url, judge.protocol=chat or anthropic and judge.explicit=null; or judge.batch=null."
 )
+_TWO_EFFORTS = "{role}.extra_body: it holds what {role}.effort sets, too; leave one of them out."
+_EFFORT_KEYS = {"reasoning_effort", "reasoning", "output_config", "generationConfig"}
+"""Keys of a request that hold an effort, in some protocol."""
 _UNPRICED = (
     "{role}.max_cost: what a request costs is not known; give {role}.price.input and "
     "{role}.price.output, in USD per million tokens."
@@ -309,9 +315,11 @@ class ApiSpec(JudgeSettings):
     explicit: Annotated[str, OneOf(("vllm", "llama_cpp"))] | None = None
     top_logprobs: Annotated[int, Ge(1), Le(MOST_LISTED)] = 20
     follow_above: Share = 0.001
+    floor: Share = 0.5
     # whose share has a standard error of at most 0.016
     samples: Annotated[int, Ge(1), Le(1000)] = 8
-    temperature: Annotated[float, Ge(0), Le(2)] | None = None
+    temperature: Annotated[float, Ge(0), Le(2)] | Annotated[str, OneOf((OMIT,))] | None = None
+    effort: Annotated[str, OneOf(EFFORTS)] | None = None
     seed: Annotated[int, Ge(0), Le(2**63 - 1)] | None = 0
     max_new_tokens: Annotated[int, Ge(1), Le(2**20)] = 16
     length_name: Annotated[str, OneOf(("max_tokens", "max_completion_tokens"))] = "max_tokens"
@@ -366,6 +374,7 @@ class ApiSpec(JudgeSettings):
         gemini = self.protocol == "gemini"
         variable = self.key_variable
         one = self.framed and self.explicit is None and isinstance(url, str)
+        added = self.extra_body if isinstance(self.extra_body, Mapping) else {}
         # no sentence repeats an address: a key may stand in it by mistake
         parts: list[SplitResult | None] = [None]
         if isinstance(url, str | Sequence):
@@ -384,6 +393,7 @@ class ApiSpec(JudgeSettings):
             _NO_WAY: self.explicit and self.protocol in ("anthropic", "gemini"),
             _NO_BATCHES: batch and gemini,
             _ONE_PROVIDER: batch and not gemini and not one,
+            _TWO_EFFORTS: self.effort and not _EFFORT_KEYS.isdisjoint(added),
         }
 
     @property
@@ -433,7 +443,10 @@ class ApiSpec(JudgeSettings):
             self.model, self.title or self.model.rstrip("/").split("/")[-1], tokenizer, self.context
         )
 
-    def degree(self) -> float:
+    def degree(self) -> float | None:
+        """The temperature that requests hold; None where they hold none."""
+        if self.temperature == OMIT:
+            return None
         default = 1.0 if self.scores_from == "samples" else 0.0
         return default if self.temperature is None else float(self.temperature)
 
@@ -460,12 +473,17 @@ class ApiSpec(JudgeSettings):
     def note(self) -> str:
         ways = {
             "logprobs": "the log-probabilities that {where} lists",
-            "samples": "the shares of {samples} answers of {where} at temperature {degree:g}",
-            "text": "one answer of {where} at temperature {degree:g}",
+            "samples": "the shares of {samples} answers of {where} at {degree}",
+            "text": "one answer of {where} at {degree}",
         }
+        degree = self.degree()
         way = ways[self.scores_from].format(
-            where=self.where, samples=self.samples, degree=self.degree()
+            where=self.where,
+            samples=self.samples,
+            degree="its own temperature" if degree is None else f"temperature {degree:g}",
         )
+        if self.effort is not None:
+            way += f" with effort {self.effort}"
         counted = "; prompt tokens are estimated, at four characters each" if self.framed else ""
         return f"Scores from {way} ({self.protocol}{counted})."
 

@@ -51,11 +51,15 @@ _FAILED = 0.02  # share of answers that could not be read, above which a line sa
 
 
 def answer_blocks(results: Results) -> list[RenderableType]:
-    """The blocks that a run prints: its subject, verdicts, what was tried, what to take,
-    correlations, and notes. What does not fit in `MOST` lines of `WIDTH` columns, the run folder's
+    """The blocks that a run prints: its subject, answers that could not be read, verdicts, what was
+    tried, what to take, correlations, and notes. What does not fit in `MOST` lines of `WIDTH` columns, the run folder's
     among them, is cut and counted.
     """
-    head = [Text(subject(results), style="bold"), Text("")]
+    head = [Text(subject(results), style="bold")]
+    failed = max((row.get("failed_share") or 0.0 for row in results.shown), default=0.0)
+    if failed > _FAILED:
+        head.append(Text(f"  {say('answer', part='failed', share=failed)}", style="yellow"))
+    head.append(Text(""))
     tail = [Text(f"  {line}", style="yellow") for line in _notes(results)]
     own = results.choice and (results.config.get("data") or {}).get("fields")  # one's own file
     if own and any(row["verdict"] in (YES, CARE) for row in results.verdict):
@@ -122,12 +126,8 @@ def _more_labels(results: Results) -> str:
 
 
 def _notes(results: Results) -> list[str]:
-    """Texts that were left out, answers that could not be read or lay off the range, and what a
-    served judge cost."""
+    """Texts that were left out, answers that lay off the range, and what a served judge cost."""
     lines = [results.titles.get("left_out") or "", _more_labels(results)]
-    failed = max((row.get("failed_share") or 0.0 for row in results.shown), default=0.0)
-    if failed > _FAILED:
-        lines.append(say("answer", part="failed", share=failed))
     # answers off the range, once each, however many decodings read them
     scores = results.scores
     clamped = scores[(scores["split"] == results.split) & (scores["status"] == CLAMPED)]

@@ -13,6 +13,7 @@ from judgebench.judges.served.bounds import (
     Listing,
     PathTree,
     candidate_bounds,
+    on_scores,
     unread,
 )
 from judgebench.judges.served.passes import endpoint_paths
@@ -135,3 +136,21 @@ def test_labels_too_long_to_be_cut_in_every_way_ask_for_the_tokenizer():
         endpoint_paths(spec, [long])
     trees, _ = endpoint_paths(spec, [LABELS[1]])
     assert trees[LABELS[1]].ends[("good", " enough")] == 3
+
+
+@pytest.mark.parametrize(
+    ("listed", "share"),
+    [
+        ({"4": 0.6, "3": 0.3, "I": 0.1}, 0.9),
+        ({"I": 0.7, "As": 0.25}, 0.0),  # a refusal, of which 0.05 may be anything
+        ({"I": 0.1}, 0.0),  # all the rest may be scores, and nothing says so
+        ({"4": 0.2, "I": 0.3}, 0.4),  # of what is not listed, as much as of what is
+        ({"4": 0.1, "3": 0.1, "2": 0.1, "1": 0.1, "5": 0.1}, 0.5),  # every score is listed
+        ({"4": 0.2, "3": 0.2}, 1.0),  # a short list with scores alone
+    ],
+)
+def test_by_hand_the_probability_on_scores(listed, share):
+    tree = PathTree(["1", "2", "3", "4", "5"], [[(text,)] for text in "12345"])
+    logprobs = {token: math.log(p) for token, p in listed.items()}
+    read = candidate_bounds(tree, {(): Listing(logprobs, None if share == 1 else min(logprobs.values()))})
+    assert on_scores(read.value, read.lower, read.unlisted) == pytest.approx(share, abs=1e-6)

@@ -92,7 +92,14 @@ def test_a_wait_that_is_too_long_ends_the_run(small_server):
     [
         (status(400, "bad"), "HTTP 400: bad"),
         (status(400, "logprobs are not supported"), "judge.scores_from=samples"),
-        (status(400, "use max_completion_tokens"), "judge.length_name"),
+        (status(400, "use max_completion_tokens"), "take judge.length_name=max_completion_tokens."),
+        (status(400, "max_tokens: 17 is too many"), "see judge.length_name and judge.max_new_tokens."),
+        (status(400, "`temperature` is deprecated for this model."), "; judge.temperature=omit sends none."),
+        (status(400, "Unsupported value: 'temperature' does not support 0"), "; judge.temperature=omit sends none."),
+        (status(400, "Unsupported parameter: 'reasoning_effort'"), "; judge.effort=null sends none."),
+        (status(400, "output_config.effort: 'none' is not one of them"), "; judge.effort=null sends none."),
+        (status(400, "seed: Extra inputs are not permitted"), "; judge.seed=null sends none."),
+        (status(422, "top_p is not taken"), "; leave top_p out of judge.extra_body."),
         (status(401, "who are you"), "no key, for judge.key_variable is null"),
         (status(403, "who are you"), "HTTP 403"),
         (status(404, "no such model"), "judge.model=m"),
@@ -101,7 +108,7 @@ def test_a_wait_that_is_too_long_ends_the_run(small_server):
 )
 def test_what_will_not_pass_is_not_tried_again(small_server, reply, words):
     small_server.otherwise = reply
-    assert words in the_error(send(spec_of(small_server.url))[0])
+    assert words in the_error(send(spec_of(small_server.url, extra_body={"top_p": 0.5}))[0])
     assert len(small_server.seen) == 1
 
 

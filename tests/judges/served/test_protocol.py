@@ -34,6 +34,27 @@ def test_a_message_goes_to_chat_with_everything_that_was_asked_for():
     assert not {"seed", "logprobs", "top_logprobs"} & set(free)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "effort"),
+    [
+        ("chat", {"reasoning_effort": "low"}),
+        ("completions", {"reasoning_effort": "low"}),
+        ("anthropic", {"output_config": {"effort": "low"}}),
+        ("gemini", {"generationConfig": {"thinkingConfig": {"thinkingLevel": "low"}}}),
+    ],
+)
+def test_a_temperature_is_left_out_and_an_effort_goes_where_each_protocol_has_it(protocol, effort):
+    way = {"protocol": protocol, "scores_from": "samples", **(TOKENS if protocol == "completions" else {})}
+    usual = request(spec_of(**way), SAID, 3).body
+    assert "effort" not in str(usual), "today's requests, and so the keys of their readings, stay"
+    assert "temperature" in str(usual)
+    sent = request(spec_of(temperature="omit", effort="low", **way), SAID, 3).body
+    assert "temperature" not in str(sent)
+    for key, value in effort.items():
+        inner = sent[key]
+        assert value == inner if isinstance(value, str) else value.items() <= inner.items()
+
+
 def test_vllm_lists_the_tokens_that_it_is_asked_for_by_number():
     sent = request(tokens_of("vllm"), SAID, 1, listed=20, tokens=[33, 34])
     assert (sent.path, sent.body["prompt"]) == ("/completions", [5, 6, 7])
@@ -139,3 +160,23 @@ def test_half_a_character_that_was_stored_does_not_come_out_again():
     stored = ModelReading("a", None, '{"text": "4 \\ud83d", "model": "\\udc00m", "usage": [1, 0, 2]}', 0.1)
     assert answer_record(stored) == {"text": "4 \ufffd", "model": "\ufffdm", "usage": [1, 0, 2]}
     assert answer_record(ModelReading("b", None, '{"text": "4 \\ud83d\\ude00"}', 0.1))["text"] == "4 \U0001f600"
+
+
+@pytest.mark.parametrize(
+    ("payload", "refused"),
+    [
+        ({"choices": [{"finish_reason": "stop", "message": {"content": "4"}}]}, None),
+        ({"choices": [{"finish_reason": "content_filter", "message": {"content": "4"}}]}, "content_filter"),
+        ({"choices": [{"finish_reason": "content_filter", "text": "4"}]}, "content_filter"),
+        ({"choices": [{"finish_reason": "stop", "message": {"content": None, "refusal": "No."}}]}, "No."),
+        ({"type": "message", "content": [], "stop_reason": "refusal"}, "refusal"),
+        ({"type": "message", "content": [{"text": "4"}], "stop_reason": "end_turn"}, None),
+        ({"candidates": [{"finishReason": "SAFETY"}]}, "SAFETY"),
+        ({"candidates": [{"content": {"parts": [{"text": "4"}]}, "finishReason": "RECITATION"}]}, "RECITATION"),
+        ({"candidates": [{"content": {"parts": [{"text": "4"}]}, "finishReason": "STOP"}]}, None),
+        ({"promptFeedback": {"blockReason": "OTHER"}, "usageMetadata": {}}, "OTHER"),
+        ({"error": {"code": "content_filter", "message": "It was filtered."}}, "content_filter"),
+    ],
+)
+def test_a_refusal_is_known_in_every_protocol(payload, refused):
+    assert answer_of(payload, numbered=False).refused == refused
