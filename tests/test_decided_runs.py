@@ -81,6 +81,38 @@ def test_a_judge_that_says_pass_or_fail_has_its_own_mark(decided):
     assert " 75 % [53, 88] of those that they fail (a rater 94 %)" in out
 
 
+@pytest.mark.parametrize(
+    ("judge", "mark", "at", "passes"),
+    [
+        (("judge.fields.text=answer_word", "ranges=[[fail,pass]]"), "pass", 2, True),
+        (GRADED, "70", 70, True),
+        (("judge.fields.text=answer", "ranges=[[100,0]]"), "30", 70, False),  # 30 or lower passes: the judge is turned
+    ],
+)
+def test_a_mark_is_a_score_or_a_word_as_the_judge_says_it(decided, judge, mark, at, passes):
+    out, folder = decided("human.quality", *judge, f"costs.mark={mark}")
+    chosen = marks(folder)["chosen mark"]
+    assert (chosen["pass_mark"], chosen["tpr"] > 0.9) == (at, passes)
+    assert re.search(rf"pass from {mark}( on|;| or lower)", out)
+
+
+@pytest.mark.parametrize(
+    ("judge", "mark", "right"),
+    [
+        (("judge.fields.text=answer_word", "ranges=[[fail,pass]]"), "70", "70 is no mark in range fail-pass"),
+        (("judge.fields.text=answer_word", "ranges=[[fail,pass]]"), "fail", "which a text passes; give pass."),
+        (GRADED, "700", "give a number above 0, up to 100."),
+        (GRADED, "pass", "give a number above 0, up to 100."),
+        (("judge.fields.text=answer", "ranges=[[100,0]]"), "100", "give a number below 100, down to 0."),
+    ],
+)
+def test_a_mark_off_the_scale_is_refused(judgebench, judge, mark, right):
+    data = ("data=jsonl", f"data.path={DESK}", "data.fields.human={quality: human.quality}")
+    code, _, err = judgebench(*data, "judge=replay", f"judge.path={DESK}", *judge, f"costs.mark={mark}", mistaken=True)
+    assert code == 2
+    assert right in err
+
+
 def test_classes_without_order_have_a_matrix_and_no_ranks(decided):
     out, folder = decided(
         *("kind", "judge.fields.text=answer_kind", "ranges=[[answers,errs,evades]]", "data.nominal=true")

@@ -20,7 +20,6 @@ from deepeval.test_case import LLMTestCase
 from judgebench.cards.card import ASK
 from judgebench.cards.judge import Judge
 
-
 _TURN = threading.Lock()  # a model reads one text at a time
 
 
