@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.report.formats import Format, interval, is_known, percent, short, signed_two, two
-from judgebench.report.table import labelled_rows, records
+from judgebench.report.table import records
 from judgebench.report.views.bias import (
     human_scores,
     reported_rows,
@@ -28,9 +28,9 @@ from judgebench.report.views.correlations import (
     cell_scores,
     correlation_rows,
     of_advised,
-    of_cells,
     undefended,
 )
+from judgebench.report.views.decisions import chosen_record
 from judgebench.report.views.forecasts import error_rows
 from judgebench.report.views.humans import ENDS, ceilings
 from judgebench.report.views.league import league_rows
@@ -377,9 +377,7 @@ def scores_chart(results: Results, dimension: str) -> Chart:
 def classes_chart(results: Results, dimension: str) -> Chart:
     """The confusion matrix: of the texts that people put in each class, the shares that the judge
     puts in each."""
-    row = first_record(
-        of_cells(results, labelled_rows(results.decisions))[::-1], {"dimension": dimension}
-    )
+    row = chosen_record(results, dimension)
     names = list(row.get("classes", ()))[: LOOKS + 1]
     lines = []
     for name, counts in zip(names, row.get("matrix", ()), strict=False):
@@ -406,9 +404,7 @@ def classes_chart(results: Results, dimension: str) -> Chart:
 def asked_chart(results: Results, dimension: str) -> Chart:
     """The share of mistakes among the texts that the judge decides, by the share that people
     see."""
-    row = first_record(
-        of_cells(results, labelled_rows(results.decisions))[::-1], {"dimension": dimension}
-    )
+    row = chosen_record(results, dimension)
     curve = row.get("curve") or []
     step = -(-len(curve) // _MOST_LINES) or 1
     lines = []

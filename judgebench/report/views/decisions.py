@@ -11,11 +11,21 @@ from judgebench.report.views.correlations import of_cells
 from judgebench.report.views.dimensions import headed, sentences
 from judgebench.results.results import Results, range_of
 from judgebench.stats.decisions import CHOSEN, SAID
+from judgebench.stats.scores import first_record
+from judgebench.stats.verdict import NO
 from judgebench.types import Row, Rows
 
+_NOT = ("decide", NO)
 _MARKED = ("dimension", "pass_mark")
 PARTS = ("classes", "pass from", "ask")
 """Parts of the answer, as a terminal names them."""
+
+
+def chosen_record(results: Results, dimension: str) -> Row:
+    """The record of decisions.json of the setting that is advised, with the chosen mark where there
+    is one; empty where its labels are no classes."""
+    rows = of_cells(results, labelled_rows(results.decisions))
+    return first_record(rows[::-1], {"dimension": dimension})
 
 
 def decision_rows(results: Results) -> Rows:
@@ -56,9 +66,10 @@ def decision_parts(results: Results) -> dict[str, dict[str, str]]:
     """Dimension -> part of the answer -> its words: what the judge gets right, the pass mark, and
     the texts that people see."""
     parts: dict[str, dict[str, str]] = {}
+    refused = [row["dimension"] for row in results.verdict if (row["use"], row["verdict"]) == _NOT]
     for row in of_cells(results, labelled_rows(results.decisions)):
-        mark = _mark(row)
-        words = {part: say("decisions", part=part, row=row, mark=mark) for part in PARTS}
+        facts = {"row": row, "mark": _mark(row), "may": row["dimension"] not in refused}
+        words = {part: say("decisions", part=part, **facts) for part in PARTS}
         # the last of a dimension is that of the chosen mark
         parts[row["dimension"]] = {part: line for part, line in words.items() if line}
     return parts
