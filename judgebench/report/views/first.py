@@ -3,6 +3,7 @@ look at."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, zip_longest
@@ -88,6 +89,7 @@ def looks(results: Results) -> Rows:
         else:
             texts_of_part = _graded(results, part, lead)
         rows += [{"place": place, **text} for text in texts_of_part]
+    counts = Counter(row["why"] for row in rows if row["wrong"])
     # 2. each text once, those of the largest gap first
     texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
     rows.sort(key=lambda row: -row["gap"])
@@ -105,7 +107,6 @@ def looks(results: Results) -> Rows:
     rest = [row for row in rows if id(row) not in chosen]
     drawn = np.random.default_rng(0).permutation(len(rest))[:RANDOM].tolist()
     several = len({row["place"]["dimension"] for row in rows}) > 1
-    counts = {part[0]["why"]: len(part) for part in kinds}
     shown = [*worst, *(rest[place] for place in drawn)]
     for position, row in enumerate(shown):
         place = row.pop("place")

@@ -105,7 +105,7 @@ def first_line(results: Results) -> str:
     lead = rows[0] if part == "decide" else next(iter(allowed), measured[0])
     facts = {"part": part, "lead": lead, "by_word": by_word, "fooled": NO in attacks}
     if part == "decide":
-        facts |= _mistakes(results, lead)
+        facts |= _mistakes(results, rows[0])
     return say("may", **facts)
 
 
