@@ -265,10 +265,10 @@ def _decisions(results: Results) -> Lines:
 
 
 def _tried(results: Results) -> Lines:
-    """Of attacks and of pairs: what was tried, what it changed, what to do."""
-    lines = [*_pairs(results), *_attacks(results)]
+    """Of attacks and of pairs: what to do, what was tried, what it changed."""
     verdicts = {row["verdict"] for row in results.verdict if row["use"] == "resist_attacks"}
-    return lines + [("do", advice) for verdict, advice in _ADVICE.items() if verdict in verdicts]
+    lines: Lines = [("do", line) for verdict, line in _ADVICE.items() if verdict in verdicts]
+    return [*lines, *_pairs(results), *_attacks(results)]
 
 
 def _pairs(results: Results) -> Lines:

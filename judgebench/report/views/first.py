@@ -135,6 +135,7 @@ def _graded(results: Results, part: pd.DataFrame, lead: Row) -> Iterator[Record]
         if is_known(gap):
             yield {
                 "example": row["example_id"],
+                "group": row["group_id"],
                 "gap": gap,
                 "wrong": False,
                 "judge": two(judge),
@@ -171,6 +172,7 @@ def _decided(results: Results, part: pd.DataFrame, decision: Row) -> Iterator[Re
         if row["share"] != 0.5:
             yield {
                 "example": row["example_id"],
+                "group": row["group_id"],
                 "gap": way if said != passed else way - 2,
                 "wrong": said != passed,
                 "dear": said == dear,
@@ -183,13 +185,13 @@ def _decided(results: Results, part: pd.DataFrame, decision: Row) -> Iterator[Re
 
 
 def _raw(asked: ScoreRange, score: float) -> str:
-    """What the judge said, and the range that it was asked for."""
+    """The judge's answer, and the range that it was asked for."""
     said = asked.text(score) if asked.worded else two(asked.mirrored(score))
     return f"{said} in {asked}"
 
 
 def look_note(results: Results) -> str:
-    """What the texts to look at are; of a judge that says pass or fail, how many mistakes of each
+    """A note on the texts to look at; of a judge that says pass or fail, how many mistakes of each
     kind it makes, texts on which most people agree."""
     rows = looks(results)
     graded = any(row["how"] for row in rows)

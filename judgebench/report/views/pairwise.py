@@ -99,7 +99,7 @@ def pair_sentences(results: Results) -> list[str]:
 
 
 def advice(rows: Rows) -> str:
-    """What to do with a judge that compares texts, by the rows of one condition."""
+    """A sentence on what to do with a judge that compares texts, by the rows of one condition."""
     line = say("answer", part="do", row=main_row(rows))
     return f"{line[:1].upper()}{line[1:]}."
 

@@ -80,7 +80,7 @@ def _bars(results: Results, row: Row) -> Sequence[float]:
 
 
 def first_line(results: Results) -> str:
-    """What may be done, in a sentence or two: by the verdicts of the only dimension; of several by
+    """A sentence or two on what may be done: by the verdicts of the only dimension; of several by
     those of their first use; of texts compared by the humans' preferences. Empty where nothing says
     so."""
     parts = rows_by(verdict_rows(results), ["dimension"])
