@@ -250,18 +250,19 @@ class ScoreRange:
     def mark(self, given: float | str) -> float:
         """The worst score that passes, from the configuration's `costs.mark`: a number as the judge
         says it, or a letter or word; `UserError` of one that lets no text fail, or none pass."""
-        words = [label.casefold() for label in self.labels] if self.worded else []
-        score = math.nan
-        if str(given).casefold() in words:
-            score = self.values[words.index(str(given).casefold())]
-        elif not isinstance(given, str):
+        if isinstance(given, str):
+            words = [label.casefold() for label in self.candidates]
+            known = given.casefold() in words
+            score = self.values[words.index(given.casefold())] if known else math.nan
+        else:
             score = self.mirrored(given)
         if self.minimum < score <= self.maximum:
             return score
-        ends = f"a number above {self.minimum:g}, up to {self.maximum:g}"
+        remedy = f"a number above {self.minimum:g}, up to {self.maximum:g}"
         if self.reversed:
-            ends = f"a number below {self.maximum:g}, down to {self.minimum:g}"
-        remedy = ", ".join(self.labels[1:]) if words else ends
+            remedy = f"a number below {self.maximum:g}, down to {self.minimum:g}"
+        if self.worded:
+            remedy = ", ".join(self.labels[1:])
         raise UserError(
             f"costs.mark: {shown(given)} is no mark in range {self}, from which a text passes; "
             f"give {remedy}."

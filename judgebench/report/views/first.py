@@ -147,7 +147,7 @@ def _graded(results: Results, part: pd.DataFrame, lead: Row) -> Iterator[Record]
 
 
 def _decided(results: Results, part: pd.DataFrame, decision: Row) -> Iterator[Record]:
-    """The texts that most people pass, or fail, with the decision by the judge's mark, whether it
+    """The texts that people pass or fail in the mean, with the decision by the judge's mark, whether it
     is wrong, and of the `dear` kind; the gap is the way from the mark as a part of the range, below
     0 where it is right."""
     dimension = decision["dimension"]
@@ -155,29 +155,21 @@ def _decided(results: Results, part: pd.DataFrame, decision: Row) -> Iterator[Re
     asked = Cell.of(decision).range
     costs = results.config.get("costs") or {}
     dear = costs.get("false_pass", 1.0) >= costs.get("false_fail", 1.0)
-    # 1. the share of people who pass a text; of runs without single ratings by their mean
-    classes = results.about["classes"][dimension]
-    ratings = results.ratings[results.ratings["dimension"] == dimension]
-    passing = (ratings["score"] >= classes["pass_from"]).groupby(ratings["example_id"]).mean()
-    human = part["human"]
-    if len(classes["names"]) != 2:
-        human = (human >= classes["pass_from"]).astype(float).where(human.notna())
-    part = part.assign(share=part["example_id"].map(passing).fillna(human))
-    # 2. each text on which most agree
-    rows: Any = part[part["score"].notna() & part["share"].notna()].to_dict("records")
+    between = results.about["classes"][dimension]["pass_from"] - 0.5  # of two labels, the nearer
+    rows: Any = part[part["score"].notna() & part["human"].notna()].to_dict("records")
     for row in rows:
         said = row["score"] >= mark
-        passed = row["share"] > 0.5
+        passed = row["human"] > between
         way = abs(row["score"] - mark) / (asked.maximum - asked.minimum)
-        if row["share"] != 0.5:
+        if row["human"] != between:
             yield {
                 "example": row["example_id"],
                 "group": row["group_id"],
                 "gap": way if said != passed else way - 2,
                 "wrong": said != passed,
                 "dear": said == dear,
-                "judge": decision["classes"][int(said)],
-                "human": decision["classes"][int(passed)],
+                "judge": decision["classes"][said],
+                "human": decision["classes"][passed],
                 "how": "",
                 "raw": "" if asked.worded else _raw(asked, row["score"]),
                 "why": "false pass" if said else "false fail",

@@ -24,7 +24,7 @@ from judgebench.report.views.dimensions import answers, headed
 from judgebench.results.results import Results
 from judgebench.runtime.fields import Margins, settings_of
 from judgebench.stats.clusters import Estimate
-from judgebench.stats.verdict import CARE, COIN, NO, RULES, UNMEASURED, YES, rules_of
+from judgebench.stats.verdict import CARE, COIN, NO, RULES, rules_of
 from judgebench.types import Row, Rows
 
 UNITS: Mapping[str, tuple[Format, Format]] = {
@@ -87,26 +87,11 @@ def first_line(results: Results) -> str:
     if not parts:
         conditions = rows_by(pairwise.pair_rows(results), ["condition"])
         return pairwise.advice(conditions[0]) if len(conditions) == 1 else ""
-    # 1. of several dimensions those of each verdict, of one its uses
+    # of several dimensions those of each verdict, of one its uses
     several = len(parts) > 1
     rows = [part[0] for part in parts] if several else parts[0]
-    attacks = [row["verdict"] for row in rows if row["use"] == "resist_attacks"]
-    rows = [row for row in rows if row["use"] != "resist_attacks"]
-    by_word: dict[str, list[str]] = {}
-    for row in rows:
-        name = row["dimension"] if several else row["title"]
-        by_word.setdefault(row["verdict"], []).append(name)
-    if several:
-        return say("may", part="dimensions", lead=rows[0], by_word=by_word)
-    # 2. what is allowed has the number of the first use that is, what is not its reason
-    measured = [row for row in rows if row["verdict"] != UNMEASURED] or rows
-    allowed = [row for word in (YES, CARE) for row in rows if row["verdict"] == word]
-    part = rows[0]["use"]
-    lead = rows[0] if part == "decide" else next(iter(allowed), measured[0])
-    facts = {"part": part, "lead": lead, "by_word": by_word, "fooled": NO in attacks}
-    if part == "decide":
-        facts |= _mistakes(results, rows[0])
-    return say("may", **facts)
+    facts = {"part": "dimensions" if several else rows[0]["use"], "rows": rows}
+    return say("may", **facts, **_mistakes(results, rows[0]))
 
 
 def _mistakes(results: Results, verdict: Row) -> Row:
