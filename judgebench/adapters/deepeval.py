@@ -66,7 +66,7 @@ class JudgeCardMetric(BaseMetric):
 
     @threshold.setter
     def threshold(self, given: float | None) -> None:
-        vars(self)["threshold"] = given
+        self.__dict__["threshold"] = given
 
     def measure(self, test_case: LLMTestCase, *args: Any, **kwargs: Any) -> float:
         """Judges one test case; see `score`."""

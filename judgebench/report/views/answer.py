@@ -83,9 +83,9 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     )
     parts = list(filter(None, every))
     shown = list(map(len, parts))
-    # 2. the longest part is cut, a line at a time
+    # 2. what repairs buy is cut, a line at a time, then the longest part
     while _height(_grid(parts, shown)) > room and max(shown, default=0) > 2:
-        shown[shown.index(max(shown))] -= 1
+        shown[-1 if shown[-1] > 2 else shown.index(max(shown))] -= 1
     grid = _grid(parts, shown)
     # 3. the correlations, in what is left
     table = correlation_table(results, room - _height(grid) - 2)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from judgebench.report.formats import (
     Format,
@@ -66,7 +67,7 @@ def _bars(results: Results, row: Row) -> Sequence[float]:
         record = chosen_record(results, row["dimension"])
         raters = [record.get(f"{side}_rater") for side in _SIDES]
         near = [margins.right if one is None else one - margins.near_rater for one in raters]
-        shares = [record.get(side) for side in _SIDES]
+        shares: list[Any] = [record.get(side) for side in _SIDES]
     elif row["use"] in ("order_texts", "compare_systems"):
         near = [row["rater"] if is_known(row["rater"]) else margins.assumed_rater]
         shares = [row["value"]]
