@@ -312,7 +312,8 @@ def _run_config(
     }
     if card.decision is not None:  # its own marks are measured
         changed |= {
-            "costs": {**card.decision["costs"], "mark": card.decision["pass_mark"]},
+            "costs": card.decision["costs"]
+            | {"mark": card.range.mirrored(card.decision["pass_mark"])},
             "ask": {"error": card.decision["error"] or RATER},
         }
     whole.merge_with(changed, {"metrics": config.metrics})

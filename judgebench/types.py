@@ -247,6 +247,27 @@ class ScoreRange:
             else value
         )
 
+    def mark(self, given: float | str) -> float:
+        """The worst score that passes, from the configuration's `costs.mark`: a number as the judge
+        says it, or a letter or word; `UserError` of one that lets no text fail, or none pass."""
+        if isinstance(given, str):
+            words = [label.casefold() for label in self.candidates]
+            known = given.casefold() in words
+            score = self.values[words.index(given.casefold())] if known else math.nan
+        else:
+            score = self.mirrored(given)
+        if self.minimum < score <= self.maximum:
+            return score
+        remedy = f"a number above {self.minimum:g}, up to {self.maximum:g}"
+        if self.reversed:
+            remedy = f"a number below {self.maximum:g}, down to {self.minimum:g}"
+        if self.worded:
+            remedy = ", ".join(self.labels[1:])
+        raise UserError(
+            f"costs.mark: {shown(given)} is no mark in range {self}, from which a text passes; "
+            f"give {remedy}."
+        )
+
     def text(self, value: float) -> str:
         """`value` as a judge says it: a number with as many decimals as this range's scores have;
         of letters and words the nearest, the lower of two."""

@@ -2,6 +2,8 @@
 
 import gc
 import os
+import re
+import shlex
 import subprocess
 import sys
 import weakref
@@ -194,6 +196,16 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing(judgebench, tiny_pair, m
     arguments, expected = MISTAKES[mistake]
     given = ("judge=local", f"judge.path={tiny_pair[0]}", "logger=none", "run_dir=run", *arguments)
     told(judgebench(*given, mistaken=True), expected)
+
+
+def test_an_experiment_of_a_file_is_told_how_to_take_data_without_one(judgebench, tiny_pair):
+    given = ("+exp=tables/cap", "judge=local", f"judge.path={tiny_pair[0]}", "data=mini", "dry_run=true")
+    code, _, err = judgebench(*given, mistaken=True)
+    assert code == 2
+    assert "data.path: 'hub' is not needed, for mini is part of the package; ~data.path leaves it out.\n" in err
+    (right,) = re.findall(r"This command is right:\n  python -m judgebench (.*)\n", err)
+    code, out, _ = judgebench(*shlex.split(right))
+    assert (code, "Final Rating" in out) == (0, True)
 
 
 def test_mismatched_vocabularies_are_told(judgebench, tiny_pair, model_folder):

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from judgebench.report.views.first import look_note, looks
 from judgebench.results.folder import RunFolder
+from judgebench.results.results import Results
 
 DESK = Path(__file__).parent / "data" / "help_desk.jsonl"
 """12 questions with 5 replies each. Labels of ann, of half of the replies ben's, of a quarter cem's: words (`human`,
@@ -81,6 +83,71 @@ def test_a_judge_that_says_pass_or_fail_has_its_own_mark(decided):
     assert " 75 % [53, 88] of those that they fail (a rater 94 %)" in out
 
 
+@pytest.mark.parametrize(
+    ("judge", "mark", "at", "passes"),
+    [
+        (("judge.fields.text=answer_word", "ranges=[[fail,pass]]"), "pass", 2, True),
+        (GRADED, "70", 70, True),
+        (("judge.fields.text=answer", "ranges=[[100,0]]"), "30", 70, False),  # 30 or lower passes: the judge is turned
+    ],
+)
+def test_a_mark_is_a_score_or_a_word_as_the_judge_says_it(decided, judge, mark, at, passes):
+    out, folder = decided("human.quality", *judge, f"costs.mark={mark}")
+    chosen = marks(folder)["chosen mark"]
+    assert (chosen["pass_mark"], chosen["tpr"] > 0.9) == (at, passes)
+    assert re.search(rf"pass from {mark}( on|;| or lower)", out)
+
+
+@pytest.mark.parametrize(
+    ("judge", "mark", "right"),
+    [
+        (("judge.fields.text=answer_word", "ranges=[[fail,pass]]"), "70", "70 is no mark in range fail-pass"),
+        (("judge.fields.text=answer_word", "ranges=[[fail,pass]]"), "fail", "which a text passes; give pass."),
+        (GRADED, "700", "give a number above 0, up to 100."),
+        (GRADED, "pass", "give a number above 0, up to 100."),
+        (("judge.fields.text=answer", "ranges=[[100,0]]"), "100", "give a number below 100, down to 0."),
+    ],
+)
+def test_a_mark_off_the_scale_is_refused(judgebench, judge, mark, right):
+    data = ("data=jsonl", f"data.path={DESK}", "data.fields.human={quality: human.quality}")
+    code, _, err = judgebench(*data, "judge=replay", f"judge.path={DESK}", *judge, f"costs.mark={mark}", mistaken=True)
+    assert code == 2
+    assert right in err
+
+
+@pytest.mark.parametrize(("costs", "first"), [((), "false pass"), (("costs.false_fail=5",), "false fail")])
+def test_the_texts_to_look_at_are_mistakes_of_both_kinds_in_words_the_dearer_first(decided, costs, first):
+    decided("human.quality", *GRADED, "costs.mark=71", *costs)
+    results = Results.load("run")
+    rows = looks(results)
+    wrong = [row for row in rows if row["wrong"]]
+    assert [row["why"] for row in wrong] == sorted((row["why"] for row in wrong), reverse=first == "false pass")
+    assert {row["why"]: (row["judge"], row["human"]) for row in wrong} == {
+        "false pass": ("pass", "fail"),
+        "false fail": ("fail", "pass"),
+    }
+    assert all(row["judge"] == row["human"] for row in rows if not row["wrong"])
+    matrix = marks(RunFolder.open("run"))["chosen mark"]["matrix"]
+    passes, fails = wrong[0]["counts"]["false pass"], wrong[0]["counts"]["false fail"]
+    assert (abs(passes - matrix[0][1]) < 1, abs(fails - matrix[1][0]) < 1) == (True, True)
+    assert f"makes {passes} false pass and {fails} false fails." in look_note(results)
+
+
+def test_a_judge_of_words_has_no_number_among_the_texts_to_look_at(decided):
+    out, _ = decided("human.quality", "judge.fields.text=answer_word", "ranges=[[fail,pass]]")
+    assert "Let it decide with care: it passes 25 % [12, 47] of the texts that people fail. Mistakes stay" in out
+    rows = looks(Results.load("run"))
+    assert {row["why"] for row in rows} == {"false pass", "at random"}  # it makes no other mistake
+    assert {(row["judge"], row["raw"]) for row in rows} <= {("pass", ""), ("fail", "")}
+
+
+def test_a_judge_that_may_not_decide_is_said_so_first_and_people_see_all(decided):
+    words = ("judge.fields.text=answer_word", "ranges=[[fail,pass]]")
+    out, _ = decided("human.quality", *words, "verdict.half_way=1")
+    assert "Do not let it decide: it passes 25 % [12, 47] of the texts that people fail. A person must see all" in out
+    assert "; with care from 92 and 91 " in out  # that of a rater, within the margin
+
+
 def test_classes_without_order_have_a_matrix_and_no_ranks(decided):
     out, folder = decided(
         *("kind", "judge.fields.text=answer_kind", "ranges=[[answers,errs,evades]]", "data.nominal=true")
@@ -89,7 +156,7 @@ def test_classes_without_order_have_a_matrix_and_no_ranks(decided):
     assert record["classes"] == ["answers", "errs", "evades"]
     assert sum(map(sum, record["matrix"])) == pytest.approx(60)
     assert record["kappa_low"] < record["kappa"] < record["kappa_high"]
-    assert "same class as people for 92 % " in out
+    assert "its class is that of 92 % " in out
     assert not re.search("Spearman|order texts|pass from|decide ", out)
     assert not [row for row in folder.read("metrics") if row.get("spearman") is not None]
     assert not Path("run/verdict.json").exists()

@@ -304,6 +304,9 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         with caught():
             _check_packages(parts)
             check_rules(unmet_needs(parts), mismatches(parts))
+            if parts.costs.mark is not None:
+                for _, score_range in parts.cells:
+                    score_range.mark(parts.costs.mark)
             served: Any = parts.judge
             if parts.assistant.served is not None and SERVED in served.capabilities:
                 parts.assistant.served.spec(served)
@@ -345,8 +348,9 @@ def with_read(parts: Parts) -> Parts:
 
 def _read(parts: Parts) -> Parts:
     mistakes = Mistakes()
-    with mistakes.caught():
-        parts = replace(parts, data=data_of(parts))
+    if parts.data is not None:  # else a mistake in its settings is known already
+        with mistakes.caught():
+            parts = replace(parts, data=data_of(parts))
     with mistakes.caught():
         prompts = settings_of(PromptSettings, parts.prompt, "prompt")
         load_rubrics(prompts.rubrics, list_at(parts.config, "dimensions"), prompts.variants)

@@ -25,7 +25,7 @@ from judgebench.data.rows import (
     json_rows,
     parquet_rows,
 )
-from judgebench.runtime.errors import UserError
+from judgebench.runtime.errors import UserError, shown
 from judgebench.types import Example, Row
 
 _DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
@@ -50,8 +50,14 @@ class Mini(JudgeDataModule):
     name = "mini"
     note = "The human scores of mini follow from how its texts were made; no human rated them."
 
-    def __init__(self, **common: Any) -> None:
-        super().__init__(path=None, **common)
+    def __init__(self, path: str | None = None, **common: Any) -> None:
+        if path is not None:
+            raise UserError(
+                f"data.path: {shown(path)} is not needed, for mini is part of the package; "
+                "~data.path leaves it out.",
+                give=["~data.path"],
+            )
+        super().__init__(**common)
 
     def load(self) -> Dataset:
         with as_file(files("judgebench.data").joinpath("mini", "mini.jsonl")) as path:

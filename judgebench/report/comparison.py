@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.figures.charts import ranking_chart
+from judgebench.report.figures.charts import ranking_chart, variance_chart
 from judgebench.report.formats import say, short, signed_two, three, two
 from judgebench.report.html import render_page, rendered
 from judgebench.report.layout import Fold, PageSection
@@ -27,6 +27,7 @@ from judgebench.report.views.correlations import (
 from judgebench.report.views.humans import ceilings
 from judgebench.report.views.league import league_of_tasks
 from judgebench.report.views.tuning import TASKS_TABLE
+from judgebench.report.views.verdicts import first_line
 from judgebench.results.results import NO_DEFENSE, Results
 from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import Estimate, keys_of
@@ -202,6 +203,12 @@ def render_comparison(
         f"chart_{part[0]['dimension']}": ranking_chart(part)
         for part in rows_by(compared.ranking, ["dimension"])
     }
+    dimensions = dict.fromkeys(row["dimension"] for row in compared.ranking)
+    for (name, run), dimension in itertools.product(named.items(), dimensions):
+        chart = variance_chart(run, dimension)
+        of_run = f"{name}, {dimension}" if len(dimensions) > 1 else name
+        if chart.lines:
+            charts[f"variance_{dimension}_{name}"] = replace(chart, title=of_run, line_height=22)
     title = f"{len(named)} runs compared on {runs[0].dataset}"
     judges = set(map(_judge, runs))
     if len(judges) == 1:
@@ -237,6 +244,7 @@ def _page(
         runs=compared.runs,
         title=title,
         titles=titles,
+        may={name: first_line(run) for name, run in compared.runs.items()},
         links=links,
     )
 
@@ -418,6 +426,7 @@ _DIFFERENT = PageSection(
 )
 SECTIONS = (
     PageSection("ranking", "Which judge is better?", (_answers, "chart_", RUNS.tables)),
+    PageSection("variance", "What moves their scores?", ("variance_",)),
     PageSection("differences", "By how much?", (matrix_tables,)),
     PageSection("examples", "Examples", (lambda _: [_EXAMPLES],)),
     _DIFFERENT,

@@ -22,6 +22,7 @@ from judgebench.report.table import Block, Details, Facts, Table, meanings
 from judgebench.report.views import first
 from judgebench.report.views.advice import advice_lines
 from judgebench.report.views.run import headline
+from judgebench.report.views.verdicts import first_line
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.types import Rows
@@ -40,10 +41,11 @@ def render_report(results: Results, figures: Mapping[str, Figure]) -> str:
         browser,
         sections=rendered(PAGE, results, {**figures, **charts}, browser, results.examples_word),
         first={dimension: first_charts(results, dimension) for dimension in dimensions},
+        may=first_line(results),
         strips=first.strips(results),
         takes=advice_lines(results, "screen"),
         looks=first.looks(results),
-        groups=results.groups,
+        look_note=first.look_note(results),
         **headline(results),
     )
 

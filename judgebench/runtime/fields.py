@@ -290,12 +290,12 @@ class Margins:
 class Costs:
     """The config key `costs`: `false_pass` and `false_fail`, prices of two mistakes, of which the
     ratio counts: a text that people fail is passed, and a text that they pass is failed; `mark`,
-    the score from which a text passes, where it is not to be chosen; `UserError` of values that
-    cannot be."""
+    the score from which a text passes, as the judge says it, where it is not to be chosen (see
+    `ScoreRange.mark`); `UserError` of values that cannot be."""
 
     false_pass: Annotated[float, Gt(0)] = 1.0
     false_fail: Annotated[float, Gt(0)] = 1.0
-    mark: float | None = None
+    mark: float | str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "costs")

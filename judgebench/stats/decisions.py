@@ -340,10 +340,7 @@ def best_mark(scores: Array, passed: Array, groups: Array, own: float, costs: Co
 def decided(
     scores: Array, passed: Array, groups: Array, own: float, costs: Costs, seed: int
 ) -> tuple[Array, float]:
-    """[N] True for a text that passes, each by the mark of other groups, and the mark of all; by
-    the mark that `costs` gives, if any."""
-    if costs.mark is not None:
-        return scores >= costs.mark, costs.mark
+    """[N] True for a text that passes, each by the mark of other groups, and the mark of all."""
     labelled = np.isfinite(passed)
     labels, number = np.unique(groups, return_inverse=True)
     rated = np.unique(number[labelled])
@@ -540,7 +537,11 @@ def _with_marks(
     labelled = np.isfinite(passed)
     shares = np.stack([1 - passed, passed], axis=1)
     own = own_mark(sample, float(classes.pass_from or 0.0))
-    by_others, mark = decided(scores, passed, groups, own, costs, sample.seed)
+    if costs.mark is None:
+        by_others, mark = decided(scores, passed, groups, own, costs, sample.seed)
+    else:
+        mark = sample.cell.range.mark(costs.mark)
+        by_others = scores >= mark
     chances = cross_fitted(scores, passed, groups, seed=sample.seed)
     records = []
     for kind, at, promised in ((SAID, own, scores >= own), (CHOSEN, mark, by_others)):

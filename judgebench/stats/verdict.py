@@ -83,8 +83,8 @@ RULES: Mapping[str, Rule] = {
         "always saying the mean",
         "by the intervals the error is within {near_rater:g} of the scale of one rater's, and "
         "below a constant's",
-        "better than a constant: right on average, not for each system",
-        "R2 is below {explains:g} by its interval",
+        "better than a constant, by R2 and by the error: right on average, not for each system",
+        "R2 is below {explains:g} by its interval, or a constant's error is no larger",
     ),
     "replace_rater": Rule(
         "replace a rater",
@@ -407,7 +407,10 @@ class _Facts:
         what = errors.what if scores == RAW else f"calibrated: {errors.what}"
         of_scale = f"of {lowest:g}-{highest:g}"
         off = f"{what} {error.value:.2f} {of_scale}"
-        constant = _two(errors.constant)
+        constant = f"always the {errors.always} rating {_two(errors.constant)}"
+        saved = errors.saved[scores]
+        if saved is not None and saved.value <= 0:
+            return said._replace(verdict=NO, clause=f"{off}; {constant}")
         # 2. as near as a rater
         rater = errors.rater
         other = errors.other(scores)
@@ -419,13 +422,13 @@ class _Facts:
         if error.value > near:
             return said._replace(clause=off + other + person)
         # 3. nearer than always saying the mean, each by the interval's end
-        least_saved, _ = ends_of(errors.saved[scores])
+        least_saved, _ = ends_of(saved)
         if least_saved <= 0:
-            return said._replace(clause=f"{off}; always the mean rating {constant}, may be chance")
+            return said._replace(clause=f"{off}; {constant}, may be chance")
         _, farthest = ends_of(error)
         if farthest > near:
             return said._replace(clause=f"{what} {error:.2f} {of_scale}{person}")
-        return said._replace(verdict=YES, clause=f"{off}{person}, constant {constant}")
+        return said._replace(verdict=YES, clause=f"{off}{person}, {constant}")
 
     def _errors(self) -> _Errors:
         """Of the system that is farthest off, where there are several systems and single raters;
@@ -433,6 +436,7 @@ class _Facts:
         system = self.system
         of_systems = _Errors(
             what="largest system error",
+            always="mean",
             errors={
                 RAW: Estimate.of(system, "error_largest"),
                 CALIBRATED: Estimate.of(system, "unseen_error_largest"),
@@ -452,6 +456,7 @@ class _Facts:
         records = {RAW: self.raw, CALIBRATED: self.calibrated}
         return _Errors(
             what="off by",
+            always="median",
             errors={scores: Estimate.of(row, name) for scores, row in records.items()},
             saved={scores: Estimate.of(row, "constant_saved") for scores, row in records.items()},
             rater=rater,
@@ -467,7 +472,7 @@ class _Facts:
                 verdict=UNMEASURED, clause="how much of the ratings scores explain is unknown"
             )
         margin = self.margins.explains
-        hardly = f"hardly better than the mean rating: R² {r2:.2f}"
+        hardly = f"hardly better than the mean rating: R² {r2:.2f}; with care from {margin:g}"
         if CONSTANT in self.flags or r2.low is None or r2.high is None or r2.high < margin:
             return verdict._replace(verdict=NO, clause=hardly)
         # so many articles narrow the interval to the way from 0 to the value, or to the margin
@@ -704,12 +709,14 @@ class _Errors(NamedTuple):
 
     Attributes:
         what: the words before an error.
+        always: what a constant says: the mean, or the median, which is nearest to single ratings.
         errors, saved: of raw and of calibrated scores; and what each saves of a constant's error.
-        rater, constant: the errors of one rater, and of always saying the mean rating.
+        rater, constant: the errors of one rater, and of that constant.
         better: raw or calibrated.
     """
 
     what: str
+    always: str
     errors: Mapping[str, Estimate | None]
     saved: Mapping[str, Estimate | None]
     rater: Estimate | None

@@ -104,38 +104,45 @@ def test_an_inspect_evaluation_is_scored_by_the_card(card, tmp_path, monkeypatch
 
 PROGRAM = """
 import sys
+from unittest.mock import patch
 from deepeval import evaluate
-from deepeval.evaluate.configs import AsyncConfig, CacheConfig, DisplayConfig
 from deepeval.test_case import LLMTestCase
 from judgebench.adapters.deepeval import JudgeCardMetric
 from judgebench.cards import Judge
 
 card, *deciding = sys.argv[1:]
-metric = JudgeCardMetric(card, threshold=0.0)
-case = LLMTestCase(input="The river rose after rain.", actual_output="It rained, and the river rose.")
-results = evaluate(
-    test_cases=[case], metrics=[metric],
-    async_config=AsyncConfig(run_async=False),
-    display_config=DisplayConfig(show_indicator=False, print_results=False),
-    cache_config=CacheConfig(write_cache=False),
-)
-(data,) = results.test_results[0].metrics_data
-judged = Judge.from_card(card).score(case.input, case.actual_output)
-assert abs(data.score - (judged.score - 1) / 4) < 1e-6, (data, judged)
-assert data.success and metric.is_successful()
+source, texts = "The river rose after rain.", ["It rained, and the river rose.", "Bananas.", "Nobody came."]
+cases = [LLMTestCase(input=source, actual_output=text) for text in texts]
+judge = Judge.from_card(card)
+expected = {text: (judge.score(source, text).score - 1) / 4 for text in texts}
+
+
+def evaluated(metrics):
+    \"""Answer -> what DeepEval says of it, by the command of the docstring and its defaults.\"""
+    results = evaluate(test_cases=cases, metrics=metrics).test_results
+    assert len(results) == len(cases)
+    return {result.actual_output: result.metrics_data for result in results}
+
+
+with patch.object(Judge, "from_card", side_effect=Judge.from_card) as loaded:
+    metric = JudgeCardMetric(card, threshold=0.0)
+    for text, (data,) in evaluated([metric]).items():
+        assert abs(data.score - expected[text]) < 1e-6, (text, data)
+        assert data.success and data.threshold == 0.0 and data.error is None
+    assert loaded.call_count == 1  # the copies share its judge
+    by_card = [JudgeCardMetric(each) for each in deciding]
+    for data in evaluated(by_card).values():
+        assert [one.success for one in data] == [True, False, False]
+        assert [one.threshold for one in data] == [-0.25, 2.0, 0.5]
+        assert data[2].reason.endswith("; ask: a person is to see the text")
+metric.measure(cases[0])
 assert metric.score_breakdown["wide"] is True and metric.score_breakdown["low"] == 1
-strict = JudgeCardMetric(card, threshold=1.0)
-strict.measure(case)
+strict = JudgeCardMetric(judge, threshold=1.0)
+strict.measure(cases[0])
 assert not strict.is_successful()
-metric.measure(LLMTestCase(input="The river rose after rain.", actual_output=""))
+metric.measure(LLMTestCase(input=source, actual_output=""))
 assert (metric.score, metric.is_successful(), metric.error) == (0.0, False, "There is no actual_output to judge.")
-by_card = [JudgeCardMetric(each) for each in deciding]
-for each in by_card:
-    each.measure(case)
-assert [each.is_successful() for each in by_card] == [True, False, False]
-assert [each.threshold for each in by_card] == [-0.25, 2.0, 0.5]
-assert by_card[2].reason.endswith("; ask: a person is to see the text")
-assert JudgeCardMetric(card).threshold == 0.5
+assert JudgeCardMetric(judge).threshold == 0.5
 print("good")
 """
 
@@ -143,7 +150,7 @@ print("good")
 @pytest.mark.skipif(find_spec("deepeval") is None, reason="pip install deepeval")
 def test_a_deepeval_evaluation_is_scored_by_the_card(card, deciding, tmp_path):
     """In a process of its own: DeepEval changes the environment and would send telemetry."""
-    quiet = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1", "DEEPEVAL_UPDATE_WARNING_OPT_IN": "0"}
+    quiet = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1", "DEEPEVAL_UPDATE_WARNING_OPT_IN": "0", "DEEPEVAL_DISABLE_DOTENV": "1"}
     command = [sys.executable, "-c", PROGRAM, str(card), *deciding]
     done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **quiet}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

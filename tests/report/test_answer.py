@@ -1,6 +1,7 @@
 """The answer of a run: at most 24 lines of 100 columns, whatever was run, and what each line says."""
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -110,7 +111,7 @@ def test_several_dimensions_have_a_line_each_and_what_does_not_fit_is_counted(ru
 def test_a_league_of_14_decodings_and_long_notes_fit_too():
     names = [f"decoding_{i}" for i in range(14)]
     run = build_run(articles=12, systems=4, assistant=False, decodings=names)
-    run = replace(run, titles=run.titles | {"left_out": NOTE, "main": "A-Judge-With-A-Very-Long-Name-" * 4})
+    run = replace(run, titles=run.titles | {"left_out": NOTE, "main": "A-Judge-With-A-Very-Long-Name-"})
     results = results_of(run, **judged("coherence"), environment={"served": SERVED})
     lines = answered(results)
     assert len(lines) == MOST - 1  # nothing is wasted
@@ -133,16 +134,18 @@ def attacked():
     ("verdict", "advice"),
     [(YES, "do nothing"), (CARE, "do take the defense"), (NO, "do do not"), (FEW, "do attack more texts")],
 )
-def test_attacks_lead_and_end_in_what_to_do(attacked, verdict, advice):
+def test_attacks_lead_by_what_to_do(attacked, verdict, advice):
     known = judged("coherence")
     known["verdict"][-1] |= {"verdict": verdict, "clause": "attack 6 moves scores by +0.60 points of 4"}
     lines = answered(replace(attacked, **known))
     tried = [line for line in lines if line.startswith("  attack ")]
-    assert [line.split()[1] for line in tried] == list("6543")  # the largest first
-    assert lines.index(tried[0]) == 2
+    assert [line.split()[1] for line in tried] == list("6543")[: 3 + (verdict != NO)]  # the largest first
+    do = lines.index("") + 1  # below what may be done
+    assert lines[do + 1] == tried[0]
+    assert ("where strangers write what it judges" in " ".join(lines[:4])) == (verdict == NO)
     assert all("points in 1-5" in line and "; with sandwich +0.0" in line for line in tried)
-    assert "and 2 more: print=all" in lines[6]
-    assert " ".join(lines[7].split()).startswith(advice)
+    assert any(re.search("and [23] more: print=all$", line) for line in lines)
+    assert " ".join(lines[do].split()).startswith(advice)
     assert f"  resist attacks   {verdict.ljust(14)}attack 6 moves scores by +0.60 points of 4" in lines
 
 
@@ -157,3 +160,95 @@ def test_answers_that_could_not_be_read_are_said_and_a_page_is_named(run, tmp_pa
     lines = noted(0.25, path=tmp_path, config={"seed": 1, "report": True}, environment={"served": SERVED})
     assert lines.index(said) < next(place for place, line in enumerate(lines) if "requests" in line)
     assert "".join(lines[-2:]).strip().endswith(str(tmp_path / "report.html"))
+
+
+def first_of(results):
+    """The lines below the subject, up to the empty one, as one."""
+    lines = answered(results)
+    return " ".join(lines[1 : lines.index("")])
+
+
+def with_verdicts(*words, **clauses):
+    """Records of one dimension with these verdicts."""
+    known = judged("coherence")
+    for row, word in zip(known["verdict"], words, strict=False):
+        row |= {"verdict": word, "clause": clauses.get(row["use"], row["clause"])}
+        row |= {"value": 0.82, "value_low": 0.8, "value_high": 0.85, "rater": 0.8}
+    return known
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((YES, YES, CARE, NO), "Use it to order texts and compare systems; with care to report scores: it orders 82 % "
+         "[80, 85] of pairs as people do, one rater 80 %. Do not use it to replace a rater."),
+        ((CARE, NO, NO, NO), "Use it with care to order texts: it orders 82 % [80, 85] of pairs as people do, one "
+         "rater 80 %. Do not use it to compare systems, report scores and replace a rater."),
+        ((NO, CARE, NO, NO), "Use it with care to compare systems: it orders 82 % [80, 85] of pairs of systems as "
+         "people do, one rater 80 %. Do not use it to order texts, report scores and replace a rater."),
+        ((NO, NO, NO, NO), "Do not use it: every text gets the same score."),
+        ((FEW, FEW, FEW, FEW), "Too few texts to say what it may be used for: 10 articles may tell."),
+    ],
+)  # fmt: skip
+def test_the_first_line_says_what_may_be_done(run, words, said):
+    clause = "every text gets the same score" if NO in words else "10 articles may tell"
+    assert first_of(results_of(run, **with_verdicts(*words, order_texts=clause))) == said
+
+
+def test_of_several_dimensions_the_first_line_names_those_that_may_be_used():
+    names = ("coherence", "fluency", "tone", "length")
+    run = build_run(dimensions=names, assistant=False)
+    known = judged(*names)
+    for name, word in zip(names, (YES, CARE, NO, FEW), strict=True):
+        for row in known["verdict"]:
+            row["verdict"] = word if row["dimension"] == name else row["verdict"]
+    line = first_of(results_of(run, **known))
+    assert line == "Use it to order texts by coherence; with care by fluency; not by tone."
+
+
+@pytest.mark.parametrize(
+    ("value", "word", "says"),
+    [(0.62, NO, True), (0.7, CARE, True), (0.7, NO, False), (0.9, YES, False)],
+)
+def test_a_verdict_says_from_where_it_is_with_care_unless_another_reason_decides(run, value, word, says):
+    known = with_verdicts(word)
+    clause = f"{100 * value:.0f} % of pairs as humans do; one rater 80"
+    known["verdict"][0] |= {"value": value, "rater": 0.8, "clause": clause}
+    text = " ".join(" ".join(answered(results_of(run, **known))).split())
+    assert (f"{clause.partition(';')[0]}; with care from 65; one rater 80" in text) == says
+    margins = {"verdict": {"half_way": 0.4}}
+    text = " ".join(" ".join(answered(results_of(run, **known, config={"seed": 1} | margins))).split())
+    assert ("with care from 62; one rater 80" in text) == (value == 0.7 and word == CARE)
+
+
+def test_one_word_for_groups_in_all_lines(run):
+    known = with_verdicts(CARE, FEW, order_texts="no answer for 9 % of the articles", compare_systems="40 articles may")
+    results = results_of(replace(run, titles=run.titles | {"groups": "stories"}), **known)
+    text = " ".join(answered(results))
+    assert "of the stories" in text
+    assert "40 stories may" in text
+    assert "article" not in text.replace("of 18 articles", "")
+
+
+def test_lambda_and_t_of_one_range_are_not_printed_as_if_of_all():
+    """The run tunes them range by range; with one pair for all of them, that stands there."""
+    assert any("contrastive, λ and t by range " in line for line in answered(results_of(build_run())))
+    assert any("contrastive, λ 0.5, t 1 " in line for line in answered(results_of(build_run(grid=[(0.5, 1.0)]))))
+
+
+def test_no_setting_is_advised_where_none_helps(run):
+    lines = answered(results_of(run, **with_verdicts(NO, NO, NO, NO)))
+    assert any(line.split()[:5] == ["take", "none:", "no", "setting", "helps;"] for line in lines)
+
+
+@pytest.mark.parametrize(("r2", "says"), [(0.02, True), (0.3, False)])
+def test_a_calibration_that_makes_one_score_of_all_says_so(run, r2, says):
+    known = judged("coherence")
+    taken = known["choice"][0]
+    record = next(row for row in run.records if (row["judge"], row["decoding"]) == (taken["judge"], "expectation"))
+    fitted = [dict(record) | {"scores": "calibrated", "r2": r2}]
+    repair = {"kind": "points", "dimension": "coherence", "defense": "none", "judge": "main", "reference": "raw"}
+    repair |= {"decoding": "expectation", "before": 2.12, "after": 0.97, "difference": -1.15}
+    text = " ".join(answered(results_of(run, **known, repairs=[repair], beside_humans=fitted)))
+    assert "calibration: error 2.12 to 0.97 points" in text
+    assert ("(nearly one score for all texts)" in text) == says

@@ -6,14 +6,19 @@ import os
 import re
 import shutil
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
 from judgebench.report.comparison import render_comparison
-from judgebench.report.html import render_report
+from judgebench.report.figures.charts import Chart, ChartMark
+from judgebench.report.formats import percent
+from judgebench.report.html import asset, render_report
 from judgebench.report.layout import draw_all
+from judgebench.report.render import TEMPLATES
 from judgebench.results.results import Results
 from judgebench.runtime.errors import escape_control
+from judgebench.stats.verdict import RULES
 from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run
 
 CHROMIUM = shutil.which("chromium")
@@ -283,3 +288,73 @@ def test_nothing_is_cut_off_and_on_a_phone_no_table_moves_sideways(chromium, pag
         assert tab.evaluate(wider) == []
         assert tab.evaluate("document.documentElement.scrollWidth") == viewport["width"]
         tab.context.close()
+
+
+LONG = (
+    "WWWW-GPT-4O-MINI-2024-07-18-PREVIEW-OF-A-LARGE-MODEL",
+    "請幫我評價這個系統的回答是否正確而且完整",
+    "people: pass",
+    "0-100",
+)
+MEASURE = """() => [...document.querySelectorAll('figure.chart > svg text')].filter((text) => {
+  const inner = text.getBoundingClientRect(), outer = text.ownerSVGElement.getBoundingClientRect();
+  return inner.left < outer.left - 0.5 || inner.right > outer.right + 0.5;
+}).map((text) => text.textContent)"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_labels_of_charts_are_whole_or_shortened_and_named_below(chromium, tmp_path, width):
+    chart = TEMPLATES.get_template("charts.html.j2").module.chart
+    bars = [(name, [ChartMark(0, 1.0, start=0.0)]) for name in LONG]
+    first, small = (Chart("x", bars, {}, percent, ends=(0.0, 1.0), stacked=True, width=units) for units in (440, 300))
+    page = tmp_path / "charts.html"
+    page.write_text(
+        f"<meta charset=utf-8><meta name=viewport content='width=device-width'><style>{asset('page.css')}</style><main>"
+        f"<div class='charts first'>{chart(first)}</div><section>{chart(small)}</section></main>"
+    )
+    tab = chromium.new_context(viewport={"width": width, "height": 800}).new_page()
+    tab.goto(page.as_uri())
+    assert tab.evaluate(MEASURE) == []
+    for figure in tab.query_selector_all("figure.chart"):
+        shown = [text.text_content() for text in figure.query_selector_all("text.label")]
+        assert shown[2:] == list(LONG[2:])
+        assert shown[0] != LONG[0]
+        assert LONG[0] in figure.query_selector("details").text_content()
+    tab.context.close()
+
+
+@pytest.fixture(scope="module")
+def judged_page(builder, tmp_path_factory):
+    """The page of a run with six verdicts."""
+    folder = tmp_path_factory.mktemp("judged")
+    results = Results.load(write_run(builder(articles=8, systems=5), folder / "run").path)
+    record = results.shown[0]
+    numbers = dict.fromkeys(("value", "value_low", "value_high", "rater"), 0.7)
+    clause = "right on 97 % [82, 100] of texts that people pass (a rater 95 %) and 93 % of those that they fail"
+    uses = [{**record, "use": use, "verdict": "with care", "clause": clause, "scores": None} | numbers for use in RULES]
+    page = folder / "report.html"
+    page.write_text(render_report(replace(results, verdict=uses), {}), encoding="utf-8")
+    return page
+
+
+def test_six_verdicts_stand_in_one_row_and_what_may_be_done_above_them(chromium, judged_page):
+    tab = chromium.new_context(viewport={"width": 1280, "height": 800}).new_page()
+    tab.goto(judged_page.as_uri())
+    tiles = [tile.bounding_box() for tile in tab.query_selector_all(".tile")]
+    assert len(tiles) == 6
+    assert len({tile["y"] for tile in tiles}) == 1
+    assert tab.query_selector(".may").bounding_box()["y"] < tiles[0]["y"]
+    assert not tab.query_selector("details.heads").is_visible()  # a pointer shows them
+    tab.context.close()
+
+
+def test_a_phone_tells_what_the_columns_mean(chromium, judged_page):
+    tab = chromium.new_context(viewport=PHONE, has_touch=True, is_mobile=True).new_page()
+    tab.goto(judged_page.as_uri())
+    heads = tab.query_selector("#use details.heads")
+    meaning = heads.query_selector("dd")
+    assert not meaning.is_visible()
+    heads.query_selector("summary").tap()
+    assert meaning.is_visible()
+    assert meaning.text_content().startswith("with its 95 % interval, articles resampled")
+    tab.context.close()

@@ -21,12 +21,12 @@ from tests.report.conftest import results_of, words_of
 
 def test_a_number_stands_where_the_axis_says():
     dots = [("a", [ChartMark(0, 0.5, 0.25, 0.75)]), ("b", [ChartMark(1, 1.0, start=0.0)])]
-    chart = Chart("x", dots, {0: "s"}, two, ends=(0.0, 1.0))  # 257 units for 0 to 1, right of 35
+    chart = Chart("x", dots, {0: "s"}, two, ends=(0.0, 1.0))  # 255 units for 0 to 1, right of 37
     dot, bar = (thing for thing in chart.drawn if thing["kind"] != "label")
-    assert (dot["x"], dot["low"], dot["high"]) == (163.5, 99.2, 227.8)
-    assert (bar["x"], bar["width"]) == (35, 257)
+    assert (dot["x"], dot["low"], dot["high"]) == (164.5, 100.8, 228.2)
+    assert (bar["x"], bar["width"]) == (37, 255)
     assert [(x, text) for x, text in chart.ticks] == [
-        *((35.0, "0.00"), (99.2, "0.25"), (163.5, "0.50"), (227.8, "0.75"), (292.0, "1.00")),
+        *((37.0, "0.00"), (100.8, "0.25"), (164.5, "0.50"), (228.2, "0.75"), (292.0, "1.00")),
     ]
     assert chart.at(7.0) == 292  # nothing leaves the chart
 
@@ -55,7 +55,13 @@ def test_everything_is_about_the_setting_taken_not_the_best_looking(chosen):
     (lead,) = advised_rows(chosen)
     assert (lead["who"], lead["range"]) == ("main, greedy", "3-7")
     assert lead["spearman"] < max(record["spearman"] for record in chosen.shown)
-    assert advice_lines(chosen, "screen") == ["Take greedy in range 3-7: Spearman 0.40 [0.30, 0.50] on other articles"]
+    promised = "greedy in range 3-7: Spearman 0.40 [0.30, 0.50] on other articles"
+    assert advice_lines(chosen, "screen") == [f"Take none: no setting helps; {promised}"]
+    useful = [chosen.verdict[0] | {"verdict": "with care"}, *chosen.verdict[1:]]
+    one_setting = promised.replace("3-7", "3-7, the one setting")
+    assert advice_lines(replace(chosen, verdict=useful), "screen") == [f"Take {one_setting}"]
+    tried = [*chosen.choice, chosen.choice[0] | {"taken": False, "range_min": 0.0}]
+    assert advice_lines(replace(chosen, verdict=useful, choice=tried), "screen") == [f"Take {promised}"]
     assert agreement_chart(chosen, "coherence").keys[0] == "greedy"
     assert "range 3-7" in scores_chart(chosen, "coherence").note
     known = {record["range_min"]: record["spearman"] for record in chosen.shown

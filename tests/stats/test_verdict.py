@@ -114,6 +114,25 @@ def test_scores_that_are_as_near_as_a_rater_but_no_nearer_than_the_mean_rating_g
     assert record["clause"].endswith(f"always the mean rating {errors[1]:.2f}, may be chance")
 
 
+@pytest.mark.parametrize(("rate", "nearer"), [(0.9, True), (0.4, False)])
+def test_scores_whose_error_is_no_smaller_than_a_constants_are_not_reported_whatever_they_explain(rate, nearer):
+    """Most texts are rated 5. Of texts that the judge scores low people rate a share 2, of others a tenth: where that
+    share is below a half, always saying 5, the median and not the mean, is nearer to single ratings."""
+    rng = np.random.default_rng(3)
+    groups, low = np.arange(800) // 4, rng.random(800) < 0.3
+    bad = rng.random(800) < np.where(low, rate, 0.1)
+    ratings = np.clip(np.where(bad, 2.0, 5.0)[:, None] + np.round(0.3 * rng.normal(size=(800, 3))), 1, 5)
+    scores = np.where(low, 2.0, 4.0) + 0.01 * rng.random(800)
+    sample = simulate.study_sample("d", scores, ratings, groups.astype(str), np.full(800, "a"))
+    record, _ = reported(sample)
+    (row,) = [row for row in beside_humans_records([sample]) if row["scores"] == record["scores"]]
+    assert row["r2_low"] > 0.05
+    assert (row["constant_saved"] > 0) == nearer
+    assert (record["verdict"] == NO) == (not nearer), record["clause"]
+    always = f"always the median rating {np.abs(ratings - np.median(ratings)).mean():.2f}"
+    assert record["clause"].endswith(always) == (not nearer)
+
+
 @pytest.mark.parametrize("judge", ["as a rater", "noisy", "lenient", "perfect"])
 @pytest.mark.parametrize("alone", [False, True], ids=["systems", "one system"])
 def test_the_value_is_the_error_of_the_scores_that_the_verdict_is_about(judge, alone):

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unicodedata import east_asian_width
 
 import numpy as np
 
 from judgebench.report.formats import Format, interval, is_known, percent, short, signed_two, two
-from judgebench.report.table import labelled_rows, records
+from judgebench.report.table import records
 from judgebench.report.views.bias import (
     human_scores,
     reported_rows,
@@ -28,9 +29,9 @@ from judgebench.report.views.correlations import (
     cell_scores,
     correlation_rows,
     of_advised,
-    of_cells,
     undefended,
 )
+from judgebench.report.views.decisions import chosen_record
 from judgebench.report.views.forecasts import error_rows
 from judgebench.report.views.humans import ENDS, ceilings
 from judgebench.report.views.league import league_rows
@@ -46,7 +47,6 @@ fifth is hot."""
 
 _MOST_LINES = 12
 _MOST_BARS = 11
-_WIDE = 20  # characters of a run's name
 _WRITTEN = 30  # units of the SVG from which on a bar of a stack has room for its number
 
 
@@ -95,8 +95,26 @@ class Chart:
 
     @property
     def label_width(self) -> int:
-        """Of the longest label; the rest is the axis."""
-        return min(228, 12 + round(5.7 * max(4, *(len(label) for label, _ in self.lines), 0)))
+        """Of the longest label as it is written; the rest is the axis."""
+        return 12 + round(max([25.0, *(self.long(self.written(label)) for label, _ in self.lines)]))
+
+    def long(self, text: str) -> float:
+        """The length of a text in units of the SVG, in a wide font, in the larger letters of a
+        phone."""
+        return (13 if self.width > 300 else 11) * sum(map(_em, text))
+
+    def written(self, label: str) -> str:
+        """A label that leaves two fifths of the chart to the axis; whole ones stand below."""
+        most = 0.6 * self.width
+        if self.long(label) <= most:
+            return label
+        kept = next(n for n in range(len(label), 0, -1) if self.long(label[:n]) < most - 12)
+        return f"{label[:kept].rstrip()}…"
+
+    @property
+    def shortened(self) -> list[str]:
+        """The labels that are not written whole."""
+        return [label for label, _ in self.lines if self.written(label) != label]
 
     @property
     def height(self) -> int:
@@ -126,12 +144,16 @@ class Chart:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Places and texts of three to five round numbers."""
+        """Places and texts of three to five round numbers, none of which leaves the chart."""
         low, high = self.span
         unit = 10.0 ** np.floor(np.log10((high - low) / 3))
         step = next(unit * many for many in (1, 2, 2.5, 5, 10) if (high - low) / (unit * many) <= 4)
         values = np.arange(np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9) + 1) * step
         return [(self.at(value), self.form(value)) for value in values.tolist()]
+
+    def tick_at(self, x: float, text: str) -> float:
+        """The middle of a tick's text, which stays within the chart."""
+        return round(min(x, self.width - self.long(text) / 2), 1)
 
     @property
     def drawn(self) -> Rows:
@@ -140,7 +162,12 @@ class Chart:
         for place, (label, marks) in enumerate(self.lines):
             middle = self.line_height * (place + 0.5)
             things.append(
-                {"kind": "label", "x": self.label_width - 7, "y": middle + 3.5, "text": label}
+                {
+                    "kind": "label",
+                    "x": self.label_width - 7,
+                    "y": middle + 3.5,
+                    "text": self.written(label),
+                }
             )
             lanes = 1 if self.stacked else max(1, len(marks))
             lane = (self.line_height - 6) / lanes
@@ -176,6 +203,17 @@ class Chart:
         elif mark.low is not None and mark.high is not None:
             thing |= {"low": self.at(mark.low), "high": self.at(mark.high)}
         return thing
+
+
+def _em(letter: str) -> float:
+    """The width of a letter as a part of its height, in a wide sans serif."""
+    if east_asian_width(letter) in "WF":
+        return 1.05
+    if letter in " .,:;|!'ijlIft()[]":
+        return 0.4
+    return (
+        0.85 if letter in "mwMWOQGD%@" or letter > "\u00ff" else 0.68 if letter.isupper() else 0.63
+    )
 
 
 def _dot(
@@ -377,9 +415,7 @@ def scores_chart(results: Results, dimension: str) -> Chart:
 def classes_chart(results: Results, dimension: str) -> Chart:
     """The confusion matrix: of the texts that people put in each class, the shares that the judge
     puts in each."""
-    row = first_record(
-        of_cells(results, labelled_rows(results.decisions))[::-1], {"dimension": dimension}
-    )
+    row = chosen_record(results, dimension)
     names = list(row.get("classes", ()))[: LOOKS + 1]
     lines = []
     for name, counts in zip(names, row.get("matrix", ()), strict=False):
@@ -406,9 +442,7 @@ def classes_chart(results: Results, dimension: str) -> Chart:
 def asked_chart(results: Results, dimension: str) -> Chart:
     """The share of mistakes among the texts that the judge decides, by the share that people
     see."""
-    row = first_record(
-        of_cells(results, labelled_rows(results.decisions))[::-1], {"dimension": dimension}
-    )
+    row = chosen_record(results, dimension)
     curve = row.get("curve") or []
     step = -(-len(curve) // _MOST_LINES) or 1
     lines = []
@@ -442,7 +476,7 @@ def systems_chart(results: Results, dimension: str) -> Chart:
             _dot(look, name, system, key, two)
             for look, (name, key) in zip((0, 3), columns, strict=True)
         ]
-        lines.append((system["system"][:18], dots))
+        lines.append((system["system"], dots))
     return Chart(
         "Means of systems",
         _lines(lines),
@@ -458,7 +492,7 @@ def errors_chart(results: Results, dimension: str) -> Chart:
     """Mean errors on the texts of each system and length."""
     slices = first_record(error_rows(results), {"dimension": dimension}).get("slices", ())
     lines = _lines(
-        (part["slice"][:24], [_dot(0, part["slice"], part, "error", signed_two)]) for part in slices
+        (part["slice"], [_dot(0, part["slice"], part, "error", signed_two)]) for part in slices
     )
     if not 1 < len(lines) <= 2 * _MOST_LINES:
         lines = []
@@ -496,7 +530,7 @@ def attacks_chart(results: Results, dimension: str) -> Chart:
     attacks = list(dict.fromkeys(row["attack"] for row in rows))[: 2 * _MOST_LINES]
     return Chart(
         "What attacks change",
-        _lines((attack[:24], dots(attack)) for attack in attacks),
+        _lines((attack, dots(attack)) for attack in attacks),
         {look: "no defense" if name == "none" else name for look, name in enumerate(names)},
         signed_two,
         "Change of the mean score in points of the range, with its 95 % interval.",
@@ -513,8 +547,6 @@ def ranking_chart(rows: Sequence[Row]) -> Chart:
         name = row["run"]
         look = 0 if "spearman" in row else 3
         dot = _dot(look, name, row, key, two, short)
-        if len(name) > _WIDE:
-            name = f"{name[: _WIDE - 1]}…"
         lines.append((name, [dot]))
     return Chart(
         "Agreement with the humans",

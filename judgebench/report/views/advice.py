@@ -9,6 +9,7 @@ from judgebench.report.formats import general, say
 from judgebench.report.table import records, rows_by
 from judgebench.results.results import NO_DEFENSE, Results, range_of, setting
 from judgebench.stats.clusters import Estimate
+from judgebench.stats.verdict import NO, UNMEASURED
 from judgebench.types import Row, Rows, ScoreRange
 
 _METRICS = ("spearman", "pearson", "error", "rps", "pairs", "agreement")
@@ -86,7 +87,18 @@ class Advice:
             key="data.classes" if names else "data.scale",
             people=names[::-1] if names else turned,
             judge=judge,
+            useless=_is_useless(results, dimension),
         )
+
+
+def _is_useless(results: Results, dimension: str) -> bool:
+    """True where every verdict on a dimension is no, but for attacks."""
+    verdicts = {
+        row["verdict"]
+        for row in results.verdict
+        if row["dimension"] == dimension and row["use"] != "resist_attacks"
+    }
+    return verdicts - {UNMEASURED} == {NO}
 
 
 def choice_rows(results: Results) -> Rows:

@@ -14,15 +14,23 @@ from rich.text import Text
 
 from judgebench.report.formats import estimated, is_known, percent, say, three, two
 from judgebench.report.render import WIDTH
-from judgebench.report.table import records, rows_by, values
+from judgebench.report.table import labelled_rows, records, rows_by, values
 from judgebench.report.views import attacks, pairwise
 from judgebench.report.views.advice import advice_lines, advices
-from judgebench.report.views.correlations import advised_rows, correlation_rows, undefended
-from judgebench.report.views.decisions import decision_parts
+from judgebench.report.views.correlations import (
+    advised_rows,
+    correlation_rows,
+    of_advised,
+    undefended,
+)
+from judgebench.report.views.decisions import chosen_record, decision_parts
 from judgebench.report.views.league import league_rows
 from judgebench.report.views.run import ROLES, by_server
+from judgebench.report.views.verdicts import first_line, verdict_rows
 from judgebench.results.results import NO_DEFENSE, Results
+from judgebench.runtime.fields import Margins, settings_of
 from judgebench.stats.decisions import CHOSEN
+from judgebench.stats.humans import CALIBRATED
 from judgebench.stats.repairs import AGREEMENT, POINTS, RANGE_SHARE
 from judgebench.stats.scores import CLEAN, first_record
 from judgebench.stats.variance import RANGES
@@ -59,6 +67,8 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     failed = max((row.get("failed_share") or 0.0 for row in results.shown), default=0.0)
     if failed > _FAILED:
         head.append(Text(f"  {say('answer', part='failed', share=failed)}", style="yellow"))
+    if line := first_line(results):
+        head.append(Text(line))
     head.append(Text(""))
     tail = [Text(f"  {line}", style="yellow") for line in _notes(results)]
     own = results.choice and (results.config.get("data") or {}).get("fields")  # one's own file
@@ -76,9 +86,9 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     )
     parts = list(filter(None, every))
     shown = list(map(len, parts))
-    # 2. the longest part is cut, a line at a time
+    # 2. what repairs buy is cut, a line at a time, then the longest part
     while _height(_grid(parts, shown)) > room and max(shown, default=0) > 2:
-        shown[shown.index(max(shown))] -= 1
+        shown[-1 if shown[-1] > 2 else shown.index(max(shown))] -= 1
     grid = _grid(parts, shown)
     # 3. the correlations, in what is left
     table = correlation_table(results, room - _height(grid) - 2)
@@ -119,6 +129,7 @@ def _more_labels(results: Results) -> str:
     return say(
         "answer",
         part="more",
+        groups=results.groups,
         count=count,
         name=name,
         width=record[f"{name}_high"] - record[f"{name}_low"],
@@ -179,8 +190,8 @@ def verdict_lines(results: Results) -> Lines:
     """A line a use, with its verdict and clause; of several dimensions a line a dimension, with its
     verdicts."""
     rows = [
-        dict(row)
-        for row in results.verdict
+        row
+        for row in verdict_rows(results)
         if (row["use"], row["verdict"]) != ("resist_attacks", UNMEASURED)
     ]
     parts = rows_by(rows, ["dimension"])
@@ -195,7 +206,7 @@ def verdict_lines(results: Results) -> Lines:
             continue
         words = Text(row["verdict"].ljust(14), style=COLORS[row["verdict"]])
         words.append(row["clause"], style="default")
-        name = "verdict" if few and row["verdict"] == FEW else RULES[row["use"]].title
+        name = "verdict" if few and row["verdict"] == FEW else row["title"]
         lines.append((name, words))
     return lines
 
@@ -243,24 +254,30 @@ def _decisions(results: Results) -> Lines:
     parts = decision_parts(results)
     if len(parts) != 1:
         return []
-    [words] = parts.values()
-    return [(name, line) for name, line in words.items() if name != "classes" or len(words) == 1]
+    [(dimension, words)] = parts.items()
+    if len(words) == 1:
+        return list(words.items())
+    # the verdict has the classes, and the first line says where people see all texts
+    row = chosen_record(results, dimension)
+    said = {"classes", "ask"} if row.get("ask_error") is None else {"classes"}
+    return [(name, line) for name, line in words.items() if name not in said]
 
 
 def _tried(results: Results) -> Lines:
-    """Of attacks and of pairs: what was tried, what it changed, what to do."""
-    lines = [*_pairs(results), *_attacks(results)]
+    """Of attacks and of pairs: what to do, what was tried, what it changed."""
     verdicts = {row["verdict"] for row in results.verdict if row["use"] == "resist_attacks"}
-    return lines + [("do", advice) for verdict, advice in _ADVICE.items() if verdict in verdicts]
+    lines: Lines = [("do", line) for verdict, line in _ADVICE.items() if verdict in verdicts]
+    return [*lines, *_pairs(results), *_attacks(results)]
 
 
 def _pairs(results: Results) -> Lines:
-    """Three lines a condition whose texts were compared."""
+    """Two lines a condition whose texts were compared, and where there are several what to do."""
     lines = []
     conditions = rows_by(pairwise.pair_rows(results), ["condition"])
     for part in conditions:
-        row = next((row for row in part if row["judge"] == "main"), part[0])
-        for name in ("tried", "found", "do"):
+        row = pairwise.main_row(part)
+        # of one condition the first line says what to do
+        for name in ("tried", "found", "do")[: 2 + (len(conditions) > 1)]:
             lines.append((name, say("answer", part=name, row=row, several=len(conditions) > 1)))
     return lines
 
@@ -326,6 +343,10 @@ def _calibration(results: Results, rows: Rows) -> list[str]:
     worse."""
     series = ("judge", "decoding")
     judged = {values(row, series) for row in results.verdict}
+    fitted = of_advised(results, labelled_rows(results.beside_humans))
+    explained = [row["r2"] for row in fitted if row["scores"] == CALIBRATED]
+    margins = settings_of(Margins, results.config.get("verdict") or {}, "verdict")
+    constant = bool(explained) and all(is_known(r2) and r2 < margins.explains for r2 in explained)
     sides: dict[str, Rows] = {"calibration": [], "calibration does not help": []}
     for row in sorted(rows, key=lambda row: row["kind"]):
         classes = results.about.get("classes", {}).get(row["dimension"], {})
@@ -334,7 +355,7 @@ def _calibration(results: Results, rows: Rows) -> list[str]:
         if row["kind"] in (POINTS, RANGE_SHARE) and values(row, series) in judged:
             better = row["difference"] < 0
             side = "calibration" if better else "calibration does not help"
-            sides[side].append(row)
+            sides[side].append(row | {"constant": row["kind"] == POINTS and constant})
     return [say("answer", part=side, rows=of) for side, of in sides.items() if of]
 
 
@@ -368,7 +389,9 @@ def correlation_table(results: Results, most: int = 6) -> Table | None:
         cells = [known.get(name, "") for name in ranges]
         if shares:
             cells.append(shares.get((row["judge"], row["decoding"]), ""))
-        name = ", ".join(filter(None, (row["decoding"], row["setting"])))
+        settings = list(dict.fromkeys(row["setting"] for row in part if row["range"] != "average"))
+        setting = settings[0] if len(settings) == 1 else "λ and t by range"
+        name = ", ".join(filter(None, (row["decoding"], setting)))
         table.add_row(f"  {name}", *cells)
     if len(parts) > len(shown):
         table.add_row(f"  and {len(parts) - len(shown)} more: print=all", style="dim")

@@ -11,11 +11,19 @@ from judgebench.report.views.correlations import of_cells
 from judgebench.report.views.dimensions import headed, sentences
 from judgebench.results.results import Results, range_of
 from judgebench.stats.decisions import CHOSEN, SAID
+from judgebench.stats.scores import first_record
 from judgebench.types import Row, Rows
 
 _MARKED = ("dimension", "pass_mark")
 PARTS = ("classes", "pass from", "ask")
 """Parts of the answer, as a terminal names them."""
+
+
+def chosen_record(results: Results, dimension: str) -> Row:
+    """The record of decisions.json of the setting that is advised, with the chosen mark where there
+    is one; empty where its labels are no classes."""
+    rows = of_cells(results, labelled_rows(results.decisions))
+    return first_record(rows[::-1], {"dimension": dimension})
 
 
 def decision_rows(results: Results) -> Rows:
@@ -60,8 +68,7 @@ def decision_parts(results: Results) -> dict[str, dict[str, str]]:
         row["dimension"]: row["verdict"] for row in results.verdict if row["use"] == "decide"
     }
     for row in of_cells(results, labelled_rows(results.decisions)):
-        mark = _mark(row)
-        facts = {"row": row, "mark": mark, "verdict": verdicts.get(row["dimension"])}
+        facts = {"row": row, "mark": _mark(row), "verdict": verdicts.get(row["dimension"])}
         words = {part: say("decisions", part=part, **facts) for part in PARTS}
         # the last of a dimension is that of the chosen mark
         parts[row["dimension"]] = {part: line for part, line in words.items() if line}

@@ -3,21 +3,26 @@ look at."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain, zip_longest
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import numpy as np
 import pandas as pd
 
-from judgebench.report.formats import is_known, two
+from judgebench.report.formats import is_known, say, two
 from judgebench.report.table import labelled_rows, rows_by
 from judgebench.report.views.bias import spans
 from judgebench.report.views.correlations import advised_rows, cell_scores, of_advised
+from judgebench.report.views.decisions import chosen_record
+from judgebench.report.views.verdicts import verdict_rows
 from judgebench.results.results import Results, kept
 from judgebench.stats.scores import CLEAN, Cell, cross_fitted, on_scale
-from judgebench.stats.verdict import CARE, NO, RULES, YES
-from judgebench.types import Rows
+from judgebench.stats.verdict import CARE, NO, YES
+from judgebench.types import Record, Row, Rows, ScoreRange
 
 WORST = 6
 RANDOM = 3
@@ -34,11 +39,11 @@ def strips(results: Results) -> Rows:
     """A strip a dimension: a tile a use, with its verdict, the clause, and its kind (yes, care, no
     or open)."""
     strips = []
-    for part in rows_by(map(dict, results.verdict), ["dimension"]):
+    for part in rows_by(verdict_rows(results), ["dimension"]):
         tiles = []
         for row in part:
             kind, sign = _KINDS.get(row["verdict"], ("open", "–"))
-            tile = {"title": RULES[row["use"]].title, "clause": row["clause"], "kind": kind}
+            tile = {"title": row["title"], "clause": row["clause"], "kind": kind}
             tiles.append(tile | {"verdict": f"{sign} {row['verdict']}"})
         strips.append({"dimension": part[0]["dimension"], "tiles": tiles})
     return strips
@@ -66,33 +71,25 @@ def calibrated_scores(results: Results) -> pd.DataFrame:
 @kept
 def looks(results: Results) -> Rows:
     """The texts where the settings taken and the humans differ most, as a part of the humans'
-    scale, and some others at random: judge (calibrated where `fitted`, else mapped to the scale)
-    and its raw score, human, why, start, and the address of the example on the page. None where
-    texts may not be shown, or were compared."""
+    scale, and some others at random: what judge and humans say, the judge's raw answer, `how` its
+    score was brought to the humans' scale, why, start, and the address of the example on the page.
+    Of a judge that says pass or fail: its mistakes farthest from the mark, of both kinds, the
+    dearer first. None where texts may not be shown, or were compared."""
     if results.examples is None or results.compares or not len(results.readings):
         return []
     # 1. every text that both have scored
-    rows = []
+    rows: Rows = []
     scored = replace(results, scores=calibrated_scores(results))
     for lead in advised_rows(results):
-        scale = results.scale.get(lead["dimension"])
-        if scale is None or not spans(scale):
-            continue
-        place = {name: lead[name] for name in ("dimension", "range", "attack", "defense")}
         part = cell_scores(scored, lead)
-        asked = Cell.of(lead).range
-        plain = on_scale(part["score"].to_numpy(float), asked, scale)
-        part["judge"] = part[CALIBRATED].fillna(pd.Series(plain, part.index))
-        part["gap"] = (part["judge"] - part["human"]).abs() / (scale[1] - scale[0])
-        called = {
-            "example_id": "example",
-            "group_id": "group",
-            "score": "raw",
-            CALIBRATED: "fitted",
-        }
-        part = part.rename(columns=called)[[*called.values(), "judge", "human", "gap"]]
-        texts_of_part: Any = part[part["gap"].notna()].to_dict("records")
-        rows += [{"place": place, "asked": asked, **text} for text in texts_of_part]
+        place = {name: lead[name] for name in ("dimension", "range", "attack", "defense")}
+        decision = chosen_record(results, lead["dimension"])
+        if is_known(decision.get("pass_mark")):
+            texts_of_part = _decided(results, part, decision)
+        else:
+            texts_of_part = _graded(results, part, lead)
+        rows += [{"place": place, **text} for text in texts_of_part]
+    counts = Counter(row["why"] for row in rows if row["wrong"])
     # 2. each text once, those of the largest gap first
     texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
     rows.sort(key=lambda row: -row["gap"])
@@ -101,25 +98,96 @@ def looks(results: Results) -> Rows:
         for row in reversed(rows)
     }
     rows = sorted(distinct.values(), key=lambda row: -row["gap"])
-    # 3. the worst, and some of the rest
-    rest = rows[WORST:]
+    # 3. the worst, of each kind of mistake as many, and some of the rest
+    kinds = rows_by([row for row in rows if row["wrong"]], ["why"])
+    kinds.sort(key=lambda part: not part[0]["dear"])
+    mistakes = list(filter(None, chain.from_iterable(zip_longest(*kinds))))[:WORST]
+    worst = sorted(mistakes, key=lambda row: not row["dear"]) or rows[:WORST]
+    chosen = set(map(id, worst))
+    rest = [row for row in rows if id(row) not in chosen]
     drawn = np.random.default_rng(0).permutation(len(rest))[:RANDOM].tolist()
     several = len({row["place"]["dimension"] for row in rows}) > 1
-    shown = [*rows[:WORST], *(rest[place] for place in drawn)]
+    shown = [*worst, *(rest[place] for place in drawn)]
     for position, row in enumerate(shown):
         place = row.pop("place")
-        row |= {**place, "fitted": is_known(row["fitted"])}
-        row["raw"] = f"{two(row.pop('asked').mirrored(row['raw']))} in {row['range']}"
+        row |= {**place, "counts": counts}
         row["address"] = urlencode({"example": row["example"]} | place, quote_via=quote)
-        for name in ("judge", "human"):
-            row[name] = results.as_rated(row["dimension"], row[name])
-        row["why"] = "judge higher" if row["judge"] > row["human"] else "judge lower"
-        if position >= WORST:
+        if position >= len(worst):
             row["why"] = "at random"
         row["why"] += f", {row['dimension']}" if several else ""
         row["start"] = beginning(texts.get(row["example"]) or "")
-        row |= {name: two(row[name]) for name in ("judge", "human")}
     return shown
+
+
+def _graded(results: Results, part: pd.DataFrame, lead: Row) -> Iterator[Record]:
+    """The texts that have a score, with the gap between judge and humans."""
+    dimension = lead["dimension"]
+    scale = results.scale.get(dimension)
+    if scale is None or not spans(scale):
+        return
+    asked = Cell.of(lead).range
+    plain = on_scale(part["score"].to_numpy(float), asked, scale)
+    part = part.assign(judged=part[CALIBRATED].fillna(pd.Series(plain, part.index)))
+    rows: Any = part.to_dict("records")
+    for row in rows:
+        gap = abs(row["judged"] - row["human"]) / (scale[1] - scale[0])
+        judge, human = (results.as_rated(dimension, row[name]) for name in ("judged", "human"))
+        if is_known(gap):
+            yield {
+                "example": row["example_id"],
+                "group": row["group_id"],
+                "gap": gap,
+                "wrong": False,
+                "judge": two(judge),
+                "human": two(human),
+                "how": "calibrated" if is_known(row[CALIBRATED]) else "mapped",
+                "raw": _raw(asked, row["score"]),
+                "why": "judge higher" if judge > human else "judge lower",
+            }
+
+
+def _decided(results: Results, part: pd.DataFrame, decision: Row) -> Iterator[Record]:
+    """The texts that people pass or fail in the mean, with the decision by the judge's mark, whether it
+    is wrong, and of the `dear` kind; the gap is the way from the mark as a part of the range, below
+    0 where it is right."""
+    dimension = decision["dimension"]
+    mark = decision["pass_mark"]
+    asked = Cell.of(decision).range
+    costs = results.config.get("costs") or {}
+    dear = costs.get("false_pass", 1.0) >= costs.get("false_fail", 1.0)
+    between = results.about["classes"][dimension]["pass_from"] - 0.5  # of two labels, the nearer
+    rows: Any = part[part["score"].notna() & part["human"].notna()].to_dict("records")
+    for row in rows:
+        said = row["score"] >= mark
+        passed = row["human"] > between
+        way = abs(row["score"] - mark) / (asked.maximum - asked.minimum)
+        if row["human"] != between:
+            yield {
+                "example": row["example_id"],
+                "group": row["group_id"],
+                "gap": way if said != passed else way - 2,
+                "wrong": said != passed,
+                "dear": said == dear,
+                "judge": decision["classes"][said],
+                "human": decision["classes"][passed],
+                "how": "",
+                "raw": "" if asked.worded else _raw(asked, row["score"]),
+                "why": "false pass" if said else "false fail",
+            }
+
+
+def _raw(asked: ScoreRange, score: float) -> str:
+    """The judge's answer, and the range that it was asked for."""
+    said = asked.text(score) if asked.worded else two(asked.mirrored(score))
+    return f"{said} in {asked}"
+
+
+def look_note(results: Results) -> str:
+    """A note on the texts to look at; of a judge that says pass or fail, how many mistakes of each
+    kind it makes, texts on which most people agree."""
+    rows = looks(results)
+    graded = any(row["how"] for row in rows)
+    return say("look", results=results, rows=rows, graded=graded) if rows else ""
 
 
 def beginning(text: str) -> str:

@@ -98,6 +98,17 @@ def pair_sentences(results: Results) -> list[str]:
     return [say("pairs", row=row) for row in rows]
 
 
+def advice(rows: Rows) -> str:
+    """A sentence on what to do with a judge that compares texts, by the rows of one condition."""
+    line = say("answer", part="do", row=main_row(rows))
+    return f"{line[:1].upper()}{line[1:]}."
+
+
+def main_row(rows: Rows) -> Row:
+    """The row of the main model, else the first."""
+    return next((row for row in rows if row["judge"] == "main"), rows[0])
+
+
 def _with_setting(row: Row) -> str:
     """The judge and decoding of a labelled row, with lambda and t where it has them."""
     return ", ".join(filter(None, [row["who"], row["setting"]]))

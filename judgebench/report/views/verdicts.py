@@ -1,16 +1,32 @@
-"""The verdict on each use of a judge: sentences, its table, and the rules that earn it."""
+"""The verdict on each use of a judge: what may be done in one sentence, its table, and the rules
+that earn it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
-from judgebench.report.formats import Format, bounded, is_known, percent, points, two
+from judgebench.report.formats import (
+    Format,
+    bounded,
+    is_known,
+    percent,
+    points,
+    say,
+    singular,
+    two,
+)
 from judgebench.report.table import Block, Col, Facts, View, rows_by
+from judgebench.report.views import pairwise
+from judgebench.report.views.decisions import chosen_record
 from judgebench.report.views.dimensions import answers, headed
 from judgebench.results.results import Results
-from judgebench.stats.verdict import RULES, rules_of
-from judgebench.types import Row
+from judgebench.runtime.fields import Margins, settings_of
+from judgebench.stats.clusters import Estimate
+from judgebench.stats.verdict import CARE, COIN, NO, RULES, rules_of
+from judgebench.types import Row, Rows
 
 UNITS: Mapping[str, tuple[Format, Format]] = {
     "decide": (percent, points),
@@ -24,11 +40,84 @@ UNITS: Mapping[str, tuple[Format, Format]] = {
 humans' scale."""
 
 
+def verdict_rows(results: Results) -> Rows:
+    """The records of verdict.json with the `title` of the use; clauses have the run's word for its
+    groups, and say from where a judge may be used with care."""
+    rows = []
+    for row in results.verdict:
+        clause, rater, rest = in_groups(results, row["clause"]).partition("; one rater")
+        if bars := _bars(results, row):
+            clause += f"; with care from {' and '.join(dict.fromkeys(map(points, bars)))}"
+        title = RULES[row["use"]].title
+        rows.append({**row, "title": title, "clause": f"{clause}{rater}{rest}"})
+    return rows
+
+
+def in_groups(results: Results, words: str) -> str:
+    """Words on articles, with the run's word for its groups."""
+    words = re.sub(r"\barticles\b", results.groups, words)
+    return re.sub(r"\barticle\b", singular(results.groups), words)
+
+
+def _bars(results: Results, row: Row) -> Sequence[float]:
+    """The shares from which a verdict is with care, half of the way from a coin to one rater; of
+    *decide* that of passes and that of fails. Empty where another reason has decided."""
+    margins = settings_of(Margins, results.config.get("verdict") or {}, "verdict")
+    if row["use"] == "decide":
+        record = chosen_record(results, row["dimension"])
+        raters = [record.get(f"{side}_rater") for side in _SIDES]
+        near = [margins.right if one is None else one - margins.near_rater for one in raters]
+        shares: list[Any] = [record.get(side) for side in _SIDES]
+    elif row["use"] in ("order_texts", "compare_systems"):
+        near = [row["rater"] if is_known(row["rater"]) else margins.assumed_rater]
+        shares = [row["value"]]
+    else:
+        return ()
+    if row["verdict"] not in (CARE, NO) or not all(map(is_known, shares)):
+        return ()
+    bars = [COIN + margins.half_way * (max(rater, COIN) - COIN) for rater in near]
+    reached = all(share >= bar for share, bar in zip(shares, bars, strict=True))
+    return bars if reached == (row["verdict"] == CARE) else ()
+
+
+def first_line(results: Results) -> str:
+    """A sentence or two on what may be done: by the verdicts of the only dimension; of several by
+    those of their first use; of texts compared by the humans' preferences. Empty where nothing says
+    so."""
+    parts = rows_by(verdict_rows(results), ["dimension"])
+    if not parts:
+        conditions = rows_by(pairwise.pair_rows(results), ["condition"])
+        return pairwise.advice(conditions[0]) if len(conditions) == 1 else ""
+    # of several dimensions those of each verdict, of one its uses
+    several = len(parts) > 1
+    rows = [part[0] for part in parts] if several else parts[0]
+    facts = {"part": "dimensions" if several else rows[0]["use"], "rows": rows}
+    return say("may", **facts, **_mistakes(results, rows[0]))
+
+
+def _mistakes(results: Results, verdict: Row) -> Row:
+    """Of a judge that says pass or fail: its record, the side on which it is nearest to its bar or
+    farthest below, and the share of mistakes there."""
+    row = chosen_record(results, verdict["dimension"])
+    shares = {side: row[side] for side in _SIDES if is_known(row.get(side))}
+    bars = dict(zip(_SIDES, _bars(results, verdict), strict=False))
+    side = min(shares, key=lambda name: shares[name] - bars.get(name, 0.0), default="tpr")
+    right = Estimate.of(row, side)
+    wrong = None
+    if right is not None:
+        high, low = (None if end is None else 1 - end for end in right[1:])
+        wrong = Estimate(1 - right.value, low, high)
+    allowed = (results.config.get("ask") or {}).get("error")
+    return {"row": row, "side": side, "wrong": wrong, "error": allowed}
+
+
+_SIDES = ("tpr", "tnr")
+
+
 def use_lines(results: Results) -> list[Block]:
     """Uses that are allowed, with care, and not."""
-    rows = [{**row, "title": RULES[row["use"]].title} for row in results.verdict]
-    facts = {part[0]["dimension"]: {"rows": part} for part in rows_by(rows, ["dimension"])}
-    return answers(results, "use", facts)
+    parts = rows_by(verdict_rows(results), ["dimension"])
+    return answers(results, "use", {part[0]["dimension"]: {"rows": part} for part in parts})
 
 
 def _number(side: str, row: Row) -> str | None:
@@ -79,5 +168,6 @@ def rules(results: Results) -> list[Block]:
             "No": rule.no,
         }
         lines = [f"{verdict}: {condition}." for verdict, condition in earns.items()]
-        rows.append((rule.title, [f"{rule.measured_by}.", *lines]))
+        told = [f"{rule.measured_by}.", *lines]
+        rows.append((rule.title, [in_groups(results, line) for line in told]))
     return [Facts(rows)]
