@@ -25,6 +25,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import OneOf, Words, check_fields, plain
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
+from judgebench.runtime.values import literal, settle
 from judgebench.study.jobs import check_one_run
 from judgebench.types import Classes
 
@@ -125,6 +126,7 @@ def _main(config: DictConfig) -> None:
     with as_sentence():
         # 1. the settings and the card
         check_one_run(HydraConfig.get())
+        settle(config)
         check_labels(config)
         settings = GateSettings(*(config.get(field.name) for field in fields(GateSettings)))
         if OmegaConf.is_missing(config, "card"):
@@ -279,7 +281,7 @@ def _run_config(
         for role in roles:
             whole[role] = {
                 **OmegaConf.load(FOLDER / role / "recorded.yaml"),
-                "path": settings.readings,
+                "path": literal(settings.readings),
             }
             del whole[role]["defaults"]
     check_places(
@@ -303,7 +305,7 @@ def _run_config(
             "costs": {**card.decision["costs"], "mark": card.decision["pass_mark"]},
             "ask": {"error": card.decision["error"]},
         }
-    whole.merge_with(changed, {"metrics": config.metrics})
+    whole.merge_with(literal(changed), {"metrics": config.metrics})
     return whole
 
 

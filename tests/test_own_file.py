@@ -89,10 +89,10 @@ def test_scores_between_are_on_the_narrowest_usual_scale_of_the_judge(judgebench
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("graded.csv human=rating", ["data.scale=[1,5]", "ranges=[[1,5]]", "prompt.variants={quality:overall}"]),
+        ("graded.csv human=rating", ["data.scale=[1,5]", "ranges=[[1,5]]", "prompt.variants={quality: overall}"]),
         ("passed.csv human=rating", ["ranges=[[fail,pass]]", "data.fields.human={quality: rating}"]),
         ("alone.jsonl", ["data.fields.source=text", "data.rubrics=text", "data.fields.human={quality: stars}"]),
-        ("plain.jsonl", ["data.scale=[1,5]", "prompt.variants={tone:overall}"]),
+        ("plain.jsonl", ["data.scale=[1,5]", "prompt.variants={tone: overall}"]),
         ("shares.jsonl human=rating dimensions=[tone]", ["data.fields.human={tone: rating}"]),
     ],
 )
@@ -128,7 +128,7 @@ def test_in_python_it_is_the_same(judgebench, graded):
         ("data=mini data.path=graded.csv human=rating", "human=rating: a column of your own file"),
         (
             "data.path=twice.jsonl",
-            "give human=rating judge=label, or human=label judge=rating, or human=[rating,label] where each",
+            "give human=rating judge=label, or human=label judge=rating, or 'human=[rating,label]' where each",
         ),
         ("data.path=raters.jsonl judge=judge", "each row is what one rater gave (column 'annotator')"),
         ("data.path=none.jsonl", "no column looks like people's labels; name it with human=COLUMN"),
@@ -300,7 +300,7 @@ def test_a_column_that_looks_as_if_it_were_the_judges_is_named_where_nothing_is_
             [{"answer": "A.", "rating": "3,5", "llm": 3}],
             ["x.jsonl line 1: field 'rating' must be a number with a decimal point (commas are read in tables"],
         ),
-        ([{"answer": "A.", "rater1": 3, "rater_2": 4}], ["human=[rater1,rater_2] where each is what one person"]),
+        ([{"answer": "A.", "rater1": 3, "rater_2": 4}], ["'human=[rater1,rater_2]' where each is what one person"]),
     ],
 )
 def test_what_a_newcomer_has_is_asked_for_with_the_words_to_give(judgebench, rows, sentences):
