@@ -20,6 +20,7 @@ from judgebench.cli import handle_errors, run_checked
 from judgebench.config.check import check_config, check_labels, data_of
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
+from judgebench.importing.own import score_command
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import OneOf, Words, check_fields, plain
@@ -155,7 +156,8 @@ def _main(config: DictConfig) -> None:
         if decision is None:  # a dry run, or a process that only helped to read
             return
         decision.write(settings)
-        print_safely(decision.terminal(), decision.folder)
+        scores = score_command(config, path_of(config, "card"))
+        print_safely(decision.terminal(), f"Score texts, as {scores}", decision.folder)
     sys.exit(decision.code)
 
 

@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
+
+from omegaconf import DictConfig
 
 from judgebench.cards.card import REPLAYED_JUDGE, JudgeCard
 from judgebench.config.choices import choices
@@ -28,6 +31,7 @@ from judgebench.importing.columns import (
 )
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.fields import plain
 from judgebench.runtime.files import user_path
 from judgebench.runtime.secrets import masked_argument
 from judgebench.runtime.values import (
@@ -134,7 +138,7 @@ def written_out(
             whole.append(argument)
         if argument.startswith("data.path="):
             whole += [choice for choice in taken.choices if choice.partition("=")[0] not in words]
-    values = {key: value for key, value in taken.values.items() if key not in words}
+    values = {key: value for key, value in taken.values.items() if key.lstrip("+") not in words}
     if values:
         whole = carry(whole, values, [_with_marks(argument, ROLES) for argument in given])
     shown = map(masked_argument, typed(whole))
@@ -243,7 +247,9 @@ def _take(
         answers = [row.value(columns.judge) for row in rows if row.has(columns.judge)]
         taken.choices.append("judge=replay")
         values["judge.path"] = path
-        values |= {f"judge.fields.{entry}": name for entry, name in _answers(columns).items()}
+        for entry, name in _answers(columns).items():
+            if name != entry:
+                values[f"judge.fields.{entry}"] = name
         values["judge.title"] = columns.judge
     elif words.get("judge") not in _UNASKED and ("judge" in words or "exp" not in words):
         if columns.source is None:
@@ -287,11 +293,9 @@ def _number(text: str) -> float:
 
 def _answers(columns: Columns) -> dict[str, Any]:
     """The fields of a judge's answers in the file of the texts."""
-    fields = {"text": columns.judge}
-    if columns.id is not None:
-        fields["example_id"] = columns.id
+    names = {"example_id": columns.id or "example_id", "group_id": None, "system_id": None}
     # rows are matched by their names, or their order
-    return {**fields, "group_id": None, "system_id": None}
+    return {"text": columns.judge, **names}
 
 
 def _check_labelled(path: str, columns: Columns) -> None:
@@ -368,8 +372,50 @@ def _take_for_card(
                 f"judge={roles['judge']}: the card's judge reads texts itself; leave it out, or "
                 "name the card of a judge whose answers are a file."
             )
-        taken.values["judge.path"] = path
-        taken.values["judge.fields"] = _answers(columns)
+        taken.values["+judge.path"] = path
+        taken.values["+judge.fields"] = _answers(columns)
     people = people_clause(columns, "the card's dimension", None)
     answered = columns.judge or "the card's own"
     taken.how += taken_lines(columns, people, f"{answered} (judge=COLUMN)")
+
+
+def file_words(config: DictConfig, labelled: bool = True) -> list[str]:
+    """The words for the file and the columns that a composed configuration reads, which every
+    command takes; of labels where they are asked for (`labelled`)."""
+    data = plain(config.data)
+    path = data.get("path")
+    fields = data.get("fields") or {}
+    if not path or "labels" not in data:  # no file of one's own
+        return ["data.path=FILE"]
+    words = {}
+    # 1. texts and labels
+    for role, entry in _FIELDS.items():
+        column = fields.get(entry)
+        if column not in (None, entry) or (role == "rater" and column and labelled):
+            words[role] = column
+    if fields.get("source") == fields.get("output"):
+        words["source"] = "none"
+    human = fields.get("human")
+    if labelled and not config.get("labels") and human != "human":
+        words["human"] = next(iter(human.values())) if isinstance(human, dict) else human
+    # 2. the judge's answers
+    judge = plain(config.get("judge")) or {}
+    answers = judge.get("path") if "text" in (judge.get("fields") or {}) else None
+    shown = [f"data.path={quoted(path)}"]
+    if answers == path:
+        words["judge"] = judge["fields"]["text"]
+    elif answers:
+        shown.append(f"+judge.path={quoted(answers)}")
+    for role, column in words.items():
+        text = column if role == "source" and column == "none" else written(column)
+        if role == "judge" and text in choices(role):  # a column, and not that
+            text = f"'{text}'"
+        shown.append(f"{role}={text}")
+    labels = config.get("labels") if labelled else None
+    return [*shown, *([f"labels={written(plain(labels))}"] if labels else [])]
+
+
+def score_command(config: DictConfig, card: Path) -> str:
+    """The command that scores the texts of a composed configuration's file by a card."""
+    words = [f"card={quoted(str(card))}", *file_words(config, labelled=False), "out=scores.jsonl"]
+    return command_of(["python", "-m", "judgebench.score", *words])

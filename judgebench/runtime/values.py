@@ -41,14 +41,14 @@ def carry(arguments: Sequence[str], values: Mapping[str, Any], short: Sequence[s
     """Arguments of a command line with values in the place of those of the same keys.
 
     Args:
-        values: key of the configuration -> its plain value.
+        values: key of the configuration, behind a + where it has none so far -> its plain value.
         short: the arguments that stand for all of them, where a value cannot be written for Hydra.
     """
     known = _carried(arguments)
     content = {"values": {**known.get("values", {}), **values}}
     content["short"] = list(short) or known.get("short", [])
     text = json.dumps(content).encode()
-    taken = {*values, CARRIER}
+    taken = {*(key.lstrip("+") for key in values), CARRIER}
     others = [argument for argument in arguments if _key(argument) not in taken]
     # flags come first, as Hydra has them
     return [*others, f"+{CARRIER}={urlsafe_b64encode(text).decode().rstrip('=')}"]
@@ -59,7 +59,7 @@ def settle(config: DictConfig) -> None:
     with open_dict(config):
         text = config.pop(CARRIER, None)
     for key, value in _decoded(text).get("values", {}).items():
-        OmegaConf.update(config, key, literal(value), merge=True, force_add=True)
+        OmegaConf.update(config, key.lstrip("+"), literal(value), merge=True, force_add=True)
 
 
 def _carried(arguments: Iterable[str]) -> dict[str, Any]:
@@ -182,7 +182,8 @@ def as_word(text: str) -> str:
     """A text as a shell reads it; in Bash's own quotation marks where it has signs that no terminal
     shows."""
     if text.isprintable():
-        return shlex.quote(text)
+        plain = "'" in text and not set(text) & set('"$`\\!')
+        return f'"{text}"' if plain else shlex.quote(text)
     escaped = re.sub(r"(['\\])", r"\\\1", text)
     return f"$'{''.join(map(_escaped, escaped))}'"
 

@@ -1,5 +1,5 @@
-"""Names that a file, or a user, brings: they travel as values, are never resolved, run nothing, and mean the same in the
-commands that are printed."""
+"""Names that a file, or a user, brings: they travel as values, are never resolved, run nothing, and mean the same in
+printed commands."""
 
 import csv
 import pickle
@@ -12,7 +12,7 @@ import pytest
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -209,11 +209,11 @@ def test_a_dimension_is_one_whatever_it_is_called(judgebench, watched, name):
     ]
     write_rows("x.jsonl", rows)
     write_rows("two.jsonl", [row | {"human": {name: 1 + i % 5, "other": 2}} for i, row in enumerate(rows)])
-    for given in (["data.path=x.jsonl"], ["data.path=two.jsonl"], ["data=jsonl", "data.path=two.jsonl"]):
+    for words in (["data.path=x.jsonl"], ["data.path=two.jsonl"], ["data=jsonl", "data.path=two.jsonl"]):
         for more in (["judge=judge"], ["dry_run=true", "judge=smollm2"]):
-            if "data=jsonl" in given and more == ["judge=judge"]:
+            if "data=jsonl" in words and more == ["judge=judge"]:
                 continue
-            code, out, err = judgebench(*given, *more, *QUICK, mistaken=True)
+            code, out, err = judgebench(*words, *more, *QUICK, mistaken=True)
             assert code in (0, 2), err
             assert "Traceback" not in err
             assert "very-secret" not in out + err
