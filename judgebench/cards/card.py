@@ -78,7 +78,8 @@ RIGHT = tuple(f"{name}{end}" for name in ("tpr", "tnr") for end in ("", "_low", 
 """The shares of a card's `decision`, with the ends of their intervals."""
 
 _NAMED = (("prompt", "rubrics"), ("prompt", "variants"), ("judge", "fields"), ("judge", "title"))
-"""Parts of which every text is a name, or a rubric; `literal` lets them refer to nothing."""
+"""Parts of which every text is a rubric, or a name in the file of a replayed judge; `literal` lets
+them refer to nothing."""
 
 _MADE = {"_target_": str}
 _FINITE = Annotated[float, Gt(-math.inf), Lt(math.inf)]
@@ -540,7 +541,8 @@ class JudgeCard:
             elif key.startswith("_"):
                 raise UserError(f"{at} is no part of a judge; do not use this card.")
             # the card's own rubric is used; columns of a file may be called anything
-            if (*inside, key)[:2] in _NAMED:
+            replayed = self.parts["judge"]["_target_"] == REPLAYED_JUDGE
+            if (*inside, key)[:2] in (_NAMED if replayed else _NAMED[:2]):
                 continue
             for text in (key, value):
                 if isinstance(text, str) and ("${" in text or text == "???"):
