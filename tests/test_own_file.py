@@ -359,3 +359,12 @@ def test_a_gate_names_the_column_that_is_not_there(graded, called):
     called(calibrate, "data.path=graded.csv", "human=rating", "judge=llm score", *QUICK)
     code, _, err = called(gate, "card=run/judge_card.yaml", "data.path=graded.csv", "human=grade", mistaken=True)
     assert (code, "human=grade: graded.csv has no column 'grade'" in err) == (2, True)
+
+
+def test_a_dry_run_counts_what_is_stored(judgebench, graded, tiny_pair):
+    asked = ("data.path=graded.csv", "human=rating", "judge=local", f"judge.path={tiny_pair[0]}", "decoding=[greedy]")
+    _, out, _ = judgebench(*asked, "data.limit_groups=5", "dry_run=true", *QUICK)
+    assert not Path("outputs").exists(), "a dry run makes no store"
+    judgebench(*asked, "data.limit_groups=5", *QUICK)
+    _, out, _ = judgebench(*asked, "dry_run=true", *QUICK)
+    assert "Readings: 40; stored: 10; to be read: 30." in out

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
 from judgebench.config.check import check_config
-from judgebench.config.keys import FOLDER, typed_overrides
+from judgebench.config.keys import FOLDER, path_of, typed_overrides
 from judgebench.data.dataset import TEST
 from judgebench.data.jsonl import Unrated
 from judgebench.defenses.prepared import SOURCES, TEXTS
@@ -206,7 +206,8 @@ class Judge:
 
     def show_prompts(self, examples: Sequence[Example], console: Terminal) -> None:
         """Prints the prompts about texts that would be read."""
-        show_dry_run(self._judge, self.questions(examples), console, planned(self._judge))
+        store = path_of(self._parts.config, "store")
+        show_dry_run(self._judge, self.questions(examples), console, planned(self._judge), store)
 
     def judged(
         self, examples: Sequence[Example], questions: Questions
