@@ -67,7 +67,7 @@ _LOOKED_AT = 1_000
 
 @dataclass
 class _Taken:
-    """What a file's columns stand for.
+    """Overrides, values and lines for people, which a file's columns stand for.
 
     Attributes:
         choices: overrides that say nothing of the file.

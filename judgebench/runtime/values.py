@@ -37,7 +37,9 @@ def literal(node: Any) -> Any:
     return node
 
 
-def carry(arguments: Sequence[str], values: Mapping[str, Any], short: Sequence[str] = ()) -> Any:
+def carry(
+    arguments: Sequence[str], values: Mapping[str, Any], short: Sequence[str] = ()
+) -> list[str]:
     """Arguments of a command line with values in the place of those of the same keys.
 
     Args:
@@ -45,7 +47,7 @@ def carry(arguments: Sequence[str], values: Mapping[str, Any], short: Sequence[s
         short: the arguments that stand for all of them, where a value cannot be written for Hydra.
     """
     known = _carried(arguments)
-    content = {"values": {**known.get("values", {}), **values}}
+    content: dict[str, Any] = {"values": {**known.get("values", {}), **values}}
     content["short"] = list(short) or known.get("short", [])
     text = json.dumps(content).encode()
     taken = {*(key.lstrip("+") for key in values), CARRIER}
