@@ -42,10 +42,12 @@ def _overrides(arguments: Sequence[str]) -> list[str]:
         >>> _overrides(["my texts.jsonl", "rubric=Right, or not?"])
         ['data.path=my texts.jsonl', 'rubric=Right, or not?']
     """
-    return [
+    keyed = [
         argument if re.match(r"-|[+~]*[\w.]+=", argument) else f"data.path={argument}"
         for argument in arguments
     ]
+    # a question may be any words
+    return ["rubric='null'" if argument == "rubric=null" else argument for argument in keyed]
 
 
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="label")
