@@ -211,7 +211,10 @@ class Job:
     def show_prompts(self) -> None:
         """Prints the prompts that would be read."""
         experiment = self.experiment
-        show_dry_run(experiment.judge, experiment.questions, self.console, experiment.planned)
+        store = path_of(self.config, "store")
+        show_dry_run(
+            experiment.judge, experiment.questions, self.console, experiment.planned, store
+        )
 
     def prepare(self, stage: str) -> None:
         """Prepares those defenses that needed what a stage brings."""
@@ -287,14 +290,18 @@ def show_dry_run(
     questions: Questions,
     console: Terminal,
     planned: Sequence[str] = (),
+    store: Path | None = None,
 ) -> None:
-    """Prints the prompts that a judge would read; `planned` are defenses that are not ready."""
+    """Prints the prompts that a judge would read, and what of that the `store` holds; `planned` are
+    defenses that are not ready."""
     if not here().first:
         return
     reader = judge.reader(questions)
     console.print(dry_run_view(questions.prompts, reader.tokens(), judge.titles, planned))
     answers = None if questions.answers is None else questions.answers.note
-    for line in (answers, reader.estimate()):
+    # a store that is not there would be made, and models' content looked at
+    held = reader.held() if store is not None and store.is_file() else None
+    for line in (answers, held, reader.estimate()):
         if line is not None:
             console.print(line, highlight=False, markup=False)
 

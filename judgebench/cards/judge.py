@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
 from judgebench.config.check import check_config
-from judgebench.config.keys import FOLDER, typed_overrides
+from judgebench.config.keys import FOLDER, path_of, typed_overrides
 from judgebench.data.dataset import TEST
 from judgebench.data.jsonl import Unrated
 from judgebench.defenses.prepared import SOURCES, TEXTS
@@ -43,6 +42,7 @@ from judgebench.runtime.fields import IntervalSettings
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
+from judgebench.runtime.values import command_of, literal
 from judgebench.types import FAILED, Array, Example, Row
 
 Overridden = Mapping[str, Row | None]
@@ -238,7 +238,8 @@ class Judge:
 
     def show_prompts(self, examples: Sequence[Example], console: Terminal) -> None:
         """Prints the prompts about texts that would be read."""
-        show_dry_run(self._judge, self.questions(examples), console, planned(self._judge))
+        store = path_of(self._parts.config, "store")
+        show_dry_run(self._judge, self.questions(examples), console, planned(self._judge), store)
 
     def judged(
         self, examples: Sequence[Example], questions: Questions
@@ -378,17 +379,6 @@ def run_config(content: Row, *usual: str) -> DictConfig:
     for name in usual:
         base |= OmegaConf.to_container(OmegaConf.load(FOLDER / name))
     return OmegaConf.create({**base, "defaults": None, "hydra": None, **literal(content)})
-
-
-def literal(node: Any) -> Any:
-    """A value in which `${...}` refers to nothing: it stays as it is."""
-    if isinstance(node, Mapping):
-        return {key: literal(value) for key, value in node.items()}
-    if isinstance(node, list | tuple):
-        return [literal(value) for value in node]
-    if isinstance(node, str):
-        return re.sub(r"(\\*)\$\{", r"\1\1\\${", node)
-    return node
 
 
 COLUMNS = (
@@ -592,7 +582,7 @@ def check_consent(role: str, part: Row, settings: Row, agreed: Sequence[str]) ->
     again = " ".join(command)
     if any(argument.startswith("card=") for argument in overrides):
         module = str(HydraConfig.get().help.app_name)
-        again = shlex.join(["python", "-m", module, *overrides, *command])
+        again = command_of(["python", "-m", module, *overrides, *command])
     trusted = others or list(dict.fromkeys(hosts.values()))
     raise UserError(
         f"card: its {role} is at {', '.join(hosts)} and would be sent {' and '.join(sent)}. If you "

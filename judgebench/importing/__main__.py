@@ -19,7 +19,6 @@ each text. It says in five lines how it took the file, and each line ends with w
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -36,7 +35,6 @@ from judgebench.importing.columns import (
     judge_range,
     label_range,
     people_clause,
-    quoted,
     table_columns,
     taken_lines,
 )
@@ -44,6 +42,7 @@ from judgebench.importing.tools import BATCH, batch_rows, read_results
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import Input, atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
+from judgebench.runtime.values import command_of, quoted, written
 from judgebench.types import Row
 
 _EXAMPLE = "judgebench from results.csv out=FOLDER"
@@ -114,7 +113,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     judged = ranges or "none"
     if answers and ranges is None:
         ends, how = judge_range(name, [answer["text"] for answer in answers], human)
-        ranges, judged = f"[{ends}]", f"{ends}{how}"
+        ranges, judged = written([ends]), f"{written(ends)}{how}"
     # 3. the commands that measure the judge; where nobody has labelled a text, one for that first
     data, answered, command = [
         folder / file for file in ("data.jsonl", "answers.jsonl", "command.sh")
@@ -127,14 +126,14 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         run.append(f"data.classes={ranges[1:-1]}")
     if answers:
         run += ["judge=replay", f"judge.path={quoted(str(answered))}", f"ranges={ranges}"]
-    commands = [shlex.join(run)]
+    commands = [command_of(run)]
     if not columns.human:
         page = ["judgebench", "label", str(data), "out=label.html"]
         # people choose among the judge's own words
         words = label_range([answer["text"] for answer in answers])
         if ranges and words is not None and isinstance(words.entries[0], str):
             page.append(f"classes={ranges[1:-1]}")
-        commands.insert(0, shlex.join(page))
+        commands.insert(0, command_of(page))
     # 4. the files, each whole or not there
     contents = {data: _lines(texts), command: "".join(f"{each}\n" for each in commands)}
     if answers:

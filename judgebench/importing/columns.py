@@ -14,6 +14,7 @@ from judgebench.data.fields import USUAL
 from judgebench.data.jsonl import SCALES
 from judgebench.data.rows import FileRow
 from judgebench.runtime.errors import UserError
+from judgebench.runtime.values import as_word, names_in, written
 
 _TEXTS = {role: USUAL[role] for role in ("source", "output")}
 _NAMES = {
@@ -77,19 +78,6 @@ class Columns:
     judge: str | None = None
 
 
-def unquoted(word: str) -> str:
-    """A word of a command line without blanks and quotation marks around it."""
-    return re.sub(r"^\s*(['\"]?)(.*)\1\s*$", r"\2", word, flags=re.DOTALL)
-
-
-def quoted(value: str) -> str:
-    """A value as Hydra reads it: in quotation marks, unless it is a plain name or path."""
-    if re.fullmatch(r"(?!(null|true|false)$)[\w./~+-]+", value, re.ASCII | re.IGNORECASE):
-        return value
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
 def table_columns(
     file: str, rows: Sequence[FileRow], given: Mapping[str, str], either: str = ""
 ) -> Columns:
@@ -110,8 +98,7 @@ def table_columns(
     # 1. columns that are given
     chosen: dict[str, Sequence[str]] = {}
     for role, word in given.items():
-        names = word[1:-1].split(",") if word.startswith("[") else [word]
-        chosen[role] = [unquoted(name) for name in names if name not in ("none", "null")]
+        chosen[role] = names_in(word)
         for name in chosen[role]:
             if not any(row.has(name) for row in rows):
                 raise UserError(
@@ -144,18 +131,21 @@ def table_columns(
             continue
         if len(fitting) > 1:
             first, second = fitting[:2]
-            several = f", or human=[{','.join(fitting)}] where each is what one person gave"
+            several = f", or {_word('human', fitting)} where each is what one person gave"
             if fitting is unclear:
-                several = f" judge={second}, or human={second} judge={first}{several}"
+                several = (
+                    f" {_word('judge', second)}, or {_word('human', second)} "
+                    f"{_word('judge', first)}{several}"
+                )
             raise UserError(
-                f"{file}: {_listed(fitting)} may all be the {role}'s; give {role}={first}"
+                f"{file}: {_listed(fitting)} may all be the {role}'s; give {_word(role, first)}"
                 f"{several if role == 'human' else ''}."
             )
         if not fitting and unclear and not either:
             raise UserError(
                 f"{file}: it cannot be told whether people or a judge gave '{unclear[0]}'; give "
-                f"human={unclear[0]} or judge={unclear[0]}, and human=none or judge=none where the "
-                "file has nothing else of theirs."
+                f"{_word('human', unclear[0])} or {_word('judge', unclear[0])}, and human=none or "
+                "judge=none where the file has nothing else of theirs."
             )
         chosen[role] = fitting
     # 4. what stands for texts where there are none
@@ -166,19 +156,20 @@ def table_columns(
         if chats:
             raise UserError(
                 f"{file}: '{chats[0]}' is a list; name what of it is judged, and what that answers "
-                f"to, as output={chats[0]}.-1.content source={chats[0]}.-2.content for the last "
-                "message of a chat and the one before."
+                f"to, as {_word('output', f'{chats[0]}.-1.content')} "
+                f"{_word('source', f'{chats[0]}.-2.content')} for the last message of a chat and "
+                "the one before."
             )
         pair = [name for name in values if re.search(r"_[ab12]$", _plain(name))][:2]
         if len(pair) == 2 and isinstance(values[pair[0]][0], str):
-            source = (chosen.get("source") or ["SOURCE"])[0]
+            fields = {"source": (chosen.get("source") or ["SOURCE"])[0]}
+            fields |= {"first": pair[0], "second": pair[1], "preference": "COLUMN"}
+            named = {**fields, "first_system": None, "second_system": None}
             raise UserError(
                 f"{file}: {_listed(pair)} look like two texts of which people prefer one; such "
                 "pairs are compared by python -m judgebench +exp=pairwise data=jsonl_pairs "
-                f"data.path={file} 'data.fields={{source: {source}, first: {pair[0]}, second: "
-                f"{pair[1]}, preference: COLUMN, first_system: null, second_system: null}}' "
-                "'dimensions=[overall]'. Of "
-                f"one text a row name it with output=COLUMN, as output={pair[0]}."
+                f"{_word('data.path', file)} {_word('data.fields', named)} 'dimensions=[overall]'. "
+                f"Of one text a row name it with output=COLUMN, as {_word('output', pair[0])}."
             )
         raise UserError(
             f"{file}: none of its columns ({_listed(values)}) looks like the judged texts; name it "
@@ -223,6 +214,11 @@ def check_told_apart(file: str, columns: Columns, human: Sequence[Any], remedy: 
             f"{file}: {_listed(names)} is {' or '.join(sorted(entries))}, and it cannot be told "
             f"which of them is the better one; {remedy}."
         )
+
+
+def _word(key: str, value: Any) -> str:
+    """A word of the command line, as a shell reads it."""
+    return as_word(f"{key}={written(value)}")
 
 
 def _listed(names: Any) -> str:
@@ -320,7 +316,7 @@ class LabelRange:
         return not isinstance(self.entries[0], str) and self.entries != (0, 1)
 
     def __str__(self) -> str:
-        return f"[{','.join(quoted(str(entry)) for entry in self.entries)}]"
+        return written(list(self.entries))
 
 
 def label_range(values: Sequence[Any]) -> LabelRange | None:
@@ -342,8 +338,10 @@ def label_range(values: Sequence[Any]) -> LabelRange | None:
     return None
 
 
-def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> tuple[str, str]:
-    """The range of a judge's answers as an override has it, and a clause on how it was found:
+def judge_range(
+    file: str, answers: Sequence[Any], human: LabelRange | None
+) -> tuple[Sequence[Any], str]:
+    """The ends of the range of a judge's answers, and a clause on how it was found:
     people's, where it holds them, or the answers are free texts; else their own. `UserError` of
     scores, or words, on no usual scale."""
     own = label_range(answers)
@@ -363,12 +361,12 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
             f"{file}: the judge's answers, as {_listed(labels[:3])}, are on no usual scale; {remedy}"
         )
     if own is None:
-        return (str(human), "") if human else ("[1,5]", ", as labels have no plain scale")
+        return (human.entries, "") if human else ((1, 5), ", as labels have no plain scale")
     if human is not None and human.graded and not isinstance(own.entries[0], str):
         least, most = sorted(human.entries)
         if least <= own.entries[0] and own.entries[1] <= most:
             own = human
-    return str(own), "" if own.whole else ", the narrowest usual one that holds its scores"
+    return own.entries, "" if own.whole else ", the narrowest usual one that holds its scores"
 
 
 def dimension_of(names: Sequence[str]) -> str:

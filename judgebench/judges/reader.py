@@ -4,7 +4,7 @@ and the readings of a judge that has answered before. Models here are read in `j
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -128,6 +128,15 @@ class BaseReader:
     def tokens(self) -> Tokens:
         """Condition -> tokens of its prompts together, and those of them that must be computed."""
         return {prompt.condition: (0, 0) for prompt in self.prompts}
+
+    def held(self) -> str | None:
+        """A sentence on how many readings the store holds already; None where none are read."""
+        passes: Sequence[Any] = getattr(self, "passes", ())
+        keys = {key for pass_ in passes for prompt in pass_.prompts for key in pass_.keys(prompt)}
+        if not keys:
+            return None
+        left = len(self.store.missing(keys))
+        return f"Readings: {len(keys):,}; stored: {len(keys) - left:,}; to be read: {left:,}."
 
     def estimate(self) -> str | None:
         """An estimate of requests, tokens and money for people to read, where prompts are paid
