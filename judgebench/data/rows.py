@@ -19,10 +19,18 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
+from judgebench.data.dialogues import PARTS, part_of
 from judgebench.runtime.dropped import DROPPED
 from judgebench.runtime.errors import UserError, reason, shown
 from judgebench.runtime.files import user_path
-from judgebench.runtime.parsing import Limits, check_columns, parse_json, read_json, read_text
+from judgebench.runtime.parsing import (
+    Limits,
+    check_columns,
+    opened,
+    parse_json,
+    read_json,
+    read_text,
+)
 from judgebench.types import Row
 
 _EMBEDDED = "embedded:"
@@ -75,8 +83,9 @@ class Pointed(str):
 @dataclass(frozen=True)
 class FileRow:
     """One row of a file. Getters return a value of the asked type, or raise a UserError that names
-    the place. They take the name of a field, or else a path into objects and lists, as
-    `gen.gpt.text` and `snippet.0` (of a text instead of a list, all of it).
+    the place. They take the name of a field, or else a path into objects and lists, or into a text
+    that is JSON, as `gen.gpt.text` and `snippet.0` (of a text instead of a list, all of it); of a
+    dialogue, a list of messages, `messages.reply`, `.before` and `.whole` (see `dialogues`).
 
     Attributes:
         values: field -> value as read, of which null counts as missing.
@@ -147,7 +156,8 @@ class FileRow:
 
     def scores(self, field: str | Sequence[str], words: bool = False) -> dict[str, float]:
         """Rater -> score, of one rater, a number, or of several: a list, or an object with their
-        names, or a field each, which names the rater; those with null gave none. At least one.
+        names, or a list of `{annotator, score}`, or a field each, which names the rater; those with
+        null gave none. At least one.
         Raters without names are "1", "2", ...
 
         Args:
@@ -158,13 +168,14 @@ class FileRow:
                 name: self._score(name, self.value(name), words) for name in field if self.has(name)
             } or self.scores(field[0], words)
         value = self._get(field)
-        if isinstance(value, str) and value.lstrip().startswith("["):
+        if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
             value = parse_json(
                 value,
                 f"{self.place}: field '{field}'",
                 limits=LIMITS,
-                remedy="it must be a JSON list",
+                remedy="it must be a JSON list, or an object rater -> score",
             )
+        value = by_rater(value)
         if isinstance(value, Mapping):
             entries = [(str(rater), f"{field}.{rater}", score) for rater, score in value.items()]
         else:
@@ -184,7 +195,7 @@ class FileRow:
         """True where the field, or one of several, holds a score of somebody."""
         if not isinstance(field, str):
             return any(map(self.is_rated, field))
-        value = self.value(field)
+        value = by_rater(self.value(field))
         scores = (
             value.values()
             if isinstance(value, Mapping)
@@ -240,7 +251,8 @@ class FileRow:
         is_word = words and isinstance(text, str) and text.strip()
         if not is_word or _NUMBER.fullmatch(text) or _DECIMAL_COMMA.fullmatch(text):
             return self._number(field, value)
-        return Word.of(" ".join(self._text(field, text).split()), f"{self.place}: field '{field}'")
+        word = in_words(" ".join(self._text(field, text).split()))
+        return Word.of(word, f"{self.place}: field '{field}'")
 
     def _row(self, field: str, value: Any) -> FileRow:
         if not isinstance(value, dict):
@@ -267,13 +279,78 @@ def _at(value: Any, path: str) -> Any:
             if inner is not None:
                 return inner
         return None
-    # 2. in a list: a number, below 0 from the end; of a text there is only the whole
+    # 2. in a text: the whole, or, where it is JSON, what that holds
+    if isinstance(value, str):
+        if path == "0":
+            return value
+        inner = opened(value)
+        return None if inner is value else _at(inner, path)
+    # 3. in a list: a part of a dialogue, or a number, below 0 from the end
+    if not isinstance(value, list):
+        return None
+    if path in PARTS:
+        return part_of(value, path)
     index, _, rest = path.partition(".")
-    counted = isinstance(value, list) and re.fullmatch(r"-?[0-9]+", index)
-    if counted and -len(value) <= int(index) < len(value):
+    if re.fullmatch(r"-?[0-9]+", index) and -len(value) <= int(index) < len(value):
         item = value[int(index)]
         return _at(item, rest) if rest else item
-    return value if isinstance(value, str) and path == "0" else None
+    return None
+
+
+_RATERS = [
+    "annotator",
+    "annotator_id",
+    "rater",
+    "rater_id",
+    "user",
+    "user_id",
+    "worker_id",
+    "reviewer",
+    "labeler",
+    "name",
+    "by",
+]
+_SCORES = ("score", "rating", "label", "value", "grade")
+"""Names that an object with one person's score has for the person, and for the score."""
+
+
+_SIGNS = {"👍": "good", "👎": "bad", "✅": "yes", "❌": "no", "✓": "yes", "✔": "yes", "✗": "no"}
+_SIGNS |= {"✘": "no", "✖": "no", "☑": "yes"}
+"""Signs that are given as labels, and the words that they are read as."""
+
+
+def in_words(label: str) -> str:
+    """The word for a label that is a sign; any other as it is.
+
+    Example:
+        >>> in_words("👎🏽"), in_words("✔️"), in_words("good")
+        ('bad', 'yes', 'good')
+    """
+    if label.isascii():
+        return label
+    return _SIGNS.get(re.sub("[\ufe0f\U0001f3fb-\U0001f3ff]", "", label.strip()), label)
+
+
+def by_rater(value: Any) -> Any:
+    """A list of `{annotator, score}`, or that as JSON text, as an object rater -> score; any other
+    value as it is.
+
+    Example:
+        >>> by_rater([{"annotator": "ann", "score": 4}, {"annotator": "ben", "score": 5}])
+        {'ann': 4, 'ben': 5}
+    """
+    whole = opened(value) if isinstance(value, str) else value
+    if not isinstance(whole, list) or not all(isinstance(entry, dict) for entry in whole):
+        return whole if isinstance(whole, Mapping) else value
+    scores: dict[str, Any] = {}
+    for number, entry in enumerate(whole, start=1):
+        given = [entry[name] for name in _SCORES if name in entry]
+        if not given:
+            return value
+        named = [entry[name] for name in _RATERS if entry.get(name) not in (None, "")]
+        rater = str(named[0]) if named else str(number)
+        scores[f"{rater}#{number}" if rater in scores else rater] = given[0]
+    return scores or value
 
 
 # --- files of any kind --------------------------------------------------------------------------

@@ -26,12 +26,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from judgebench.data.rows import FileRow
+from judgebench.data.rows import FileRow, by_rater, in_words
 from judgebench.importing.columns import (
     ROLES,
     Columns,
     check_told_apart,
     dimension_of,
+    held,
+    inside,
     judge_clause,
     judge_range,
     label_range,
@@ -40,6 +42,7 @@ from judgebench.importing.columns import (
     table_columns,
     taken_lines,
 )
+from judgebench.importing.preferences import pairs_of
 from judgebench.importing.tools import BATCH, batch_rows, read_results
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import Input, atomic, check_outputs, user_path, writing
@@ -100,12 +103,19 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     if kind == BATCH:
         rows = batch_rows(rows)
     roles = {role: column for role, column in given.items() if role in ROLES}
-    columns = table_columns(name, rows, roles)
-    dimension = given.get("dimension") or dimension_of(columns.human)
-    # 2. texts and answers, and the range of these
-    texts, answers = _texts(name, rows, columns, dimension)
-    labels = [row["human"] for row in texts if "human" in row]
     ranges = given.get("ranges")
+    if pairs := pairs_of(rows, held(rows), roles):
+        rows = pairs.rows
+        roles["output"] = pairs.output
+        given = {"dimension": "preference", "ranges": f"[[{','.join(pairs.classes)}]]", **given}
+        ranges = given["ranges"]
+    columns = table_columns(name, rows, roles, "human" if pairs else "")
+    asked = given.get("dimension", "").strip("[]").split(",")
+    inner = inside([row.value(column) for row in rows for column in columns.human], asked)
+    dimension = asked[0] or dimension_of(columns.human)
+    # 2. texts and answers, and the range of these
+    texts, answers = _texts(name, rows, columns, "" if inner.dimensions else dimension)
+    labels = [row["human"] for row in texts if "human" in row]
     better = "" if ranges else "give 'ranges=[[WORST,BEST]]'"
     check_told_apart(name, columns, labels or [answer["text"] for answer in answers], better)
     human = label_range(labels)
@@ -123,7 +133,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     run.append("data=jsonl" if columns.human else "labels=labels_NAME.jsonl")
     if human is not None and human.graded:
         run.append(f"data.scale={human}")
-    elif human is not None and ranges and given.get("ranges"):
+    elif pairs or (human is not None and ranges and given.get("ranges")):
         run.append(f"data.classes={ranges[1:-1]}")
     if answers:
         run += ["judge=replay", f"judge.path={quoted(str(answered))}", f"ranges={ranges}"]
@@ -132,7 +142,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         page = ["judgebench", "label", str(data), "out=label.html"]
         # people choose among the judge's own words
         words = label_range([answer["text"] for answer in answers])
-        if ranges and words is not None and isinstance(words.entries[0], str):
+        if pairs or (ranges and words is not None and isinstance(words.entries[0], str)):
             page.append(f"classes={ranges[1:-1]}")
         commands.insert(0, shlex.join(page))
     # 4. the files, each whole or not there
@@ -152,7 +162,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
             with atomic(path) as temporary:
                 temporary.write_text(content, encoding="utf-8")
     left = len(rows) - len(texts) if columns.rater is None else 0
-    people = people_clause(columns, dimension, human)
+    people = people_clause(columns, ", ".join(inner.dimensions) or dimension, human, inner)
     unanswered = len(texts) - len(answers) if answers else 0
     return [
         f"{name}: {kind}. Texts: {len(texts):,}; answers of the judge: {len(answers):,}; rows "
@@ -170,7 +180,8 @@ def _lines(rows: Sequence[Row]) -> str:
 def _texts(
     name: str, rows: Sequence[FileRow], columns: Columns, dimension: str
 ) -> tuple[list[Row], list[Row]]:
-    """Texts and answers in judgebench's own fields; rows of several raters are about one text."""
+    """Texts and answers in judgebench's own fields; rows of several raters are about one text.
+    Without a `dimension`, labels are objects of dimensions."""
     texts: dict[Any, dict[str, Any]] = {}
     answers: dict[str, str] = {}
     for row in rows:
@@ -184,6 +195,10 @@ def _texts(
             column = getattr(columns, role)
             if column is not None and row.has(column):
                 text[f"{role}_id"] = row.identifier(column)
+        if any(map(row.has, columns.context)):
+            text["context"] = row.text(columns.context)
+        if columns.reason is not None and row.has(columns.reason):
+            text["reason"] = row.text(columns.reason)
         called = f"row-{row.position}" if columns.id is None else row.identifier(columns.id)
         key = called if columns.id or columns.rater is None else tuple(text.values())
         if key in texts and columns.rater is None:
@@ -193,19 +208,18 @@ def _texts(
             )
         known = texts.setdefault(key, {"example_id": called, **text})
         # 2. people's labels
-        labels = {column: row.value(column) for column in columns.human if row.has(column)}
+        labels = {c: by_rater(row.value(c)) for c in columns.human if row.has(c)}
         if columns.rater is not None:
             labels = {row.identifier(columns.rater): label for label in labels.values()}
             labels = {**known.get("human", {}).get(dimension, {}), **labels}
         elif len(columns.human) == 1:
             labels = next(iter(labels.values()), {})
-        objects = len(columns.human) == 1 and columns.rater is None and isinstance(labels, dict)
         if labels != {}:
-            known["human"] = labels if objects else {dimension: labels}
+            known["human"] = {dimension: labels} if dimension else labels
         # 3. the judge's answer
         if columns.judge is not None and row.has(columns.judge):
             value = row.value(columns.judge)
-            answer = str(value).lower() if isinstance(value, bool) else str(value)
+            answer = str(value).lower() if isinstance(value, bool) else in_words(str(value))
             if answers.setdefault(known["example_id"], answer) != answer:
                 raise UserError(
                     f"{row.place}: the judge says {answer!r} of a text of which it says "

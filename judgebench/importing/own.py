@@ -16,6 +16,7 @@ from judgebench.importing.columns import (
     LabelRange,
     check_told_apart,
     dimension_of,
+    inside,
     judge_clause,
     judge_range,
     label_range,
@@ -135,14 +136,22 @@ def _taken(
             overrides.append(f"data.fields.{entry}={quoted(str(column))}")
     if columns.rater is not None:
         overrides.append(f"data.fields.rater={quoted(columns.rater)}")
+    if columns.context:
+        overrides.append(f"data.fields.context=[{', '.join(map(quoted, columns.context))}]")
+    if columns.reason is not None and columns.judge is not None:
+        overrides.append(f"data.fields.reason={quoted(columns.reason)}")
     # 2. people's labels, and their scale where it is plain
     labels = [row.value(name) for row in rows for name in columns.human]
-    dimensions = dict.fromkeys(chain(*(label for label in labels if isinstance(label, Mapping))))
     typed = unquoted(words.get("dimensions", "").strip("[]"))
+    held = inside(labels, [unquoted(name) for name in typed.split(",")])
     dimension = typed if re.fullmatch(r"\w+", typed) else dimension_of(columns.human)
-    if dimensions:
-        dimension = ", ".join(dimensions)
-        if columns.human != ["human"]:
+    if held.dimensions:
+        dimension = ", ".join(held.dimensions)
+        paths = {name: f"{columns.human[0]}.{name}" for name in held.dimensions}
+        if any(isinstance(label, str) for label in labels):  # objects as JSON text
+            entries = ", ".join(f"{quoted(name)}: {quoted(path)}" for name, path in paths.items())
+            overrides.append(f"data.fields.human={{{entries}}}")
+        elif columns.human != ["human"]:
             overrides.append(f"data.fields.human={quoted(columns.human[0])}")
     elif columns.human:
         listed = ", ".join(map(quoted, columns.human))
@@ -196,11 +205,11 @@ def _taken(
         ends, how = judge_range(path, answers, human)
         judged, found = f"[{ends}]", f"{ends}{how}"
     # 5. how it was taken, of what no override says otherwise
-    people = people_clause(columns, dimension, human)
+    people = people_clause(columns, dimension, human, held)
     if not labelled:
         people = f"labels={words['labels']}"
     elif "data.classes" in words or "data.scale" in words:
-        people = people_clause(columns, dimension, None)
+        people = people_clause(columns, dimension, None, held)
     judge = judge_clause(columns, found)
     if columns.judge is None:
         judge = (

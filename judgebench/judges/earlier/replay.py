@@ -15,7 +15,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from judgebench.data.rows import FileRow, Pointed, existing, file_rows, json_lines, json_row
+from judgebench.data.rows import (
+    FileRow,
+    Pointed,
+    existing,
+    file_rows,
+    in_words,
+    json_lines,
+    json_row,
+)
 from judgebench.judges.earlier.answers import Answers, Key, answer_key, first_names
 from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel, check_unused
 from judgebench.prompts.tokens import PlainTokenizer
@@ -213,7 +221,7 @@ class ReplaySpec(NoModel):
                 return str(value).lower()
             if isinstance(value, int | float):
                 return repr(value)
-            return str(value) if isinstance(value, Pointed) else row.text(names.text)
+            return str(value) if isinstance(value, Pointed) else in_words(row.text(names.text))
 
         return match(self.source.path.name, rows, names, text, prompts, *of_data)
 
