@@ -78,8 +78,12 @@ class RowFields:
         return identifier(row, self.example_id, "example_id") or f"{row.within}line-{row.position}"
 
     def context_of(self, row: FileRow) -> str:
-        """A row's further text; empty where there is none."""
-        return row.text(self.context) if self.context else ""
+        """A row's further text; empty where there is none. Of several fields a row may have none."""
+        if not self.context or (
+            not isinstance(self.context, str) and not any(map(row.has, self.context))
+        ):
+            return ""
+        return row.text(self.context)
 
     def group_of(self, row: FileRow, source: str, context: str) -> str:
         return identifier(row, self.group_id, "group_id") or group_hash(source, context)
@@ -152,12 +156,14 @@ class ScoredFields(TextFields):
             names a rater. Not every rater need have rated everything, and not every text need have
             a rating.
         rater: the field with the name of the rater, where each row is what one rater gave one text.
+        reason: the field with the reason that an earlier judge gave, for people to look at.
     """
 
     source: Names = field()
     output: Names = field()
     human: Name | Annotated[Mapping[str, Names], NotBlank()]
     rater: Name | None = None
+    reason: Name | None = None
 
     def rated(self, row: FileRow, needed: bool = True) -> list[Rated]:
         """The row's one text with the scores of its raters; where they are not `needed`, an unrated
@@ -180,7 +186,10 @@ class ScoredFields(TextFields):
                 if len(given) == 1:
                     means[dimension] = next(iter(given.values()))  # which may be a word
                 scores[dimension] = {name: means[dimension]} if given else {}
-        return [Rated(self.example(row), scores, row.place)]
+        example = self.example(row)
+        if self.reason is not None and row.has(self.reason):
+            example = replace(example, reason=row.text(self.reason))
+        return [Rated(example, scores, row.place)]
 
 
 def mean_scores(scores: Scores) -> dict[str, float]:

@@ -102,6 +102,11 @@ class JsonLines(JudgeDataModule):
             left += incomplete
         return texts, left
 
+    @property
+    def mixes(self) -> bool:
+        """True where a group, which the user has named, need not be one source."""
+        return not self.layouts.declared and self.layouts.known[0].fields.group_id is not None
+
     def load(self) -> Dataset:
         path = self.given_path()
         needed = self.layouts.declared
@@ -126,6 +131,7 @@ class JsonLines(JudgeDataModule):
         dataset = dataset_of(texts, scale, classes)
         if needed:
             return dataset
+        dataset = replace(dataset, mixed=self.mixes)
         spans = {name: _span(dataset, name) for name in (texts[0].scores if texts else ())}
         check_scale(dataset, spans)
         if scale is not None:
@@ -319,7 +325,8 @@ class Unrated(JudgeDataModule):
             check_present(path, self._fields, _first_rows(path))
             rows = chain.from_iterable(map(file_rows, data_files(path)))
         texts = [Rated(self._fields.example(row), self._scores, row.place) for row in rows]
-        return replace(dataset_of(texts), rated=False)
+        mixed = self._fields.group_id is not None
+        return replace(dataset_of(texts), rated=False, mixed=mixed)
 
 
 def _scale_ends(key: str, ends: Any, or_else: str = "") -> Scale:

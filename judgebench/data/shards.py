@@ -122,6 +122,8 @@ class Texts:
         same_group, same_source = pairs[:, 1:] == pairs[:, :-1]
         twice = ordered[1:][ordered[1:] == ordered[:-1]][:_LOOKED_AT].tolist()
         apart = pairs[0, 1:][same_group & ~same_source][:_LOOKED_AT].tolist()
+        if self._fields.group_id is not None:  # a group that is named need not be one source
+            apart = []
         seen = Counter[Any]()
         suspects = []
         for _, text in self._texts() if twice or apart else ():

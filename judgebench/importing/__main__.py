@@ -131,12 +131,16 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     ]
     run = ["python", "-m", "judgebench", f"data.path={quoted(str(data))}"]
     run.append("data=jsonl" if columns.human else "labels=labels_NAME.jsonl")
+    run += [f"data.fields.{name}={name}" for name in _fields(texts, bool(answers))]
+    if name != data.name:
+        run.append(f"data.name={quoted(Path(name).stem)}")
     if human is not None and human.graded:
         run.append(f"data.scale={human}")
     elif pairs or (human is not None and ranges and given.get("ranges")):
         run.append(f"data.classes={ranges[1:-1]}")
     if answers:
         run += ["judge=replay", f"judge.path={quoted(str(answered))}", f"ranges={ranges}"]
+        run.append(f"judge.title={quoted(str(columns.judge))}")
     commands = [shlex.join(run)]
     if not columns.human:
         page = ["judgebench", "label", str(data), "out=label.html"]
@@ -164,13 +168,31 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     left = len(rows) - len(texts) if columns.rater is None else 0
     people = people_clause(columns, ", ".join(inner.dimensions) or dimension, human, inner)
     unanswered = len(texts) - len(answers) if answers else 0
+    lines = taken_lines(columns, people, judge_clause(columns, judged))
+    if pairs:
+        first, second = pairs.output.split(" or ")
+        lines.insert(1, f"pairs: A is {first}, B is {second}; where people prefer A, a text passes")
     return [
         f"{name}: {kind}. Texts: {len(texts):,}; answers of the judge: {len(answers):,}; rows "
         f"without a text, left out: {left:,}; texts without an answer: {unanswered:,}.",
-        *(f"  {line}" for line in taken_lines(columns, people, judge_clause(columns, judged))),
+        *(f"  {line}" for line in lines),
         f"Written: {', '.join(map(str, contents))}",
         *commands,
     ]
+
+
+def _fields(texts: Sequence[Row], answered: bool) -> list[str]:
+    """Fields of the texts that a run must be told of: further texts, reasons, and groups of several
+    sources."""
+    given = {name for text in texts for name in text}
+    named = ["context"] if "context" in given else []
+    named += ["reason"] if "reason" in given and answered else []
+    sources: dict[Any, set[Any]] = {}
+    for text in texts:
+        about = (text["source"], text.get("context"))
+        sources.setdefault(text.get("group_id"), set()).add(about)
+    several = any(len(held) > 1 for group, held in sources.items() if group is not None)
+    return [*named, "group_id"] if several else named
 
 
 def _lines(rows: Sequence[Row]) -> str:

@@ -67,7 +67,7 @@ def calibrated_scores(results: Results) -> pd.DataFrame:
 def looks(results: Results) -> Rows:
     """The texts where the settings taken and the humans differ most, as a part of the humans'
     scale, and some others at random: judge (calibrated where `fitted`, else mapped to the scale)
-    and its raw score, human, why, start, and the address of the example on the page. None where
+    and its raw score, human, why, start, the judge's reason, and the address of the example on the page. None where
     texts may not be shown, or were compared."""
     if results.examples is None or results.compares or not len(results.readings):
         return []
@@ -95,6 +95,9 @@ def looks(results: Results) -> Rows:
         rows += [{"place": place, "asked": asked, **text} for text in texts_of_part]
     # 2. each text once, those of the largest gap first
     texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
+    reasons = dict[str, str]()
+    if "reason" in results.examples:
+        reasons.update(zip(results.examples["example_id"], results.examples["reason"], strict=True))
     rows.sort(key=lambda row: -row["gap"])
     distinct = {
         (row["place"]["dimension"], texts.get(row["example"], row["example"])): row
@@ -118,6 +121,7 @@ def looks(results: Results) -> Rows:
             row["why"] = "at random"
         row["why"] += f", {row['dimension']}" if several else ""
         row["start"] = beginning(texts.get(row["example"]) or "")
+        row["reason"] = reasons.get(row["example"]) or ""
         row |= {name: two(row[name]) for name in ("judge", "human")}
     return shown
 
