@@ -352,8 +352,8 @@ class Layout:
     Attributes:
         fields: which field of a row holds what.
         files: a pattern of their names, as `*.json`; of a path with folders where it has a slash.
-        rows: the path of the list of rows in a JSON file that is one object; None where the file is
-            the list.
+        rows: the path of the list of rows in a JSON file that is one object, or the sheet of a
+            workbook; None where the file is the list, and takes the first sheet.
     """
 
     fields: Any
@@ -383,12 +383,15 @@ class Layouts:
     declared: bool = True
 
     @classmethod
-    def parse(cls, kind: type[RowFields], fields: Any, layouts: Any) -> Layouts:
-        """From the config keys `data.fields` and `data.layouts`, of which one is given; else
-        `UserError`."""
+    def parse(
+        cls, kind: type[RowFields], fields: Any, layouts: Any, sheet: str | None = None
+    ) -> Layouts:
+        """From the config keys `data.fields`, with the sheet of a workbook, and `data.layouts`, of
+        which one is given; else `UserError`."""
         layouts = plain(layouts)
         if layouts is None:
-            return cls([Layout(kind.parse({} if fields is None else fields))], declared=False)
+            parsed_fields = kind.parse({} if fields is None else fields)
+            return cls([Layout(parsed_fields, rows=sheet)], declared=False)
         if fields is not None:
             raise UserError(
                 "data.fields and data.layouts are both given; fields of layouts lie in "

@@ -47,6 +47,7 @@ class JsonLines(JudgeDataModule):
             is the best; or a mapping dimension -> [worst, best] (a dimension not named is not
             checked), or None (nothing is).
         name: in tables; None takes the file's name without its ending.
+        sheet: of a workbook (.xlsx); None takes the first.
         classes, nominal: see `LabelSettings`.
         labels: files of labels that are joined to the texts, see `join_labels`.
 
@@ -68,12 +69,13 @@ class JsonLines(JudgeDataModule):
         classes: Any = None,
         nominal: bool = False,
         labels: Any = None,
+        sheet: str | None = None,
         **common: Any,
     ) -> None:
         super().__init__(path, **common)
         self._label_files = label_files(labels)
         self.name = str(name or Path(path or "jsonl").stem)
-        self.layouts = Layouts.parse(ScoredFields, fields, layouts)
+        self.layouts = Layouts.parse(ScoredFields, fields, layouts, sheet)
         self._labels = LabelSettings(plain(classes), nominal)
         self._given_scale: Any = scale
         if isinstance(scale, Mapping):
@@ -93,7 +95,7 @@ class JsonLines(JudgeDataModule):
         fields = self.layouts.known[0].fields
         if not needed:
             asked = fields if rated else replace(fields, human={})
-            check_present(path, asked, _first_rows(path))
+            check_present(path, asked, _first_rows(path, self.layouts.known[0].rows))
         texts, left = self.layouts.read(
             path, partial(ScoredFields.rated, needed=needed), self.published
         )
@@ -163,8 +165,8 @@ class JsonLines(JudgeDataModule):
         return replace(dataset, scale={**scales, **dataset.scale})
 
 
-def _first_rows(path: Path) -> Iterable[FileRow]:
-    return chain.from_iterable(map(file_rows, data_files(path)[:1]))
+def _first_rows(path: Path, within: str | None = None) -> Iterable[FileRow]:
+    return chain.from_iterable(file_rows(file, within) for file in data_files(path)[:1])
 
 
 def _span(dataset: Dataset, dimension: str) -> Scale | None:

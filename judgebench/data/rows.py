@@ -1,8 +1,8 @@
 """Rows of files of any kind, each of which knows where it stands, so that an error can say so; and
 the hub's data sets.
 
-A file is one JSON list or an object a line (.json, .jsonl), a table with a header (.csv, .tsv), or
-parquet.
+A file is one JSON list or an object a line (.json, .jsonl), a table with a header (.csv, .tsv),
+parquet, or a sheet of a workbook (.xlsx).
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from judgebench.runtime.parsing import (
     read_json,
     read_text,
 )
+from judgebench.runtime.workbook import WORKBOOKS, read_sheet
 from judgebench.types import Row
 
 _EMBEDDED = "embedded:"
-FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
+FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet", *WORKBOOKS)
 _NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 _WITH_POINT = (
@@ -359,17 +360,25 @@ def by_rater(value: Any) -> Any:
 def file_rows(
     path: Path, within: str | None = None, before: int = 0, first: tuple[int, int] = (1, 0)
 ) -> Iterator[FileRow]:
-    """The rows of a file of any kind, by its ending: parquet, .csv and .tsv; else JSON, one list or
-    an object a line.
+    """The rows of a file of any kind, by its ending: parquet, .csv and .tsv, a workbook; else JSON,
+    one list or an object a line.
 
     Args:
-        within: the path of the list of rows in a JSON file that is one object.
+        within: the path of the list of rows in a JSON file that is one object, or the sheet of a
+            workbook.
         before: rows that are left out.
         first: line and byte of the row behind them, from which a .jsonl file is read.
     """
-    if path.suffix in (".xlsx", ".xls", ".ods"):
-        raise UserError(f"{path.name}: is a workbook; save its sheet as CSV UTF-8.")
-    if path.suffix == ".parquet":
+    rows: Iterator[FileRow]
+    if path.suffix in (".xls", ".xlsb", ".ods"):
+        raise UserError(
+            f"{path.name}: is a workbook of another form; save it as .xlsx, or its sheet as CSV "
+            "UTF-8."
+        )
+    if path.suffix in WORKBOOKS:
+        found = read_sheet(existing(path), within)
+        rows = (FileRow(cells, f"{path.name} row {number}", number) for number, cells in found)
+    elif path.suffix == ".parquet":
         rows = parquet_rows(path)
     elif path.suffix in (".csv", ".tsv"):
         rows = table_rows(path)
@@ -389,9 +398,8 @@ def data_files(path: Path) -> list[Path]:
     rows."""
     if not path.is_dir():
         return [existing(path)]
-    return sorted(
-        file for file in path.rglob("*") if file.suffix in FILE_ENDINGS and file.is_file()
-    )
+    files = [file for file in path.rglob("*") if file.suffix in FILE_ENDINGS and file.is_file()]
+    return sorted(file for file in files if not file.name.startswith("~$"))  # Excel's, while open
 
 
 def named_files(path: str) -> list[Path]:

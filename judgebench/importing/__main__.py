@@ -3,8 +3,8 @@ judgebench, and the command that measures their judge.
 
 It reads logs of Inspect (.eval, .json), results of promptfoo (.json), test runs of DeepEval
 (.json), samples of lm-eval (.jsonl), tables of MLflow (.json), batches of OpenAI's form (.jsonl,
-requests, answers, or a file of each), and any .csv, .tsv, .jsonl, .json or .parquet with a row for
-each text. It says in five lines how it took the file, and each line ends with what changes it:
+requests, answers, or a file of each), and any .csv, .tsv, .jsonl, .json, .parquet or .xlsx with a
+row for each text. It says in five lines how it took the file, and each line ends with what changes it:
 
   source=COLUMN   what a text answers to
   output=COLUMN   the judged text
@@ -12,6 +12,8 @@ each text. It says in five lines how it took the file, and each line ends with w
   judge=COLUMN    the judge's score, word or answer
   system=COLUMN   what wrote the text; so too group=, id= (names of articles and texts), and
                   rater=, where each row is what one person gave
+  context=COLUMN  a policy or a reference that goes with a text; reason=, why the judge said so
+  sheet=NAME      of a workbook of Excel; else the first that holds something
   dimension=NAME  what people's labels are about
   ranges=[[1,5]]  the range of the judge's scores
 """
@@ -47,10 +49,11 @@ from judgebench.importing.tools import BATCH, batch_rows, read_results
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import Input, atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
+from judgebench.runtime.workbook import sheet_lines
 from judgebench.types import Row
 
 _EXAMPLE = "judgebench from results.csv out=FOLDER"
-_WORDS = (*ROLES, "dimension", "ranges", "out")
+_WORDS = (*ROLES, "sheet", "dimension", "ranges", "out")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,7 +97,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     """
     # 1. rows and their columns
     name = " with ".join(file.name for file in files)
-    kind, rows = read_results(files[0])
+    kind, rows = read_results(files[0], given.get("sheet"))
     for file in files[1:]:
         other, more = read_results(file)
         if (kind, other) != (BATCH, BATCH):
@@ -169,6 +172,8 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     people = people_clause(columns, ", ".join(inner.dimensions) or dimension, human, inner)
     unanswered = len(texts) - len(answers) if answers else 0
     lines = taken_lines(columns, people, judge_clause(columns, judged))
+    if "sheet" not in given:
+        lines += sheet_lines(files[0])
     if pairs:
         first, second = pairs.output.split(" or ")
         lines.insert(1, f"pairs: A is {first}, B is {second}; where people prefer A, a text passes")

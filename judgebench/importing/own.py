@@ -29,6 +29,7 @@ from judgebench.importing.columns import (
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.secrets import masked_argument
+from judgebench.runtime.workbook import sheet_lines
 
 _UNASKED = ("replay", "recorded", "panel")
 """Judges whose answers are known, so that no rubric is needed."""
@@ -58,12 +59,13 @@ def written_out(
                 "and no other data."
             )
         return given, []
-    rows = _rows(unquoted(words["data.path"]))
+    sheet = unquoted(words["sheet"]) if "sheet" in words else None
+    rows = _rows(unquoted(words["data.path"]), sheet)
     judge = unquoted(words.get("judge", ""))
     is_column = any(row.has(judge) for row in rows) or (rows and "data" not in words)
     if judge not in ("", *choices("judge")) and (roles or is_column):
         roles["judge"] = words.pop("judge")
-    if "data" in words and not roles:
+    if "data" in words and not roles and sheet is None:
         return given, []
     # 2. how its file is taken, unless its fields are named
     added = ["data=jsonl"]
@@ -75,9 +77,14 @@ def written_out(
         added += ["assistant=none", "decoding=[greedy]"]
     # 3. the whole command
     whole = []
+    if sheet is not None:
+        added.append(f"data.sheet={quoted(sheet)}")
+        added += [f"judge.sheet={quoted(sheet)}"] if "judge=replay" in added else []
+    else:
+        how += sheet_lines(local_path(unquoted(words["data.path"])))
     for argument in given:
         key = argument.partition("=")[0]
-        if key not in roles:
+        if key not in (*roles, "sheet"):
             whole.append(argument)
         if key == "data.path":
             whole += [override for override in added if override.partition("=")[0] not in words]
@@ -88,12 +95,12 @@ def written_out(
     return whole, lines
 
 
-def _rows(path: str) -> list[FileRow]:
+def _rows(path: str, sheet: str | None = None) -> list[FileRow]:
     """The rows of a file or folder; none where there is none, which is said elsewhere."""
     place = local_path(path)
     if (place.suffix not in FILE_ENDINGS and not place.is_dir()) or not place.exists():
         return []
-    return list(chain.from_iterable(map(file_rows, data_files(place))))
+    return list(chain.from_iterable(file_rows(file, sheet) for file in data_files(place)))
 
 
 def _taken(

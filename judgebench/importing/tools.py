@@ -16,6 +16,7 @@ from judgebench.data.rows import FILE_ENDINGS, LIMITS, FileRow, existing, file_r
 from judgebench.importing.columns import is_label
 from judgebench.runtime.errors import UserError, reason
 from judgebench.runtime.parsing import read_json
+from judgebench.runtime.workbook import WORKBOOKS
 from judgebench.types import Row
 
 _GRADES = {"C": "correct", "I": "incorrect", "P": "partial", "N": "no answer"}
@@ -77,14 +78,20 @@ TOOLS = (
 )
 
 
-def read_results(path: Path) -> tuple[str, list[FileRow]]:
+def read_results(path: Path, sheet: str | None = None) -> tuple[str, list[FileRow]]:
     """The tool that wrote a file, for people, and its rows; `UserError` of one that is no result
-    file, or broken."""
+    file, or broken.
+
+    Args:
+        sheet: of a workbook; None takes the first.
+    """
     existing(path, "FILE")
     with path.open("rb") as file:
         start = file.read(4096)
     if not start.strip():
         raise UserError(f"{path.name}: the file is empty; give results.")
+    if path.suffix in WORKBOOKS:
+        return "a workbook of Excel", list(file_rows(path, sheet))
     if zipfile.is_zipfile(path) or path.suffix == ".eval":
         return "a log of Inspect", _rows(path, _inspect(path))
     if (path.suffix != ".parquet" and b"\0" in start) or path.suffix not in FILE_ENDINGS:

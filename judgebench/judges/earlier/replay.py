@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from judgebench.data.rows import (
+    FILE_ENDINGS,
     FileRow,
     Pointed,
     existing,
@@ -136,12 +137,14 @@ class ReplaySpec(NoModel):
         fields: see `AnswerFields`.
         title: its name in tables; None takes the file's name without its ending.
         mode: `generate`, for the answers are free text.
+        sheet: of a workbook (.xlsx); None takes the first.
     """
 
     path: str
     fields: Row
     title: str | None = None
     mode: str = "generate"
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()
@@ -176,8 +179,8 @@ class ReplaySpec(NoModel):
     def rows(self) -> Iterable[FileRow]:
         """The rows of its file; `UserError` where there is none, or a row cannot be read."""
         path = existing(self.source.path, "judge.path")
-        tables = (".csv", ".tsv", ".parquet", ".json")
-        return file_rows(path) if path.suffix in tables else json_lines(path)
+        tables = [ending for ending in FILE_ENDINGS if ending != ".jsonl"]
+        return file_rows(path, self.sheet) if path.suffix in tables else json_lines(path)
 
     def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         whole = list(self.rows())
