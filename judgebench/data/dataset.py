@@ -442,6 +442,7 @@ class JudgeDataModule(ABC):
     paired: bool = False
     expects: str | None = None
     joined: Records = ()
+    mixed: bool = False
 
     examples: list[Example]
     dimensions: tuple[str, ...]
@@ -450,7 +451,6 @@ class JudgeDataModule(ABC):
     raters: tuple[str, ...]
     classes: Mapping[str, Classes]
     reversed: tuple[str, ...]
-    mixed: bool
     rated: bool
     split: dict[str, str]
 

@@ -298,19 +298,10 @@ def _at(value: Any, path: str) -> Any:
     return None
 
 
-_RATERS = [
-    "annotator",
-    "annotator_id",
-    "rater",
-    "rater_id",
-    "user",
-    "user_id",
-    "worker_id",
-    "reviewer",
-    "labeler",
-    "name",
-    "by",
-]
+_RATERS = (
+    *("annotator", "annotator_id", "rater", "rater_id", "user", "user_id"),
+    *("worker_id", "reviewer", "labeler", "by"),
+)
 _SCORES = ("score", "rating", "label", "value", "grade")
 """Names that an object with one person's score has for the person, and for the score."""
 
