@@ -346,7 +346,7 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
     """The range of a judge's answers as an override has it, and a clause on how it was found:
     people's, where it holds them, or the answers are free texts; else their own. `UserError` of
     scores, or words, on no usual scale."""
-    own = label_range(answers)
+    own = label_range(answers) or label_range(verdicts(answers))
     if own is None and answers and is_label(answers):
         labels = list(dict.fromkeys(_singly(answers)))
         words = [label for label in labels if not _numbers([label])]
@@ -369,6 +369,26 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
         if least <= own.entries[0] and own.entries[1] <= most:
             own = human
     return str(own), "" if own.whole else ", the narrowest usual one that holds its scores"
+
+
+_VERDICT = re.compile(
+    r"\b(?:verdict|decision|judge?ment|rating|score|grade|label|answer|result|urteil|note)\b"
+    r"[\s*_:=\"'`(\[<-]{0,6}(?:is\s+)?([^\W\d_]+|-?\d+(?:\.\d+)?)\b",
+    re.IGNORECASE,
+)
+
+
+def verdicts(answers: Sequence[Any]) -> list[str]:
+    """The words or numbers that free texts end their reasons in, as `Verdict: PASS`; none where
+    fewer than half have one.
+
+    Example:
+        >>> verdicts(["It is short. Verdict: PASS", "Verdict: FAIL, as it is long"])
+        ['PASS', 'FAIL']
+    """
+    texts = [answer for answer in answers if isinstance(answer, str)]
+    found = [match[-1] for text in texts if (match := _VERDICT.findall(text))]
+    return found if 2 * len(found) >= len(answers) else []
 
 
 def dimension_of(names: Sequence[str]) -> str:
