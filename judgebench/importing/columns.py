@@ -29,7 +29,7 @@ from judgebench.importing.names import (
     listed,
     plain_name,
 )
-from judgebench.importing.preferences import pair_of, preference, preference_columns
+from judgebench.importing.preferences import pair_of, preference_columns
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import opened
 
@@ -94,7 +94,7 @@ def table_columns(
         given: word of the command line -> column, a path into it, a list of them, or `none`.
         either: `human` or `judge`, whose a column `score` is; empty where that cannot be told.
     """
-    table = _Table(file, rows, held(rows))
+    table = _Table(file, rows, columns_held(rows))
     if not table.values:
         raise UserError(f"{file}: there is no row in it; give a file with a row for each text.")
     chosen = table.given(given)
@@ -126,7 +126,7 @@ def table_columns(
     )
 
 
-def held(rows: Sequence[FileRow]) -> dict[str, list[Any]]:
+def columns_held(rows: Sequence[FileRow]) -> dict[str, list[Any]]:
     """Column -> what stands in it, of cells that are not empty."""
     values: dict[str, list[Any]] = {}
     for row in rows:
@@ -353,34 +353,20 @@ class _Table:
                 "is better; a judge's preferences are measured by people's, without a model, by "
                 f"the command that this writes: {command}"
             )
-        entries: dict[str, str] = {"source": source, "first": pair[0], "second": pair[1]}
+        entries = {"source": source, "first": pair[0], "second": pair[1]}
         entries["preference"] = preferences[0] if preferences else "COLUMN"
+        fields = ", ".join(f"{key}: {quoted(name)}" for key, name in entries.items())
         command = [
             *("python", "-m", "judgebench", "+exp=pairwise", "data=jsonl_pairs"),
             f"data.path={quoted(self.file)}",
-            f"data.fields={_mapping(entries, ', first_system: null, second_system: null')}",
+            f"data.fields={{{fields}, first_system: null, second_system: null}}",
             "dimensions=[overall]",
         ]
-        # the words that stand for preferences, where they are no usual ones
-        said = dict.fromkeys(map(str, self.values[preferences[0]] if preferences else ()))
-        words: dict[str, str] = {}
-        for key, side in (("first", "A"), ("second", "B"), ("tie", "tie")):
-            meant = [quoted(word) for word in said if preference(word, pair) == side]
-            if meant:
-                words[key] = f"[{', '.join(meant)}]"
-        if not {"A", "B", "tie"} >= said.keys():
-            command.append(f"data.labels={_mapping(words, quote=False)}")
         return UserError(
             f"{self.file}: {listed(pair)} look like two texts of which people prefer one; such "
             f"pairs are compared by {shlex.join(command)}. Of one text a row name it with "
             f"output=COLUMN, as output={pair[0]}."
         )
-
-
-def _mapping(entries: Mapping[str, str], end: str = "", quote: bool = True) -> str:
-    """A mapping as Hydra reads it."""
-    parts = [f"{key}: {quoted(value) if quote else value}" for key, value in entries.items()]
-    return f"{{{', '.join(parts)}{end}}}"
 
 
 def _all_are(kind: Any, held: Sequence[Any]) -> bool:
@@ -618,7 +604,7 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
     """The range of a judge's answers as an override has it, and a clause on how it was found:
     people's, where it holds them, or the answers are free texts; else their own. `UserError` of
     scores, or words, on no usual scale."""
-    own = label_range(answers)
+    own = label_range(answers) or label_range(verdicts(answers))
     if own is None and answers and is_label(answers):
         labels = list(dict.fromkeys(_singly(answers)))
         words = [label for label in labels if not _numbers([label])]
@@ -641,6 +627,26 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
         if least <= own.entries[0] and own.entries[1] <= most:
             own = human
     return str(own), "" if own.whole else ", the narrowest usual one that holds its scores"
+
+
+_VERDICT = re.compile(
+    r"\b(?:verdict|decision|judge?ment|rating|score|grade|label|answer|result|urteil|note)\b"
+    r"[\s*_:=\"'`(\[<-]{0,6}(?:is\s+)?([^\W\d_]+|-?\d+(?:\.\d+)?)\b",
+    re.IGNORECASE,
+)
+
+
+def verdicts(answers: Sequence[Any]) -> list[str]:
+    """The words or numbers that free texts end their reasons in, as `Verdict: PASS`; none where
+    fewer than half have one.
+
+    Example:
+        >>> verdicts(["It is short. Verdict: PASS", "Verdict: FAIL, as it is long"])
+        ['PASS', 'FAIL']
+    """
+    texts = [answer for answer in answers if isinstance(answer, str)]
+    found = [match[-1] for text in texts if (match := _VERDICT.findall(text))]
+    return found if 2 * len(found) >= len(answers) else []
 
 
 def dimension_of(names: Sequence[str]) -> str:

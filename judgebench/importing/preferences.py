@@ -43,16 +43,39 @@ _TIES = frozenset(
 
 @dataclass(frozen=True)
 class Pairs:
-    """Rows of two texts each, as rows of one.
+    """How rows of two texts each become rows of one.
 
     Attributes:
-        output: the column of both texts.
-        classes: the preferences that are there, A (the first is better) last.
+        texts: the columns of both texts.
+        preferences: the columns that say which is better.
+        classes: the preferences that are there, the best one for the first text last.
     """
 
-    rows: Sequence[FileRow]
-    output: str
+    texts: Sequence[str]
+    preferences: Sequence[str]
     classes: Sequence[str]
+
+    @property
+    def output(self) -> str:
+        """The name of the column with both texts."""
+        return " or ".join(self.texts)
+
+    @property
+    def says(self) -> str:
+        """A clause on how they are taken."""
+        first, second = self.texts
+        return f"A is '{first}', B '{second}'; a pair passes where people prefer A"
+
+    def joined(self, row: FileRow) -> FileRow:
+        """A row with both texts as one, and preferences as A, B or tie."""
+        cells = {name: value for name, value in row.values.items() if name not in self.texts}
+        if all(map(row.has, self.texts)):
+            first, second = map(row.text, self.texts)
+            cells[self.output] = f"[A]\n{first}\n\n[B]\n{second}"
+        for name in self.preferences:
+            value = row.value(name)
+            cells[name] = preference(value, self.texts) or value
+        return replace(row, values=cells)
 
 
 def pair_of(values: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -101,32 +124,16 @@ def preference_columns(values: Mapping[str, Sequence[Any]]) -> list[str]:
     return columns
 
 
-def pairs_of(
-    rows: Sequence[FileRow], values: Mapping[str, Sequence[Any]], given: Mapping[str, str]
-) -> Pairs | None:
-    """Rows of two texts and a preference, as rows of one text; None where they are no such rows.
+def pairs_of(values: Mapping[str, Sequence[Any]], given: Mapping[str, str]) -> Pairs | None:
+    """How rows are pairs; None where they are none.
 
     Args:
         values: column -> what stands in it.
         given: word of the command line -> column.
     """
-    pair = pair_of(values)
-    named = [given[role] for role in ("human", "judge") if given.get(role, "none") != "none"]
-    columns = list(dict.fromkeys([*preference_columns(values), *named]))
-    if not pair or not columns or "output" in given:
+    texts = pair_of(values)
+    columns = preference_columns(values)
+    if not texts or not columns or "output" in given:
         return None
-    output = " or ".join(pair)
-    said = set()
-    taken = []
-    for row in rows:
-        cells = {name: value for name, value in row.values.items() if name not in pair}
-        if all(row.has(name) for name in pair):
-            first, second = map(row.text, pair)
-            cells[output] = f"[A]\n{first}\n\n[B]\n{second}"
-        for name in columns:
-            if row.has(name):
-                cells[name] = preference(row.value(name), pair) or row.value(name)
-                said.add(cells[name])
-        taken.append(replace(row, values=cells))
-    classes = [word for word in ("B", "tie", "A") if word in {*said, "A", "B"}]
-    return Pairs(taken, output, classes)
+    said = {preference(value, texts) for name in columns for value in values[name]} | {"A", "B"}
+    return Pairs(texts, columns, [word for word in ("B", "tie", "A") if word in said])

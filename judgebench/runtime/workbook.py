@@ -10,9 +10,6 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta
-from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +25,12 @@ _MOST_CELLS = 50_000_000
 its cells, of which empty ones before the last of a row count too."""
 
 _PIECE = 2**20
-_NAME = 40
-_FORMULA = re.compile(rb"<(\w{1,20}:)?f[ >/]")
-"""Bytes of a part that are read at once, of an element's name, and the element of a formula."""
+_CELL = 1000
+_UNSAVED = re.compile(
+    rb"<c r=\"(\w{1,10})\"[^>]{0,99}>(?:<f[^>]{0,99}/>|<f[^>]{0,99}>[^<]{0,500}</f>)"
+    rb"(?:<v ?/>|<v></v>)?</c>"
+)
+"""Bytes of a part that are read at once, and of a cell; and a cell with a formula and no value."""
 
 
 def read_sheet(path: Path, sheet: str | None = None) -> Iterator[tuple[int, Record]]:
@@ -53,17 +53,14 @@ def read_sheet(path: Path, sheet: str | None = None) -> Iterator[tuple[int, Reco
             "it with `pip install 'judgebench[excel]'`, or save the sheet as CSV UTF-8."
         ) from error
     try:
-        # 1. the sheets with their values, and, where there are any, with their formulas
-        calculates = _check_archive(path)
-        open_book = partial(openpyxl.load_workbook, path, read_only=True, keep_links=False)
-        sheets = {each.title: each for each in open_book(data_only=True).worksheets}
-        formulas = {each.title: each for each in open_book().worksheets} if calculates else {}
-        # 2. the rows of one
+        _check_archive(path)
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True, keep_links=False)
+        sheets = {each.title: each for each in book.worksheets}
         if sheet is not None and sheet not in sheets:
             names = ", ".join(f"'{name}'" for name in sheets)
             raise UserError(f"{path.name}: there is no sheet '{sheet}'; there are {names}.")
         for name, each in sheets.items():
-            found = _rows(path, each, formulas.get(name)) if sheet in (None, name) else iter(())
+            found = _rows(path, each) if sheet in (None, name) else iter(())
             first = next(found, None)
             if first is not None:
                 yield first
@@ -91,10 +88,9 @@ def sheet_lines(path: Path) -> list[str]:
     return [line] if len(names) > 1 else []
 
 
-def _check_archive(path: Path) -> bool:
-    """True where a sheet has a formula; `UserError` of an archive that holds too much, or XML with a
-    document type, which Excel never writes, and which may stand for much or for other files."""
-    calculates = False
+def _check_archive(path: Path) -> None:
+    """`UserError` of an archive that holds too much, of XML with a document type, which Excel never
+    writes and which may stand for other files, and of formulas whose values were not saved."""
     with zipfile.ZipFile(path) as archive:
         parts = archive.infolist()
         size = sum(part.file_size for part in parts)
@@ -104,40 +100,32 @@ def _check_archive(path: Path) -> bool:
                 "the sheet as CSV UTF-8."
             )
         for part in parts:
-            if part.filename.endswith((".xml", ".rels")):
-                with archive.open(part) as file:
-                    start = file.read(_PIECE)
-                    piece = start
-                    while piece:
-                        calculates = calculates or bool(_FORMULA.search(piece))
-                        # an element's name may lie across two pieces
-                        piece = (more := file.read(_PIECE)) and piece[-_NAME:] + more
-                plain = start.replace(b"\0", b"")
-                if b"<!DOCTYPE" in plain or b"<!ENTITY" in plain:
+            if not part.filename.endswith((".xml", ".rels")):
+                continue
+            with archive.open(part) as file:
+                piece = file.read(_PIECE)
+                if b"<!DOCTYPE" in piece.replace(b"\0", b""):
                     raise UserError(
                         f"{path.name}: {part.filename} in it has a document type, which Excel never "
                         "writes; save the sheet as CSV UTF-8."
                     )
-    return calculates
+                while piece:
+                    if cell := _UNSAVED.search(piece):
+                        raise UserError(
+                            f"{path.name}: {cell[1].decode()} is a formula whose value was not "
+                            "saved; open the file in Excel and save it, or write the value."
+                        )
+                    # a cell may lie across two pieces
+                    piece = (more := file.read(_PIECE)) and piece[-_CELL:] + more
 
 
-def _rows(path: Path, sheet: Any, formulas: Any) -> Iterator[tuple[int, Record]]:
-    """See `read_sheet`; `formulas` is the same sheet with formulas in the place of their values, or
-    None."""
+def _rows(path: Path, sheet: Any) -> Iterator[tuple[int, Record]]:
+    from openpyxl.utils import get_column_letter
+
     sheet.reset_dimensions()  # which a file may state as it likes
-    written: Iterator[Any] = repeat(())
-    if formulas is not None:
-        formulas.reset_dimensions()
-        written = formulas.iter_rows()
     header: list[str] = []
     cells = 0
-    for number, (row, asked) in enumerate(zip(sheet.iter_rows(), written, strict=False), start=1):
-        for cell, formula in zip(row, asked, strict=False):
-            if cell.value is None and formula.value is not None:
-                raise UserError(
-                    f"{path.name}: {formula.coordinate} of sheet '{sheet.title}' is a formula whose "
-                    "value was not saved; open the file in Excel and save it, or write the value."
-                )
+    for number, row in enumerate(sheet.iter_rows(), start=1):
         values = [_value(cell) for cell in row]
         filled = [value for value in values if value is not None]
         cells += len(values)
@@ -148,33 +136,21 @@ def _rows(path: Path, sheet: Any, formulas: Any) -> Iterator[tuple[int, Record]]
             )
         if header and filled:
             while len(header) < len(values):
-                header.append(_lettered(len(header)))
+                header.append(f"column {get_column_letter(len(header) + 1)}")
             yield number, dict(zip(header, [*values, *[None] * len(header)], strict=False))
         elif not header and len(filled) > 1:
             header = [
-                _lettered(i) if value is None else " ".join(str(value).split())
+                f"column {get_column_letter(i + 1)}"
+                if value is None
+                else " ".join(str(value).split())
                 for i, value in enumerate(values)
             ]
             check_columns(header, f"{path.name} row {number}")
 
 
-def _lettered(place: int) -> str:
-    """The name of a column without one, as `column C`."""
-    letters = ""
-    place += 1
-    while place:
-        place, letter = divmod(place - 1, 26)
-        letters = chr(ord("A") + letter) + letters
-    return f"column {letters}"
-
-
 def _value(cell: Any) -> Any:
-    """What a cell shows; a date as ISO 8601 writes it."""
+    """The value of a cell; a date as text."""
     value = cell.value
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return str(value)
     if isinstance(value, str):
         # signs that XML cannot hold, as Excel writes them
         value = re.sub(r"_x([0-9A-Fa-f]{4})_", lambda sign: chr(int(sign[1], 16)), value)
