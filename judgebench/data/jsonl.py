@@ -310,6 +310,7 @@ class Unrated(JudgeDataModule):
         dimensions: Sequence[str] = ("quality",),
         rows: Records | None = None,
         name: str | None = None,
+        sheet: str | None = None,
         **common: Any,
     ) -> None:
         super().__init__(path, **{"dev_share": 0, **common})
@@ -317,6 +318,7 @@ class Unrated(JudgeDataModule):
         self._fields = TextFields.parse({} if fields is None else fields)
         self._scores: Scores = {str(dimension): {} for dimension in dimensions}
         self._rows = rows
+        self._sheet = sheet
 
     def load(self) -> Dataset:
         rows: Iterable[FileRow]
@@ -324,8 +326,8 @@ class Unrated(JudgeDataModule):
             rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
         else:
             path = self.given_path()
-            check_present(path, self._fields, _first_rows(path))
-            rows = chain.from_iterable(map(file_rows, data_files(path)))
+            check_present(path, self._fields, _first_rows(path, self._sheet))
+            rows = chain.from_iterable(file_rows(file, self._sheet) for file in data_files(path))
         texts = [Rated(self._fields.example(row), self._scores, row.place) for row in rows]
         mixed = self._fields.group_id is not None
         return replace(dataset_of(texts), rated=False, mixed=mixed)
