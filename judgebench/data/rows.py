@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import csv
 import glob
-import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from judgebench.data.dialogues import PARTS, part_of
 from judgebench.runtime.dropped import DROPPED
@@ -527,34 +527,35 @@ def table_rows(path: Path) -> Iterator[FileRow]:
     semicolons or tabs, a column of numbers of which some have a decimal comma gets points (`Pointed`).
     `UserError` for no such file, or a line that has another number of cells."""
     tabs = path.suffix == ".tsv"
-    text = read_text(
-        existing(path),
-        path.name,
-        size=LIMITS.size,
-        remedy="save the file as UTF-8 (of Excel: CSV UTF-8)",
-    ).removeprefix("\ufeff")
-    first_line = text.partition("\n")[0]
+    with _table_text(existing(path)) as file:
+        first_line = file.readline()
     commas = ";" if ";" in first_line and "," not in first_line else ","
     csv.field_size_limit(LIMITS.size)
 
-    reader = csv.reader(
-        io.StringIO(text, newline=""),
-        delimiter="\t" if tabs else commas,
-        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
-        strict=True,
-    )
-    lines: Iterable[tuple[list[str], int]]
-    lines = ((cells, reader.line_num) for cells in _cells(reader, path.name))
-    # columns of numbers, in which commas are decimal ones
-    numeric = set()
+    def lines() -> Iterator[tuple[list[str], int]]:
+        with _table_text(path) as file:
+            reader = csv.reader(
+                file,
+                delimiter="\t" if tabs else commas,
+                quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+                strict=True,
+            )
+            for cells in _cells(reader, path.name):
+                yield cells, reader.line_num
+
+    # columns of numbers, in which commas are decimal ones: as long as a cell is no other
+    numeric: set[int] = set()
     if tabs or commas == ";":
-        lines = list(lines)
-        columns = zip_longest(*(cells for cells, _ in lines[1:]))
-        for i, column in enumerate(columns):
-            if all(not cell or _DECIMAL_COMMA.fullmatch(cell) for cell in column):
-                numeric.add(i)
+        others: set[int] = set()
+        numeric = set(range(len(next(lines(), ([], 0))[0])))
+        for cells, _ in islice(lines(), 1, None):
+            for i in numeric - others:
+                cell = cells[i] if i < len(cells) else ""
+                if cell and not _DECIMAL_COMMA.fullmatch(cell):
+                    others.add(i)
+        numeric -= others
     header: list[str] = []
-    for cells, number in lines:
+    for cells, number in lines():
         place = f"{path.name} line {number}"
         if not header:
             header = cells
@@ -574,6 +575,18 @@ def table_rows(path: Path) -> Iterator[FileRow]:
                 place,
                 number,
             )
+
+
+@contextmanager
+def _table_text(path: Path) -> Iterator[TextIO]:
+    """A table's text, read piece by piece; `UserError` says where it is not UTF-8."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError:
+        remedy = "save the file as UTF-8 (of Excel: CSV UTF-8)"
+        read_text(path, path.name, size=LIMITS.size, remedy=remedy)
+        raise
 
 
 def _cells(reader: Any, name: str) -> Iterator[list[str]]:
@@ -608,9 +621,9 @@ def parquet_rows(path: Path) -> Iterator[FileRow]:
         try:
             for number, values in enumerate(read_rows(file), start=1):
                 yield FileRow(values, f"{file.name} row {number}", number)
-        except (pa.ArrowException, ValueError, OSError) as error:
+        except (pa.ArrowException, ValueError, OSError, MemoryError) as error:
             raise UserError(
-                f"{file}: cannot be read as parquet ({error}); give a whole parquet file."
+                f"{file}: cannot be read as parquet ({reason(error)}); give a whole parquet file."
             ) from error
 
 

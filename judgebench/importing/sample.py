@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ _VALUES = 60
 _DISTINCT = 1000
 _WORD = 40
 _NAME = 200
-"""Different values of a long column that are kept; characters of a label in words, and of a name,
-at most."""
+_LONG = 10_000
+"""Different values of a long column that are kept; characters of a label in words, of a name, and
+of a text of a row that is kept, at most."""
 
 _NUMBER = re.compile(r"\s*[-+]?\d+([.,]\d*)?\s*")
 
@@ -53,7 +55,7 @@ def telling_rows(rows: Iterable[FileRow]) -> tuple[list[FileRow], int]:
                 if marks is not None and len(marks) == count:
                     marks.append(mark)
         if new:
-            kept[count] = row
+            kept[count] = _shortened(row)
         count += 1
         if count == _FIRST:
             names = {column: marks for column, marks in names.items() if not _repeats(marks)}
@@ -63,8 +65,19 @@ def telling_rows(rows: Iterable[FileRow]) -> tuple[list[FileRow], int]:
         if len(marks) == count:
             pairs.update(_repeats(marks))
     if pairs - kept.keys():
-        kept |= {i: row for i, row in enumerate(rows) if i in pairs}
+        kept |= {i: _shortened(row) for i, row in enumerate(rows) if i in pairs}
     return [kept[i] for i in sorted(kept)], count
+
+
+def _shortened(row: FileRow) -> FileRow:
+    """A row whose long texts have their beginning and end alone, which say what they are."""
+    if not any(isinstance(value, str) and len(value) > _LONG for value in row.values.values()):
+        return row
+    values = {}
+    for column, value in row.values.items():
+        is_long = isinstance(value, str) and len(value) > _LONG
+        values[column] = f"{value[: _LONG // 2]}{value[-_LONG // 2 :]}" if is_long else value
+    return replace(row, values=values)
 
 
 def _kind(value: Any) -> str:
