@@ -165,7 +165,10 @@ ODD = {
     "judges.json": ([TEXT | {"llm_score": 1, "judge": 2}], "'llm_score', 'judge' may all be the judge's"),
     "nested.json": ([{"input": "A", "output": {"text": "B"}, "judge": 1}], "as output=answer.text"),
     "bare.json": ([{"x": 1}], "none of its columns ('x') looks like the judged texts"),
-    "mixed.json": ([TEXT | {"human": label} for label in (1, 2, "n/a")], "mixed.json entry 3: 'n/a' stands among people's labels in 'human'"),
+    "mixed.json": (
+        [TEXT | {"human": label} for label in (1, 2, "n/a")],
+        "mixed.json entry 3: 'n/a' stands among people's labels in 'human'",
+    ),
     "toxic.json": ([TEXT | {"judge_toxic": word} for word in ("yes", "no")], "which of them is the better one"),
     "blank.json": ([{"input": "a", "output": " ", "judge": 1}], "no row has a text in 'output'"),
     "named.json id=key": ([TEXT | {"key": "a", "judge": 1}] * 2, "a text is called 'a', as one before"),

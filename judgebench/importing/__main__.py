@@ -60,7 +60,7 @@ from judgebench.runtime.workbook import sheet_lines
 from judgebench.types import Row
 
 _EXAMPLE = "judgebench from results.csv out=FOLDER"
-_WORDS = (*ROLES, "sheet", "dimension", "ranges", "out")
+_WORDS = (*ROLES, "sheet", "dimension", "dimensions", "ranges", "out")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -115,7 +115,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         classes = f"[[{','.join(pairs.classes)}]]"
         given = {"dimension": "preference", "ranges": classes, **given}
     columns = table_columns(name, sample, roles, "human" if pairs else "")
-    asked = given.get("dimension", "").strip("[]").split(",")
+    asked = given.get("dimension", given.get("dimensions", "")).strip("[]").split(",")
     objects = inside([row.value(column) for row in sample for column in columns.human], asked)
     dimension = "" if objects.dimensions else asked[0] or dimension_of(columns.human)
     data, answered, command = [

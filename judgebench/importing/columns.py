@@ -39,9 +39,7 @@ ROLES = (*TEXTS, *NAMES, *MORE, "human", "judge")
 _LONGEST = 40
 _MOST = 26
 _PROBED = 20
-_SHOWN = 6
-"""Characters of a label in words, different words of a column, rows that are looked at, and raters
-that are named."""
+"""Characters of a label in words, different words of a column, and rows that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -222,8 +220,10 @@ class _Table:
 
     def add_labels(self, chosen: Chosen, given: Mapping[str, str], either: str) -> None:
         """Labels, which a wrong guess would turn into a wrong verdict; see `table_columns`."""
-        taken = _taken(chosen)
-        labels = [name for name in self.values if name not in taken and is_label(self.values[name])]
+        free = [name for name in self.values if name not in _taken(chosen)]
+        reasons = MORE["reason"].split()
+        free = [name for name in free if plain_name(name) not in reasons]
+        labels = [name for name in free if is_label(self.values[name])]
         unclear = [name for name in labels if EITHER.fullmatch(plain_name(name))]
         for role, pattern in (("human", HUMAN), ("judge", JUDGE)):
             fitting = [name for name in labels if pattern.fullmatch(plain_name(name))]
@@ -350,8 +350,8 @@ class _Table:
             command = shlex.join(["judgebench", "from", self.file, *words, "out=pairs"])
             return UserError(
                 f"{self.file}: {listed(pair)} are two texts, and {listed(preferences)} say which "
-                "is better; a judge's preferences are measured by people's, without a model, by "
-                f"the command that this writes: {command}"
+                f"is better; {command} writes the command that measures the judge's by people's, "
+                "without a model."
             )
         entries = {"source": source, "first": pair[0], "second": pair[1]}
         entries["preference"] = preferences[0] if preferences else "COLUMN"
@@ -453,10 +453,12 @@ class Inside:
     Attributes:
         raters, dimensions: names, of which one of both is empty; or both, where there are no
             objects.
+        open: True where nothing but the names tells which they are.
     """
 
     raters: Sequence[str] = ()
     dimensions: Sequence[str] = ()
+    open: bool = True
 
 
 def inside(labels: Sequence[Any], dimensions: Sequence[str] = ()) -> Inside:
@@ -482,7 +484,7 @@ def inside(labels: Sequence[Any], dimensions: Sequence[str] = ()) -> Inside:
             by_name.setdefault(str(name), []).append(value)
     names = list(by_name)
     if not names or of_people:
-        return Inside(raters=names)
+        return Inside(raters=names, open=False)
     qualities = [name for name in names if QUALITY.fullmatch(plain_name(name))]
     nested = any(isinstance(value, list | Mapping) for held in by_name.values() for value in held)
     scales = {str(_kind(held)) for held in by_name.values()}
@@ -515,8 +517,8 @@ def people_clause(
         words.append(f"data.scale={ends}" if human.graded else f"data.classes={ends}")
     raters, dimensions = (held.raters, held.dimensions) if held else ((), ())
     if raters:
-        named += f", by the raters {', '.join(raters[:_SHOWN])}"
-        named += " and others" if len(raters) > _SHOWN else ""
+        named += f", by the raters {', '.join(raters)}"
+    if held and held.open and raters:
         words.append(f"dimensions=[{','.join(map(quoted, raters))}] where these are dimensions")
     elif len(dimensions) > 1:
         paths = [quoted(f"{columns.human[0]}.{name}") for name in dimensions]

@@ -40,7 +40,8 @@ first; of people's labels, of a judge's, and of one of both; and of a label with
 
 QUALITY = re.compile(
     r"\w*(ness|ity|[ea]nce|[ea]ncy|racy|tion|ment|ism|ship)|overall|tone|style|depth|grammar|safety|"
-    r"length|format|detail|logic|help(ful)?|correct|relevant|toxic|harm(ful)?|total|mean|avg"
+    r"length|format|detail|logic|help(ful)?|correct|relevant|toxic|harm(ful)?|total|mean|avg|"
+    r"bleu|rouge\w*|bert|f1|meteor|match|confidence"
 )
 """Words for what is rated, and none of a person."""
 
