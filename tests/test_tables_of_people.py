@@ -185,8 +185,8 @@ def test_what_objects_of_labels_hold():
 def test_what_stands_for_no_label_is_one_sentence_with_its_place(take, judgebench, gap, labels):
     write("gaps.csv", lambda i: {"human_label": gap if i == 5 else labels(i), "judge_label": labels(i)})
     sentence = (
-        f"judgebench: gaps.csv line 7: {gap!r} stands among people's labels in 'human_label'; leave the cell empty where "
-        "there is no label."
+        f"judgebench: gaps.csv line 7: {gap!r} stands among people's labels in 'human_label'; leave the cell empty "
+        "where there is no label."
     )
     _, _, err = take("gaps.csv", mistaken=True)
     assert err.strip() == sentence
@@ -462,5 +462,5 @@ def test_a_workbook_is_calibrated_on_scored_and_labelled(called, judgebench, boo
     called(score, *words, "data.sheet=Ratings")
     with open("scores.csv", encoding="utf-8") as file:
         assert [float(row["score"]) for row in csv.DictReader(file)] == [judged(i) for i in range(COUNT)]
-    called(label, "book.xlsx", "data.sheet=Words", fields, "out=label.html", "n=5")
+    called(label, "book.xlsx", "data.sheet=Ratings", fields, "out=label.html", "n=5")
     assert "It is " in Path("label.html").read_text()

@@ -64,7 +64,7 @@ def _turn(message: Any) -> Turn | None:
 
 
 def _said(content: Any) -> str:
-    """What a message says: a text, or the texts of its parts, with the names of others."""
+    """Words of a message: a text, or the texts of its parts, with the names of others."""
     if isinstance(content, str) or content is None:
         return content or ""
     said = []

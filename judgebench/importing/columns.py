@@ -194,7 +194,7 @@ class _Table:
             chosen["source"] = [f"{others[0]}.{WHOLE}"]
 
     def add_named(self, chosen: Chosen) -> None:
-        """What names a text, of which each text may need its own, and what else is known."""
+        """Names of a text, of which each text may need its own, and what else is known."""
         rows = len(self.rows)
         for role, usual in NAMES.items():
 
@@ -339,7 +339,7 @@ class _Table:
                 )
 
     def _pairs(self, pair: Sequence[str], chosen: Chosen) -> UserError:
-        """What to do with two texts a row, of which people prefer one."""
+        """A remedy for two texts a row, of which people prefer one."""
         source = (chosen.get("source") or ["SOURCE"])[0]
         preferences = preference_columns(self.values)
         if len(preferences) > 1:
@@ -347,10 +347,10 @@ class _Table:
             judges = (judge or preferences[1:])[0]
             people = next(name for name in preferences if name != judges)
             words = [f"human={quoted(people)}", f"judge={quoted(judges)}"]
-            command = shlex.join(["judgebench", "from", self.file, *words, "out=pairs"])
+            take = shlex.join(["judgebench", "from", self.file, *words, "out=pairs"])
             return UserError(
                 f"{self.file}: {listed(pair)} are two texts, and {listed(preferences)} say which "
-                f"is better; {command} writes the command that measures the judge's by people's, "
+                f"is better; {take} writes the command that measures the judge's by people's, "
                 "without a model."
             )
         entries = {"source": source, "first": pair[0], "second": pair[1]}
@@ -448,7 +448,7 @@ def taken_lines(columns: Columns, people: str, judge: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Inside:
-    """What stands in labels that are objects: scores of some raters, or of some dimensions.
+    """Contents of labels that are objects: scores of some raters, or of some dimensions.
 
     Attributes:
         raters, dimensions: names, of which one of both is empty; or both, where there are no
@@ -462,7 +462,7 @@ class Inside:
 
 
 def inside(labels: Sequence[Any], dimensions: Sequence[str] = ()) -> Inside:
-    """What labels are that are objects. They are dimensions where a value is a list or an object,
+    """Reading of labels that are objects. They are dimensions where a value is a list or an object,
     most names are of what is rated (as tone, fluency), there is but one name, or their values are
     on different scales; else raters, who need not have rated everything.
 
@@ -495,7 +495,7 @@ def inside(labels: Sequence[Any], dimensions: Sequence[str] = ()) -> Inside:
 
 
 def _kind(values: Sequence[Any]) -> str:
-    """Whether labels are words, shares, grades or percentages."""
+    """A kind of labels: words, shares, grades or percentages."""
     numbers = _numbers(_singly(values))
     if not numbers:
         return "words"

@@ -156,8 +156,8 @@ def _taken(
         dimension = ", ".join(held.dimensions)
         paths = {name: f"{columns.human[0]}.{name}" for name in held.dimensions}
         if any(isinstance(label, str) for label in labels):  # objects as JSON text
-            entries = ", ".join(f"{quoted(name)}: {quoted(path)}" for name, path in paths.items())
-            overrides.append(f"data.fields.human={{{entries}}}")
+            pairs = [f"{quoted(name)}: {quoted(path)}" for name, path in paths.items()]
+            overrides.append(f"data.fields.human={{{', '.join(pairs)}}}")
         elif columns.human != ["human"]:
             overrides.append(f"data.fields.human={quoted(columns.human[0])}")
     elif columns.human:

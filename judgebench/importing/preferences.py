@@ -43,7 +43,7 @@ _TIES = frozenset(
 
 @dataclass(frozen=True)
 class Pairs:
-    """How rows of two texts each become rows of one.
+    """The way in which rows of two texts each become rows of one.
 
     Attributes:
         texts: the columns of both texts.
@@ -125,7 +125,7 @@ def preference_columns(values: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def pairs_of(values: Mapping[str, Sequence[Any]], given: Mapping[str, str]) -> Pairs | None:
-    """How rows are pairs; None where they are none.
+    """A way to take rows as pairs; None where they are none.
 
     Args:
         values: column -> what stands in it.
