@@ -373,7 +373,7 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
 
 _VERDICT = re.compile(
     r"\b(?:verdict|decision|judge?ment|rating|score|grade|label|answer|result|urteil|note)\b"
-    r"[\s*_:=\"'`(\[<-]{0,6}(?:is\s+)?([^\W\d_]+|-?\d+(?:\.\d+)?)\b",
+    r"[\s*_\"'`]{0,6}(?:[:=>]|\bis\b)[\s*_\"'`(\[]{0,6}([^\W\d_]+|-?\d+(?:\.\d+)?)\b",
     re.IGNORECASE,
 )
 

@@ -282,19 +282,21 @@ def _taken_rows(tool: Tool, rows: Sequence[FileRow]) -> tuple[list[FileRow], lis
             row = replace(row, values={name: _decoded(cell) for name, cell in row.values.items()})
         texts.append(_texts_of(tool, row))
         scores.append(_distinct(_scores_of(tool, row)))
-    # 2. a column for each score, so that no two are ever one
+    # 2. a column for each score, so that no two are ever one, and none is another's
     crowded = set()
     for found in scores:
         counts = Counter(score.identity for score in found)
         crowded |= {identity for identity, count in counts.items() if count > 1}
-    taken = dict.fromkeys(name for values in texts for name in values)
-    columns = _columns_of(scores, crowded, [*taken])
+    columns = _columns_of(scores, crowded, [*tool.fields])
+    named = {*tool.fields, *columns.values()}
     raters = {(score.identity, score.rater) for found in scores for score in found}
     several = {identity for identity, count in Counter(i for i, _ in raters).items() if count > 1}
     # 3. the rows, of which some may be about one text
     made: dict[Any, FileRow] = {}
     for number, row in enumerate(rows):
-        values = texts[number]
+        values = dict(texts[number])
+        for name, cell in _others_of(tool, row).items():
+            values[f"other/{name}" if name in named else name] = cell
         found = scores[number]
         held: dict[str, Any] = {}
         for score in found:
@@ -327,7 +329,7 @@ def _check_joined(before: FileRow, row: FileRow, values: Row, held: Row) -> None
 
 
 def _texts_of(tool: Tool, row: FileRow) -> dict[str, Any]:
-    """A row's texts, names and further columns, without its scores."""
+    """A row's texts and names."""
     values = {}
     for column, paths in tool.fields.items():
         value = _first(row, paths)
@@ -336,15 +338,20 @@ def _texts_of(tool: Tool, row: FileRow) -> dict[str, Any]:
             value = _text_in(value, last=column == "output")
         if value is not None:
             values[column] = value
+    return values
+
+
+def _others_of(tool: Tool, row: FileRow) -> dict[str, Any]:
+    """A row's further columns, which hold neither texts nor scores."""
     others = {name: cell for name, cell in row.values.items() if re.fullmatch(tool.others, name)}
     within = row.value(tool.within_row) if tool.within_row else None
     if isinstance(within, Mapping):
         others |= within
-    scored = {name for each in tool.scores if not each.at for name in _fields(each, row.values)}
-    for name, cell in others.items():
-        if name not in scored:
-            values[name if name not in tool.fields else f"metadata/{name}"] = cell
-    return values
+    for scores in tool.scores:
+        if not scores.at:
+            scored = _fields(scores, others)
+            others = {name: cell for name, cell in others.items() if name not in scored}
+    return others
 
 
 def _fields(scores: Scores, values: Row) -> dict[str, tuple[str, str]]:
@@ -464,8 +471,9 @@ def _columns_of(
     used = {*taken}
     for key, name in wanted.items():
         if alike[name] > 1:
-            (_, _, part, detail), apart = key
-            told = ["_".join(said.split())[:_SHOWN] for said in (part, detail, apart) if said]
+            (_, own, part, detail), apart = key
+            told = [said for said in (part, detail, apart) if said not in ("", own)]
+            told = ["_".join(said.split())[:_SHOWN] for said in told]
             name = "/".join([name, *told])
         called = name
         number = 2
