@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from judgebench.data.rows import FILE_ENDINGS, LIMITS, FileRow, existing, file_rows, names_within
 from judgebench.importing.archive import read_entries
 from judgebench.importing.columns import is_label
-from judgebench.importing.tools import BATCH, INSPECT, TOOLS, Scores, Tool
+from judgebench.importing.tools import BATCH, INSPECT, TOOLS, ScorePlace, Tool
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import parse_json, read_json
 from judgebench.types import Row
@@ -34,8 +34,8 @@ _SHOWN = 40
 
 
 @dataclass(frozen=True)
-class Results:
-    """What result files hold.
+class Imported:
+    """Contents of result files.
 
     Attributes:
         kind: the tool that wrote them, for people.
@@ -58,7 +58,7 @@ class _Rows:
         return file_rows(self.path)
 
 
-def read_results(files: Sequence[Path]) -> Results:
+def read_results(files: Sequence[Path]) -> Imported:
     """The rows of a file, of the two of a batch, or of logs of Inspect, by themselves or in a
     folder; `UserError` of others, and of a broken one."""
     paths = []
@@ -76,15 +76,15 @@ def read_results(files: Sequence[Path]) -> Results:
         rows = [row for _, more in read for row in more]
     tool = read[0][0]
     if tool is None:
-        return Results("a table", rows)
+        return Imported("a table", rows)
     if tool is BATCH:
-        return Results(BATCH.kind, batch_rows(rows))
+        return Imported(BATCH.kind, batch_rows(rows))
     notes = []
     if tool is INSPECT:
         rows, notes = _sample_rows([*rows])
     made = [*rows]
     taken, more = _taken_rows(tool, made)
-    return Results(tool.kind, taken, [*notes, *more])
+    return Imported(tool.kind, taken, [*notes, *more])
 
 
 def _logs_in(folder: Path) -> list[Path]:
@@ -354,7 +354,7 @@ def _others_of(tool: Tool, row: FileRow) -> dict[str, Any]:
     return others
 
 
-def _fields(scores: Scores, values: Row) -> dict[str, tuple[str, str]]:
+def _fields(scores: ScorePlace, values: Row) -> dict[str, tuple[str, str]]:
     """Name of a field -> name and detail of the score that it holds."""
     fields = {}
     for field in values:
@@ -391,7 +391,7 @@ def _scores_of(tool: Tool, row: FileRow) -> list[_Score]:
 
 
 def _read_score(
-    tool: Tool, scores: Scores, row: FileRow, entry: Any, name: str, detail: str
+    tool: Tool, scores: ScorePlace, row: FileRow, entry: Any, name: str, detail: str
 ) -> list[_Score]:
     """The parts of one score; none of an entry that holds none."""
     inner = _inner(row, entry if isinstance(entry, Mapping) else {})
@@ -451,14 +451,14 @@ def _distinct(scores: Sequence[_Score]) -> list[_Score]:
 
 
 def _key(score: _Score, crowded: set[Any]) -> tuple[tuple[str, str, str, str], str]:
-    """What a score's column is told by."""
+    """The pair by which a score's column is told."""
     return score.identity, score.apart if score.identity in crowded else ""
 
 
 def _columns_of(
     scores: Sequence[Sequence[_Score]], crowded: set[Any], taken: Sequence[str]
 ) -> dict[Any, str]:
-    """What a column is told by -> its name. Where several would have one name, each says what
+    """Names of columns, by what each is told by. Where several would have one name, each says what
     tells it from the others."""
     wanted = {}
     for found in scores:
