@@ -39,6 +39,7 @@ from judgebench.importing.columns import (
     check_told_apart,
     columns_held,
     dimension_of,
+    final_words,
     inside,
     is_label,
     judge_clause,
@@ -48,7 +49,6 @@ from judgebench.importing.columns import (
     quoted,
     table_columns,
     taken_lines,
-    verdicts,
 )
 from judgebench.importing.preferences import pairs_of
 from judgebench.importing.results import read_results
@@ -87,7 +87,14 @@ def _work(arguments: Sequence[str] | None) -> int:
     if not files:
         _refuse("the file with the results is not named")
     folder = user_path(given.pop("out", f"outputs/from/{files[0].stem}"))
-    print_safely(*write_results(files, folder, given))
+    try:
+        lines = write_results(files, folder, given)
+    except _Repeated:
+        if "id" in given:
+            raise
+        # a column that looked like names, and is none far down in a long file
+        lines = write_results(files, folder, {**given, "id": "none"})
+    print_safely(*lines)
     return 0
 
 
@@ -187,7 +194,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
 def _page(data: Path, answers: Sequence[Any], ranges: str | None, paired: bool) -> str:
     """The command of a page for labels, where people choose among the judge's own words."""
     page = ["judgebench", "label", str(data), "out=label.html"]
-    words = label_range(answers) or label_range(verdicts(answers))
+    words = label_range(answers) or label_range(final_words(answers))
     worded = words is not None and isinstance(words.entries[0], str)
     if ranges and (paired or worded):
         page.append(f"classes={ranges[1:-1]}")
@@ -235,7 +242,7 @@ def _likely_judges(columns: Columns, sample: Sequence[FileRow]) -> list[str]:
     for column, held in values.items():
         if column in columns.human or column.startswith("check_"):
             continue
-        if label_range(verdicts(held)) or (column != columns.output and is_label(held)):
+        if label_range(final_words(held)) or (column != columns.output and is_label(held)):
             likely.append(column)
     return likely
 
@@ -316,6 +323,10 @@ def _whole(folder: Path) -> Iterator[Callable[[Path], TextIO]]:
 # --- texts --------------------------------------------------------------------------------------
 
 
+class _Repeated(UserError):
+    """Two texts of one name."""
+
+
 def _judged_texts(
     rows: Iterable[FileRow], columns: Columns, dimension: str
 ) -> Iterator[tuple[dict[str, Any], str | None]]:
@@ -333,7 +344,7 @@ def _judged_texts(
             name = text["example_id"]
             mark = hash(name)  # of a name, of which a file may have millions
             if columns.id is not None and mark in called:
-                raise UserError(
+                raise _Repeated(
                     f"{row.place}: a text is called {name!r}, as one before; name a column with a "
                     "name of its own for each text, id=COLUMN, or id=none to number them."
                 )

@@ -606,7 +606,7 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
     """The range of a judge's answers as an override has it, and a clause on how it was found:
     people's, where it holds them, or the answers are free texts; else their own. `UserError` of
     scores, or words, on no usual scale."""
-    own = label_range(answers) or label_range(verdicts(answers))
+    own = label_range(answers) or label_range(final_words(answers))
     if own is None and answers and is_label(answers):
         labels = list(dict.fromkeys(_singly(answers)))
         words = [label for label in labels if not _numbers([label])]
@@ -633,17 +633,17 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
 
 _VERDICT = re.compile(
     r"\b(?:verdict|decision|judge?ment|rating|score|grade|label|answer|result|urteil|note)\b"
-    r"[\s*_:=\"'`(\[<-]{0,6}(?:is\s+)?([^\W\d_]+|-?\d+(?:\.\d+)?)\b",
+    r"[\s*_\"'`]{0,6}(?:[:=>]|\bis\b)[\s*_\"'`(\[]{0,6}([^\W\d_]+|-?\d+(?:\.\d+)?)\b",
     re.IGNORECASE,
 )
 
 
-def verdicts(answers: Sequence[Any]) -> list[str]:
+def final_words(answers: Sequence[Any]) -> list[str]:
     """The words or numbers that free texts end their reasons in, as `Verdict: PASS`; none where
     fewer than half have one.
 
     Example:
-        >>> verdicts(["It is short. Verdict: PASS", "Verdict: FAIL, as it is long"])
+        >>> final_words(["It is short. Verdict: PASS", "Verdict: FAIL, as it is long"])
         ['PASS', 'FAIL']
     """
     texts = [answer for answer in answers if isinstance(answer, str)]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from judgebench.data.rows import FILE_ENDINGS, LIMITS, FileRow, existing, file_rows, names_within
 from judgebench.importing.archive import read_entries
 from judgebench.importing.columns import is_label
-from judgebench.importing.tools import BATCH, INSPECT, TOOLS, Scores, Tool
+from judgebench.importing.tools import BATCH, INSPECT, TOOLS, ScorePlace, Tool
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import parse_json, read_json
 from judgebench.runtime.workbook import WORKBOOKS
@@ -35,8 +35,8 @@ _SHOWN = 40
 
 
 @dataclass(frozen=True)
-class Results:
-    """What result files hold.
+class Imported:
+    """Contents of result files.
 
     Attributes:
         kind: the tool that wrote them, for people.
@@ -60,7 +60,7 @@ class _Rows:
         return file_rows(self.path, self.sheet)
 
 
-def read_results(files: Sequence[Path], sheet: str | None = None) -> Results:
+def read_results(files: Sequence[Path], sheet: str | None = None) -> Imported:
     """The rows of a file, of the sheet of a workbook, of the two files of a batch, or of logs of
     Inspect, by themselves or in a folder; `UserError` of others, and of a broken one."""
     paths = []
@@ -78,15 +78,15 @@ def read_results(files: Sequence[Path], sheet: str | None = None) -> Results:
         rows = [row for _, more in read for row in more]
     tool = read[0][0]
     if tool is None:
-        return Results("a table", rows)
+        return Imported("a table", rows)
     if tool is BATCH:
-        return Results(BATCH.kind, batch_rows(rows))
+        return Imported(BATCH.kind, batch_rows(rows))
     notes = []
     if tool is INSPECT:
         rows, notes = _sample_rows([*rows])
     made = [*rows]
     taken, more = _taken_rows(tool, made)
-    return Results(tool.kind, taken, [*notes, *more])
+    return Imported(tool.kind, taken, [*notes, *more])
 
 
 def _logs_in(folder: Path) -> list[Path]:
@@ -284,19 +284,21 @@ def _taken_rows(tool: Tool, rows: Sequence[FileRow]) -> tuple[list[FileRow], lis
             row = replace(row, values={name: _decoded(cell) for name, cell in row.values.items()})
         texts.append(_texts_of(tool, row))
         scores.append(_distinct(_scores_of(tool, row)))
-    # 2. a column for each score, so that no two are ever one
+    # 2. a column for each score, so that no two are ever one, and none is another's
     crowded = set()
     for found in scores:
         counts = Counter(score.identity for score in found)
         crowded |= {identity for identity, count in counts.items() if count > 1}
-    taken = dict.fromkeys(name for values in texts for name in values)
-    columns = _columns_of(scores, crowded, [*taken])
+    columns = _columns_of(scores, crowded, [*tool.fields])
+    named = {*tool.fields, *columns.values()}
     raters = {(score.identity, score.rater) for found in scores for score in found}
     several = {identity for identity, count in Counter(i for i, _ in raters).items() if count > 1}
     # 3. the rows, of which some may be about one text
     made: dict[Any, FileRow] = {}
     for number, row in enumerate(rows):
-        values = texts[number]
+        values = dict(texts[number])
+        for name, cell in _others_of(tool, row).items():
+            values[f"other/{name}" if name in named else name] = cell
         found = scores[number]
         held: dict[str, Any] = {}
         for score in found:
@@ -329,7 +331,7 @@ def _check_joined(before: FileRow, row: FileRow, values: Row, held: Row) -> None
 
 
 def _texts_of(tool: Tool, row: FileRow) -> dict[str, Any]:
-    """A row's texts, names and further columns, without its scores."""
+    """A row's texts and names."""
     values = {}
     for column, paths in tool.fields.items():
         value = _first(row, paths)
@@ -338,18 +340,23 @@ def _texts_of(tool: Tool, row: FileRow) -> dict[str, Any]:
             value = _text_in(value, last=column == "output")
         if value is not None:
             values[column] = value
+    return values
+
+
+def _others_of(tool: Tool, row: FileRow) -> dict[str, Any]:
+    """A row's further columns, which hold neither texts nor scores."""
     others = {name: cell for name, cell in row.values.items() if re.fullmatch(tool.others, name)}
     within = row.value(tool.within_row) if tool.within_row else None
     if isinstance(within, Mapping):
         others |= within
-    scored = {name for each in tool.scores if not each.at for name in _fields(each, row.values)}
-    for name, cell in others.items():
-        if name not in scored:
-            values[name if name not in tool.fields else f"metadata/{name}"] = cell
-    return values
+    for scores in tool.scores:
+        if not scores.at:
+            scored = _fields(scores, others)
+            others = {name: cell for name, cell in others.items() if name not in scored}
+    return others
 
 
-def _fields(scores: Scores, values: Row) -> dict[str, tuple[str, str]]:
+def _fields(scores: ScorePlace, values: Row) -> dict[str, tuple[str, str]]:
     """Name of a field -> name and detail of the score that it holds."""
     fields = {}
     for field in values:
@@ -386,7 +393,7 @@ def _scores_of(tool: Tool, row: FileRow) -> list[_Score]:
 
 
 def _read_score(
-    tool: Tool, scores: Scores, row: FileRow, entry: Any, name: str, detail: str
+    tool: Tool, scores: ScorePlace, row: FileRow, entry: Any, name: str, detail: str
 ) -> list[_Score]:
     """The parts of one score; none of an entry that holds none."""
     inner = _inner(row, entry if isinstance(entry, Mapping) else {})
@@ -446,14 +453,14 @@ def _distinct(scores: Sequence[_Score]) -> list[_Score]:
 
 
 def _key(score: _Score, crowded: set[Any]) -> tuple[tuple[str, str, str, str], str]:
-    """What a score's column is told by."""
+    """The pair by which a score's column is told."""
     return score.identity, score.apart if score.identity in crowded else ""
 
 
 def _columns_of(
     scores: Sequence[Sequence[_Score]], crowded: set[Any], taken: Sequence[str]
 ) -> dict[Any, str]:
-    """What a column is told by -> its name. Where several would have one name, each says what
+    """Names of columns, by what each is told by. Where several would have one name, each says what
     tells it from the others."""
     wanted = {}
     for found in scores:
@@ -466,8 +473,9 @@ def _columns_of(
     used = {*taken}
     for key, name in wanted.items():
         if alike[name] > 1:
-            (_, _, part, detail), apart = key
-            told = ["_".join(said.split())[:_SHOWN] for said in (part, detail, apart) if said]
+            (_, own, part, detail), apart = key
+            told = [said for said in (part, detail, apart) if said not in ("", own)]
+            told = ["_".join(said.split())[:_SHOWN] for said in told]
             name = "/".join([name, *told])
         called = name
         number = 2

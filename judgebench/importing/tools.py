@@ -14,8 +14,8 @@ from judgebench.data.rows import FileRow
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Where scores stand in a row, and how each is read. A path may be several with `|` between
+class ScorePlace:
+    """A place of scores in a row, and how each is read. A path may be several with `|` between
     them, of which the first that is there counts; it leads into an entry, or else into the row.
 
     Attributes:
@@ -69,7 +69,7 @@ class Tool:
     kind: str
     known: Callable[[FileRow], bool]
     fields: Mapping[str, str] = field(default_factory=dict)
-    scores: Sequence[Scores] = ()
+    scores: Sequence[ScorePlace] = ()
     within: Sequence[str] = ()
     key: str = ""
     others: str = ""
@@ -114,7 +114,7 @@ INSPECT = Tool(
         "output": "sample.output.completion|sample.output.choices.0.message.content",
         "system_id": "log.model",
     },
-    (Scores("sample.scores", value="value", giver="name", judges=".*"),),
+    (ScorePlace("sample.scores", value="value", giver="name", judges=".*"),),
     within_row="sample.metadata",
     encoded=True,
     words={"C": "correct", "I": "incorrect", "P": "partial", "N": "no answer"},
@@ -138,7 +138,7 @@ TOOLS = (
             "group": "testIdx",
         },
         (
-            Scores(
+            ScorePlace(
                 "gradingResult.componentResults",
                 name="assertion.metric|assertion.type",
                 giver="assertion.type",
@@ -148,7 +148,7 @@ TOOLS = (
                 apart="assertion.value",
                 void={"metadata.graderError": True},
             ),
-            Scores("namedScores"),
+            ScorePlace("namedScores"),
         ),
         ("results.results", "results"),
     ),
@@ -156,7 +156,11 @@ TOOLS = (
         "a test run of DeepEval",
         _holds("actualOutput"),
         {"source": "input", "output": "actualOutput"},
-        (Scores("metricsData", giver="evaluationModel", judges=".+", detail="evaluationModel"),),
+        (
+            ScorePlace(
+                "metricsData", giver="evaluationModel", judges=".+", detail="evaluationModel"
+            ),
+        ),
         ("testCases",),
     ),
     Tool(
@@ -168,8 +172,10 @@ TOOLS = (
             "output": "resps.0.0|filtered_resps.0",
         },
         (
-            Scores("metrics", giver="name", judges=".*", detail="filter"),
-            Scores("", r"(?P<name>exact_match|acc)", giver="name", judges=".*", detail="filter"),
+            ScorePlace("metrics", giver="name", judges=".*", detail="filter"),
+            ScorePlace(
+                "", r"(?P<name>exact_match|acc)", giver="name", judges=".*", detail="filter"
+            ),
         ),
         key="doc_id",
     ),
@@ -182,7 +188,7 @@ TOOLS = (
             "output": "response|data.spans.0.attributes.mlflow.spanOutputs|info.response_preview",
         },
         (
-            Scores(
+            ScorePlace(
                 "assessments|info.assessments|trace.info.assessments",
                 name="assessment_name|name",
                 value="feedback.value",
@@ -194,7 +200,7 @@ TOOLS = (
                 rater="source.source_id",
                 void={"valid": False},
             ),
-            Scores(
+            ScorePlace(
                 "",
                 _MLFLOW_SCORE,
                 giver="name",
@@ -223,7 +229,7 @@ TOOLS = (
             "system": "version",
         },
         (
-            Scores(
+            ScorePlace(
                 "scores",
                 value="stringValue|value",
                 giver="source",
@@ -231,7 +237,7 @@ TOOLS = (
                 people="ANNOTATION",
                 rater="authorUserId",
             ),
-            Scores(
+            ScorePlace(
                 "",
                 r"(?!(id|timestamp|name|userId|sessionId|release|version|environment|tags"
                 r"|bookmarked|public|input|output|metadata|comments|projectId|createdAt|updatedAt"
@@ -252,7 +258,7 @@ TOOLS = (
             "system": "sample.model",
         },
         (
-            Scores(
+            ScorePlace(
                 "results",
                 giver="type",
                 judges=r"(score|label)[_-]model.*",
