@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from judgebench import commands
+from judgebench.completion import asked
 from judgebench.config.choices import FOLDER, help_text
 
 
@@ -14,6 +15,8 @@ def main() -> None:
     one and 130."""
     if sys.argv[1:] in (["--help"], ["-h"]):  # at once, without Hydra
         print(help_text())
+        return
+    if asked(sys.argv[1:]):  # by a shell, for what a word can become
         return
     if sys.argv[1:] and sys.argv[1] in commands.COMMANDS:  # as `judgebench from FILE`
         commands.main()

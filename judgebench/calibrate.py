@@ -7,7 +7,6 @@ What `python -m judgebench` takes, it takes too; where no experiment is named it
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,9 +19,11 @@ from omegaconf import DictConfig
 from judgebench.cli import handle_errors, run_checked
 from judgebench.config.check import check_config, with_read
 from judgebench.config.keys import FOLDER
+from judgebench.importing.own import file_words, score_command
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.terminal import print_safely
+from judgebench.runtime.values import command_of, quoted
 from judgebench.study.jobs import check_one_run
 
 USAGE = """\
@@ -85,7 +86,7 @@ def _main(config: DictConfig) -> None:
             check_classes,
             make_cards,
         )
-        from judgebench.cards.card import NAME, REPLAYED_JUDGE
+        from judgebench.cards.card import NAME
 
         calibration_of(config)
         if across := [name for name, decoding in parts.decodings.items() if decoding.across]:
@@ -106,12 +107,11 @@ def _main(config: DictConfig) -> None:
             card.write(path)
             print_safely(card_view(card))
             # what the card is for; its path is the last line
-            used = f"card={shlex.quote(str(path))} data.path=FILE"
-            if card.parts["judge"]["_target_"] == REPLAYED_JUDGE:  # whose answers are a file
-                used += " +judge.path=ANSWERS"
+            named = f"card={quoted(str(path))}"
+            gate = ["python", "-m", "judgebench.gate", named, *file_words(config)]
             print_safely(
-                f"Score texts: python -m judgebench.score {used} out=scores.jsonl",
-                f"Check it on newly labelled ones: python -m judgebench.gate data=jsonl {used}",
+                f"Score texts, as {score_command(config, path)}",
+                f"Check it on newly labelled ones, as {command_of(gate)}",
                 path,
             )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from judgebench.runtime.ending import FAULT, as_sentence, ending, mistake_of
 from judgebench.runtime.errors import Interrupted, Refusal, UserError
 from judgebench.runtime.secrets import masked_argument
 from judgebench.runtime.terminal import print_safely
+from judgebench.runtime.values import carry, command_of, is_written, typed
 from judgebench.study import jobs
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def handle_errors(
         module, given, lambda mistake: with_remedies(mistake, given, added, config_name, module)
     ):
         with as_sentence():
-            if config_name == "config":
-                given[:], lines = written_out(given, module)  # the end of the command says it again
-                if lines and "print=none" not in given:
-                    print_safely(*lines)
+            # the end of the command says it again
+            given[:], lines = written_out(given, module, config_name)
+            if lines and "print=none" not in given:
+                print_safely(*lines)
             sys.argv[1:] = [*given, *added]
             check_command(sys.argv[1:], config_name, look)
         try:
@@ -129,7 +129,7 @@ def with_remedies(
     """
     if not mistake.give or any(argument.startswith("-") for argument in given):
         return mistake
-    overrides = _overridden(given, mistake.give)
+    overrides = carry(given, mistake.give)
     sentences = list(mistake.sentences)
     state = _UNCHECKED
     # 1. of a run all is checked again, with what each mistake says would be right
@@ -143,23 +143,15 @@ def with_remedies(
             state = _RIGHT_IN_THE_REST
             if not error.give:
                 break
-            overrides = _overridden(overrides, error.give)
-    # 2. the command, as it can be typed
-    words = [masked_argument(override) for override in overrides]
+            overrides = carry(overrides, error.give)
+    # 2. the command, where it can be typed
+    if not is_written(mistake.give):
+        return UserError(*sentences)
+    words = [masked_argument(override) for override in typed(overrides)]
     command = f"judgebench.run({words!r})"
     if module:
-        command = shlex.join(["python", "-m", module, *words])
+        command = command_of(["python", "-m", module, *words])
     return UserError(*sentences, command=f"{state}:\n  {command}")
-
-
-def _overridden(overrides: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Overrides with new ones, each in the place of those of its key."""
-    keys = {_key(override) for override in new}
-    return [*(override for override in overrides if _key(override) not in keys), *new]
-
-
-def _key(override: str) -> str:
-    return override.partition("=")[0].lstrip("+")
 
 
 def _check_whole(overrides: Sequence[str]) -> None:

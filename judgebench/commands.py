@@ -45,6 +45,10 @@ COMMANDS = {
 
 def main() -> None:
     """Runs one command; without any, or with --help, lists them."""
+    from judgebench.completion import asked  # which names the commands
+
+    if asked(sys.argv[1:]):
+        return
     name, *arguments = sys.argv[1:] or ["--help"]
     if name in ("--help", "-h"):
         lines = "\n".join(f"  {command:9}  {says}" for command, (_, says) in COMMANDS.items())

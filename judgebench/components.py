@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -18,6 +19,7 @@ from judgebench.runtime.dropped import dropped
 from judgebench.runtime.errors import UserError, reason
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
+from judgebench.runtime.values import literal
 
 TARGET = "_target_"
 """The key of an entry that names a class, as in `{_target_: mine.Attack, share: 0.1}`; the class
@@ -41,7 +43,10 @@ MOVED_TARGETS = {
 }
 """Classes that configurations of earlier versions name by another path -> where they are now."""
 
-_HYDRAS = {"_args_", "_convert_", "_partial_", "_recursive_"}
+VALUES = ("fields", "layouts", "scale", "classes", "pass_from", "labels")
+"""Keys whose values stay what they are, whatever they are called: columns and dimensions of a file
+stand there."""
+
 _FIELD = re.compile(r"\{(\w+)\}")
 Component = TypeVar("Component")
 
@@ -168,7 +173,7 @@ def build_component(node: Any) -> Any:
 
     References (`${...}`) are resolved once, before anything is made. Hydra's `instantiate` resolves
     what was resolved, so that a text which only looks like a reference, escaped as it may be, reads
-    the environment after all.
+    the environment after all. Nothing below `VALUES` is made: names of a file stand there.
 
     Raises:
         UserError: a class refuses what it is given, in a sentence.
@@ -180,7 +185,7 @@ def build_component(node: Any) -> Any:
         if OmegaConf.is_config(node)
         else node
     )
-    return instantiate(node) if _needs_hydra(plain) else _made(plain)
+    return _made(plain)
 
 
 def shipped_templates(package: str) -> dict[str, str]:
@@ -228,25 +233,27 @@ def _made(plain: Any) -> Any:
         return [_made(item) for item in plain]
     if not isinstance(plain, Mapping):
         return plain
-    given = {key: _made(value) for key, value in plain.items()}
-    if TARGET not in given:
-        return given
+    if TARGET not in plain:
+        return {key: _made(value) for key, value in plain.items()}
+    # 1. what is given, as Hydra's own keys say
+    given = dict(plain)
     named = given.pop(TARGET)
+    positional = given.pop("_args_", ())
+    partly = given.pop("_partial_", False)
+    given.pop("_convert_", None)  # all is plain
+    if given.pop("_recursive_", True):
+        given = {key: value if key in VALUES else _made(value) for key, value in given.items()}
+        positional = _made(positional)
     if (sentence := dropped(str(named))) is not None:
         raise UserError(sentence)
     target = MOVED_TARGETS.get(named, named) if isinstance(named, str) else named
-    # finds the class; no value passes through it
-    maker = instantiate({TARGET: target, "_partial_": True})
+    # 2. the class; no value passes through what finds it
+    maker = instantiate({TARGET: literal(target), "_partial_": True})
+    if partly:
+        return partial(maker, *positional, **given)
     try:
-        return maker(**given)
+        return maker(*positional, **given)
     except (UserError, InstantiationException):
         raise
     except Exception as error:
         raise InstantiationException(f"Error in call to target {target!r}:\n{error!r}") from error
-
-
-def _needs_hydra(plain: Any) -> bool:
-    """True where anything in an entry is to be made as Hydra alone can."""
-    if isinstance(plain, Mapping):
-        return bool(_HYDRAS & set(plain)) or any(map(_needs_hydra, plain.values()))
-    return isinstance(plain, list | tuple) and any(map(_needs_hydra, plain))

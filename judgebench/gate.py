@@ -20,11 +20,13 @@ from judgebench.cli import handle_errors, run_checked
 from judgebench.config.check import check_config, check_labels, data_of
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
+from judgebench.importing.own import score_command
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import OneOf, Words, check_fields, plain
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
+from judgebench.runtime.values import literal, settle
 from judgebench.study.jobs import check_one_run
 from judgebench.types import Classes
 
@@ -125,6 +127,7 @@ def _main(config: DictConfig) -> None:
     with as_sentence():
         # 1. the settings and the card
         check_one_run(HydraConfig.get())
+        settle(config)
         check_labels(config)
         settings = GateSettings(*(config.get(field.name) for field in fields(GateSettings)))
         if OmegaConf.is_missing(config, "card"):
@@ -153,7 +156,8 @@ def _main(config: DictConfig) -> None:
         if decision is None:  # a dry run, or a process that only helped to read
             return
         decision.write(settings)
-        print_safely(decision.terminal(), decision.folder)
+        scores = score_command(config, path_of(config, "card"))
+        print_safely(decision.terminal(), f"Score texts, as {scores}", decision.folder)
     sys.exit(decision.code)
 
 
@@ -279,7 +283,7 @@ def _run_config(
         for role in roles:
             whole[role] = {
                 **OmegaConf.load(FOLDER / role / "recorded.yaml"),
-                "path": settings.readings,
+                "path": literal(settings.readings),
             }
             del whole[role]["defaults"]
     check_places(
@@ -303,7 +307,7 @@ def _run_config(
             "costs": {**card.decision["costs"], "mark": card.decision["pass_mark"]},
             "ask": {"error": card.decision["error"]},
         }
-    whole.merge_with(changed, {"metrics": config.metrics})
+    whole.merge_with(literal(changed), {"metrics": config.metrics})
     return whole
 
 

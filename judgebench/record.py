@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_outputs, user_path
 from judgebench.runtime.terminal import print_safely
+from judgebench.runtime.values import literal
 from judgebench.types import Record, Records, Row, Rows
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
     """The run's experiment with the rubrics' plain text as prompts, and the names of the defenses
     and attacks that must compute something, which it lacks."""
     from judgebench.cards.card import NO_ASSISTANT
-    from judgebench.cards.judge import literal, run_config
+    from judgebench.cards.judge import run_config
     from judgebench.components import build_component
     from judgebench.config.keys import list_at
     from judgebench.defenses import Planned, select_defenses

@@ -14,6 +14,7 @@ from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import plain
 from judgebench.runtime.files import user_path
+from judgebench.runtime.values import settle
 
 
 def main() -> None:
@@ -25,6 +26,7 @@ def main() -> None:
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="score")
 def _main(config: DictConfig) -> None:
     with as_sentence():
+        settle(config)
         # 1. the files that are named
         mistakes = Mistakes()
         for key, check in (

@@ -2,6 +2,7 @@
 from it, and the run says which command that is."""
 
 import csv
+import json
 import re
 import shlex
 from pathlib import Path
@@ -15,6 +16,7 @@ from judgebench.data.rows import FileRow
 from judgebench.gate import main as gate
 from judgebench.importing.columns import dimension_of, label_range, table_columns
 from judgebench.importing.own import written_out
+from judgebench.labelling.__main__ import main as label
 from judgebench.report.views.first import WORST, looks
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
@@ -89,10 +91,10 @@ def test_scores_between_are_on_the_narrowest_usual_scale_of_the_judge(judgebench
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("graded.csv human=rating", ["data.scale=[1,5]", "ranges=[[1,5]]", "prompt.variants={quality:overall}"]),
+        ("graded.csv human=rating", ["data.scale=[1,5]", "ranges=[[1,5]]", "prompt.variants={quality: overall}"]),
         ("passed.csv human=rating", ["ranges=[[fail,pass]]", "data.fields.human={quality: rating}"]),
         ("alone.jsonl", ["data.fields.source=text", "data.rubrics=text", "data.fields.human={quality: stars}"]),
-        ("plain.jsonl", ["data.scale=[1,5]", "prompt.variants={tone:overall}"]),
+        ("plain.jsonl", ["data.scale=[1,5]", "prompt.variants={tone: overall}"]),
         ("shares.jsonl human=rating dimensions=[tone]", ["data.fields.human={tone: rating}"]),
     ],
 )
@@ -128,7 +130,7 @@ def test_in_python_it_is_the_same(judgebench, graded):
         ("data=mini data.path=graded.csv human=rating", "human=rating: a column of your own file"),
         (
             "data.path=twice.jsonl",
-            "give human=rating judge=label, or human=label judge=rating, or human=[rating,label] where each",
+            "give human=rating judge=label, or human=label judge=rating, or 'human=[rating,label]' where each",
         ),
         ("data.path=raters.jsonl judge=judge", "each row is what one rater gave (column 'annotator')"),
         ("data.path=none.jsonl", "no column looks like people's labels; name it with human=COLUMN"),
@@ -259,7 +261,7 @@ def test_estimates_of_a_card_are_on_the_scale_as_people_know_it(judgebench, grad
 def test_answers_without_names_are_never_given_to_other_texts_because_they_are_as_many(judgebench, graded, called):
     known = ("judge=llm score", "human=rating", "ranges=[[1,5]]", "data.scale=[1,5]", *QUICK)
     _, out, _ = called(calibrate, "data.path=graded.csv", *known)
-    assert "judgebench.score card=run/judge_card.yaml data.path=FILE +judge.path=ANSWERS" in out
+    assert "judgebench.score card=run/judge_card.yaml data.path=graded.csv source=question" in out
     others = [{"question": f"Another {i}?", "answer": f"A new text {i}."} for i in range(len(graded))]
     write_table("others.csv", others)
     words = ("card=run/judge_card.yaml", "data.path=others.csv", "out=scores.csv")
@@ -267,11 +269,9 @@ def test_answers_without_names_are_never_given_to_other_texts_because_they_are_a
     assert (code, Path("scores.csv").exists()) == (2, False)
     assert "the answers in graded.csv name no texts" in err
     assert "as +judge.path=FILE" in err
-    # its columns are named with the command that is right, which then is
+    # its columns are found
     write_rows("answers.jsonl", [{"llm score": 1 + i % 5} for i in range(len(others))])
-    code, _, err = called(score, *words, "+judge.path=answers.jsonl", mistaken=True)
-    assert "no field 'source' (the article that a text answers to), 'output'" in err
-    called(score, *shlex.split(err.splitlines()[-1])[3:])
+    called(score, *words, "+judge.path=answers.jsonl")
     scores = [float(row["score"]) for row in csv.DictReader(Path("scores.csv").read_text().splitlines())]
     assert scores == [1 + i % 5 for i in range(len(others))]
 
@@ -300,7 +300,7 @@ def test_a_column_that_looks_as_if_it_were_the_judges_is_named_where_nothing_is_
             [{"answer": "A.", "rating": "3,5", "llm": 3}],
             ["x.jsonl line 1: field 'rating' must be a number with a decimal point (commas are read in tables"],
         ),
-        ([{"answer": "A.", "rater1": 3, "rater_2": 4}], ["human=[rater1,rater_2] where each is what one person"]),
+        ([{"answer": "A.", "rater1": 3, "rater_2": 4}], ["'human=[rater1,rater_2]' where each is what one person"]),
     ],
 )
 def test_what_a_newcomer_has_is_asked_for_with_the_words_to_give(judgebench, rows, sentences):
@@ -321,3 +321,41 @@ def test_who_names_no_card_is_told_how_to_get_one_and_which_lies_here(judgebench
         Path("outputs/calibrate", day, "judge_card.yaml").write_text("")
     _, _, err = called(gate, "data=jsonl", mistaken=True)
     assert "the latest here is card=outputs/calibrate/2026-01-03/judge_card.yaml" in err
+
+
+PRINTED = r"(?m)(?:, as|stands for:) (python -m judgebench\S* .*)$"
+
+
+@pytest.mark.parametrize("judge", ["llm score", 'it\'s; "güt" $5', "judge_${model}"])
+def test_calibrate_gate_and_score_are_three_commands_each_as_the_one_before_printed_it(graded, called, judge):
+    """Without a refusal; the long form of each is the same."""
+    rows = [{name.replace("llm score", judge): value for name, value in row.items()} for row in graded]
+    write_table("my file.csv", [row | {"ticket": f"t{i}"} for i, row in enumerate(rows)])
+    _, out, _ = called(calibrate, "data.path=my file.csv", "human=rating", f"judge={judge}", "id=ticket", *QUICK)
+    to_score, to_gate = (shlex.split(line) for line in re.findall(r", as (python -m .*)$", out, re.MULTILINE))
+    assert (to_gate[2], to_score[2]) == ("judgebench.gate", "judgebench.score")
+    _, out, _ = called(gate, *to_gate[3:], "report=false", "run_dir=gated")
+    long = shlex.split(re.search(PRINTED, out)[1])
+    assert "Gate: passed." in out
+    _, again, _ = called(gate, *long[3:-1], long[-1], "run_dir=again")
+    assert "This stands for" not in again
+    assert "Gate: passed." in again
+    assert shlex.split(re.findall(r", as (python -m .*)$", out, re.MULTILINE)[0]) == to_score
+    _, out, _ = called(score, *to_score[3:])
+    scores = [json.loads(line) for line in Path("scores.jsonl").read_text().splitlines()]
+    expected = [(f"t{i}", row["llm score"]) for i, row in enumerate(graded) if row["llm score"] is not None]
+    assert [(row["example_id"], row["score"]) for row in scores] == expected
+
+
+def test_a_page_for_labels_finds_the_same_columns(graded, called):
+    _, out, _ = called(label, "graded.csv", "out=label.html")
+    assert "Text 3, of it." in Path("label.html").read_text()
+    assert "data.fields.output=answer" in out
+    called(label, "graded.csv", "output=question", "out=other.html")
+    assert "Text 3, of it." not in Path("other.html").read_text()
+
+
+def test_a_gate_names_the_column_that_is_not_there(graded, called):
+    called(calibrate, "data.path=graded.csv", "human=rating", "judge=llm score", *QUICK)
+    code, _, err = called(gate, "card=run/judge_card.yaml", "data.path=graded.csv", "human=grade", mistaken=True)
+    assert (code, "human=grade: graded.csv has no column 'grade'" in err) == (2, True)

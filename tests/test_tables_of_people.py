@@ -98,7 +98,7 @@ def measured(take, judgebench):
 
 def test_columns_of_one_stem_are_offered_as_raters(take, measured, judgebench):
     write("stem.csv", lambda i: {"rating_alice": ann(i), "rating_bob": ben(i), "judge_score": judged(i)})
-    sentence = "'rating_alice', 'rating_bob' look like what 2 people gave; give human=[rating_alice,rating_bob]"
+    sentence = "'rating_alice', 'rating_bob' look like what 2 people gave; give 'human=[rating_alice,rating_bob]'"
     for call in (partial(take, "stem.csv"), partial(judgebench, "data.path=stem.csv", *QUICK)):
         code, _, err = call(mistaken=True)
         assert (code, sentence in err) == (2, True)
@@ -143,14 +143,15 @@ def test_labels_with_the_names_of_people_are_of_one_dimension(measured, form):
     texts = lines("taken/data.jsonl")
     assert texts[1]["human"] == {"quality": {"ann": ann(1), "ben": ben(1)}}
     is_open = "list" not in form
-    assert ("dimensions=[ann,ben] where these are dimensions" in out) == is_open
+    assert ("'dimensions=[ann,ben]' where these are dimensions" in out) == is_open
 
 
 def test_the_word_that_changes_it_does(judgebench, take):
     write("people.jsonl", lambda i: {"human": {"ann": ann(i), "ben": ben(i)}, "judge_score": judged(i)})
     _, out, _ = judgebench("data.path=people.jsonl", "dimensions=[ann]", *QUICK, "run_dir=run")
     assert (
-        "'human' of ann, ben, on [1,5] (human=COLUMN, data.scale=[WORST,BEST], human=[human.ann,human.ben] where" in out
+        "'human' of ann, ben, on [1,5] (human=COLUMN, data.scale=[WORST,BEST], 'human=[human.ann,human.ben]' where"
+        in out
     )
     assert list(RunFolder.open("run").read("scores")["human"]) == [ann(i) for i in range(COUNT)]
     take("people.jsonl", "dimensions=[ann,ben]", "out=taken")

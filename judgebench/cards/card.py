@@ -77,6 +77,10 @@ ASK = "ask"
 RIGHT = tuple(f"{name}{end}" for name in ("tpr", "tnr") for end in ("", "_low", "_high"))
 """The shares of a card's `decision`, with the ends of their intervals."""
 
+_NAMED = (("prompt", "rubrics"), ("prompt", "variants"), ("judge", "fields"), ("judge", "title"))
+"""Parts of which every text is a rubric, or a name in the file of a replayed judge; `literal` lets
+them refer to nothing."""
+
 _MADE = {"_target_": str}
 _FINITE = Annotated[float, Gt(-math.inf), Lt(math.inf)]
 _DECISION = {
@@ -536,8 +540,9 @@ class JudgeCard:
                     )
             elif key.startswith("_"):
                 raise UserError(f"{at} is no part of a judge; do not use this card.")
-            # the card's own rubric is used
-            if (*inside, key)[:2] in (("prompt", "rubrics"), ("prompt", "variants")):
+            # the card's own rubric is used; columns of a file may be called anything
+            replayed = self.parts["judge"]["_target_"] == REPLAYED_JUDGE
+            if (*inside, key)[:2] in (_NAMED if replayed else _NAMED[:2]):
                 continue
             for text in (key, value):
                 if isinstance(text, str) and ("${" in text or text == "???"):
@@ -545,6 +550,13 @@ class JudgeCard:
                         f"{at} refers to something else ({shown(text)}), and a card is plain data; "
                         "do not use it."
                     )
+        marks = self.decision or {}
+        fail_to, pass_from = marks.get("fail_to"), marks.get("pass_from")
+        if None not in (fail_to, pass_from) and fail_to >= pass_from:
+            raise UserError(
+                f"decision: fail_to is {fail_to:g} and pass_from {pass_from:g}, so that a text may "
+                "fail and pass at once; let `python -m judgebench.calibrate` write the card again."
+            )
         for entry in self.parts["defenses"]:
             if entry in ANCHORS:
                 raise UserError(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -43,6 +42,7 @@ from judgebench.runtime.fields import IntervalSettings
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
+from judgebench.runtime.values import command_of, literal
 from judgebench.types import FAILED, Array, Example, Row
 
 Overridden = Mapping[str, Row | None]
@@ -343,17 +343,6 @@ def run_config(content: Row, *usual: str) -> DictConfig:
     return OmegaConf.create({**base, "defaults": None, "hydra": None, **literal(content)})
 
 
-def literal(node: Any) -> Any:
-    """A value in which `${...}` refers to nothing: it stays as it is."""
-    if isinstance(node, Mapping):
-        return {key: literal(value) for key, value in node.items()}
-    if isinstance(node, list | tuple):
-        return [literal(value) for value in node]
-    if isinstance(node, str):
-        return re.sub(r"(\\*)\$\{", r"\1\1\\${", node)
-    return node
-
-
 COLUMNS = (
     "example_id",
     "group_id",
@@ -554,7 +543,7 @@ def check_consent(role: str, part: Row, settings: Row, agreed: Sequence[str]) ->
     again = " ".join(command)
     if any(argument.startswith("card=") for argument in overrides):
         module = str(HydraConfig.get().help.app_name)
-        again = shlex.join(["python", "-m", module, *overrides, *command])
+        again = command_of(["python", "-m", module, *overrides, *command])
     trusted = others or list(dict.fromkeys(hosts.values()))
     raise UserError(
         f"card: its {role} is at {', '.join(hosts)} and would be sent {' and '.join(sent)}. If you "

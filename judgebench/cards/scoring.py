@@ -26,7 +26,7 @@ from omegaconf import DictConfig
 from judgebench.cards.card import REPLAYED_JUDGE, JudgeCard
 from judgebench.cards.judge import COLUMNS, Judge
 from judgebench.config.inputs import inputs_of, store_of
-from judgebench.config.keys import command_line, path_of, typed
+from judgebench.config.keys import command_line, path_of, typed_value
 from judgebench.config.parts import built
 from judgebench.data.jsonl import Unrated
 from judgebench.data.shards import Texts
@@ -442,7 +442,7 @@ class _Parts:
                 raise
             done = sum(note["rows"] for note in self._notes.values())
             command = command_line()
-            out = "" if typed("out") else f" out={self._target}"
+            out = "" if typed_value("out") else f" out={self._target}"
             again = f"`{command}{out}`" if command else "the same command"
             raise UserError(
                 f"{error} The scores of {done:,} texts are kept in {self._folder}; once that is "

@@ -50,6 +50,7 @@ from judgebench.runtime.fields import (
     settings_of,
 )
 from judgebench.runtime.files import check_outputs, check_store, user_path
+from judgebench.runtime.values import settle
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import Cell, Classes, ScoreRange
 
@@ -247,6 +248,7 @@ _OF_MODELS = ("transformers", "torch", "lightning", "accelerate", "safetensors",
 def check_config(config: DictConfig, here: bool = True) -> Parts:
     """The parts of a configuration; `UserError` with all of its mistakes, those of this machine's
     paths and devices only where it runs `here`."""
+    settle(config)
     refuse_settings(config)
     mistakes = Mistakes()
     made = {}
@@ -371,7 +373,7 @@ def data_of(parts: Parts) -> JudgeDataModule:
                 f"dimensions: {data.name} has no human scores for {name!r}; it has {known}."
                 for name in missing
             ),
-            give=[f"dimensions=[{known}]"] if len(data.dimensions) == 1 else (),
+            give={"dimensions": list(data.dimensions)} if len(data.dimensions) == 1 else {},
         )
     # a judge's words have the places of the data's classes
     for name, score_range in parts.cells:
@@ -380,12 +382,11 @@ def data_of(parts: Parts) -> JudgeDataModule:
         names = [word.casefold() for word in classes.names]
         same = set(words) == set(names)
         if score_range.worded and names and words != names and (same or not classes.ordered):
-            listed = ",".join(classes.names)
             raise UserError(
                 f"ranges: the labels of {name!r} are {', '.join(classes.names)}, worst first, and "
                 f"the judge's words are {', '.join(score_range.labels)}; give the same in this "
                 "order, or another order as data.classes.",
-                give=[f"ranges=[[{listed}]]"],
+                give={"ranges": [list(classes.names)]},
             )
     if data.rated:
         refuse_unrated(

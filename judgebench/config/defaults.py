@@ -6,11 +6,12 @@ from __future__ import annotations
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.components import TARGET
-from judgebench.config.keys import list_at, typed
+from judgebench.config.keys import list_at, typed_value
 from judgebench.data.dataset import JudgeDataModule
 from judgebench.prompts.rubrics import BRIEF, EXAMPLE_FIELD, UNASKED, load_rubrics
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.fields import plain
+from judgebench.runtime.values import as_word, literal, written
 
 _USUAL = "coherence"
 """The dimension that is judged of several where none is named."""
@@ -26,10 +27,10 @@ def read_dimensions(config: DictConfig, data: JudgeDataModule) -> None:
     if len(names) > 1 and _USUAL not in names:
         raise UserError(
             f"dimensions: {data.name} has human scores for {', '.join(names)}; say which of them "
-            f"are judged, as 'dimensions=[{names[0]}]'.",
-            give=[f"dimensions=[{','.join(names)}]"],
+            f"are judged, as {as_word(f'dimensions={written(names[:1])}')}.",
+            give={"dimensions": names},
         )
-    config.dimensions = names if len(names) == 1 else [_USUAL]
+    config.dimensions = literal(names if len(names) == 1 else [_USUAL])
 
 
 def own_rubric(config: DictConfig) -> None:
@@ -48,7 +49,7 @@ def own_rubric(config: DictConfig) -> None:
     if plain(OmegaConf.select(config, "prompt.rubrics")) == "text":
         template = template.replace("{{Document}}\n\n", "")
     dimensions = map(str, list_at(config, "dimensions"))
-    config.prompt.rubrics = dict.fromkeys(dimensions, template)
+    config.prompt.rubrics = literal(dict.fromkeys(dimensions, template))
 
 
 def stand_in_rubrics(config: DictConfig) -> None:
@@ -60,7 +61,7 @@ def stand_in_rubrics(config: DictConfig) -> None:
         members = plain(OmegaConf.select(config, "judge.members")) or []
         paths = [each.get("path") if isinstance(each, dict) else each for each in members]
         replayed = all(str(path).endswith(".jsonl") for path in paths)
-    named = typed("prompt.rubrics") or typed("prompt.variants") or typed("prompt")
+    named = typed_value("prompt.rubrics") or typed_value("prompt.variants") or typed_value("prompt")
     collection = plain(OmegaConf.select(config, "prompt.rubrics"))
     if not replayed or named or not isinstance(collection, str) or config.get("dimensions") is None:
         return
@@ -74,4 +75,4 @@ def stand_in_rubrics(config: DictConfig) -> None:
         except UserError:
             templates[dimension] = UNASKED.replace("DIMENSION", dimension)
     if any(template.startswith(UNASKED[:10]) for template in templates.values()):
-        config.prompt.rubrics = templates
+        config.prompt.rubrics = literal(templates)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -35,14 +34,15 @@ from judgebench.runtime.errors import Mistakes, UserError, shown
 from judgebench.runtime.fields import nearest, plain
 from judgebench.runtime.files import user_path
 from judgebench.runtime.secrets import argument_secrets, hider, mask_secrets, masked_argument
+from judgebench.runtime.values import CARRIER, command_of, typed
 
 
 def top_keys(config_name: str) -> list[str]:
     """The keys at the top of the configuration file of that name (without its ending), `hydra`
-    among them."""
+    and what carries values among them."""
     file = FOLDER / f"{config_name}.yaml"
     keys = [str(key) for key in OmegaConf.load(file) if key != "defaults"] if file.is_file() else []
-    return list(dict.fromkeys([*keys, "hydra"]))
+    return list(dict.fromkeys([*keys, "hydra", CARRIER]))
 
 
 OmegaConf.register_new_resolver("choices_of", choice_list, replace=True)
@@ -74,7 +74,8 @@ def list_at(config: DictConfig, key: str) -> list[Any]:
 
 def typed_overrides() -> list[str]:
     """Overrides that the command line, or a sweep, sets on top of the config files."""
-    return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []
+    overrides = HydraConfig.get().overrides.task if HydraConfig.initialized() else ()
+    return typed(list(overrides))
 
 
 def command_line() -> str | None:
@@ -84,12 +85,12 @@ def command_line() -> str | None:
         return None
     module = str(HydraConfig.get().help.app_name)
     whole: str = mask_secrets(
-        shlex.join(["python", "-m", module, *map(masked_argument, typed_overrides())])
+        command_of(["python", "-m", module, *map(masked_argument, typed_overrides())])
     )
     return whole
 
 
-def typed(key: str) -> str:
+def typed_value(key: str) -> str:
     """The value that the command line gives a key or group; empty where it gives none."""
     overrides = (override.lstrip("+").partition("=") for override in typed_overrides())
     return ([value for name, _, value in overrides if name == key] or [""])[-1]

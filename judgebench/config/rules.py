@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from omegaconf import OmegaConf
 
-from judgebench.config.keys import typed, typed_overrides
+from judgebench.config.keys import typed_overrides, typed_value
 from judgebench.judges.spec import (
     GRADIENT,
     JUDGES,
@@ -302,7 +302,7 @@ def _tuning_mismatches(parts: Parts) -> Broken:
             f"{fixed}: tune={parts.tune} chooses lambda and t, so this would change nothing; add "
             "tune=none."
         )
-    wanted = typed("tune")
+    wanted = typed_value("tune")
     if wanted in TUNERS and wanted != parts.tune and parts.tune in ("", *TUNERS):
         yield (
             f"tune={wanted}: the sweep that is taken too sets tune={parts.tune or 'none'}, so this "

@@ -171,7 +171,7 @@ def classes_of(
         passes = 1.0 if len(names) == 2 and not nominal else None
         classes[dimension] = Classes(tuple(names), passes, not nominal)
     if unknown:
-        raise UserError(*unknown, give=["data.nominal=true"])
+        raise UserError(*unknown, give={"data.nominal": True})
     return classes
 
 

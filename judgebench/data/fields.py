@@ -20,6 +20,7 @@ from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow, data_files, file_rows, names_within
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import NotBlank, Words, plain, settings_of
+from judgebench.runtime.values import is_written
 from judgebench.types import Classes, Example, Row, Scale
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -313,18 +314,20 @@ def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
         meant["source"] = meant.get("output") or named["output"]
     lacking = ", ".join(f"'{name}' ({_SAYS[entry]})" for entry, name in absent.items())
     listed = ", ".join(f"'{name}'" for name in there) or "none"
-    give = []
+    give: dict[str, Any] = {}
     for entry, name in meant.items():
         if name:
             # a field of one score is also its dimension
             graded = entry == "human" and not isinstance(there[name], Mapping)
-            give.append(f"data.fields.{entry}={f'{{{name}: {name}}}' if graded else name}")
+            if graded and not is_written(dimension := {name: name}):
+                dimension = {"quality": name}
+            give[f"data.fields.{entry}"] = dimension if graded else name
     if alone and hasattr(fields, "human"):  # a card has a rubric of its own
-        give.append("data.rubrics=text")
+        give["data.rubrics"] = "text"
     raise UserError(
         f"{path.name}: no field {lacking} is there; its fields are {listed}, and data.fields says "
         "which of them holds what.",
-        give=give if None not in meant.values() else (),
+        give=give if None not in meant.values() else {},
     )
 
 

@@ -225,7 +225,7 @@ def check_scale(dataset: Dataset, spans: Mapping[str, Scale | None]) -> None:
             f"score {means[first]:g} for '{name}' lies outside the data's own scale, {least:g} to "
             f"{most:g}, and so do {len(outside) - 1} more: they go from {low:g} to {high:g}, which "
             "is what data.scale must hold.",
-            give=["data.scale=[{:g},{:g}]".format(*narrowest[:: 1 if ends[0] < ends[1] else -1])],
+            give={"data.scale": list(narrowest[:: 1 if ends[0] < ends[1] else -1])},
         )
 
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import filecmp
 import json
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -46,7 +45,6 @@ from judgebench.importing.columns import (
     judge_range,
     label_range,
     people_clause,
-    quoted,
     table_columns,
     taken_lines,
 )
@@ -56,6 +54,7 @@ from judgebench.importing.sample import Distinct, telling_rows
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import Input, atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
+from judgebench.runtime.values import as_word, command_of, quoted, written
 from judgebench.runtime.workbook import sheet_lines
 from judgebench.types import Row
 
@@ -152,7 +151,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         judged = ranges or "none"
         if answers.count and ranges is None:
             ends, how = judge_range(name, answers.labels.values, human)
-            ranges, judged = f"[{ends}]", f"{ends}{how}"
+            ranges, judged = written([list(ends)]), f"{written(list(ends))}{how}"
         # 3. the commands that measure the judge; where nobody has labelled a text, one before
         run = ["python", "-m", "judgebench", f"data.path={quoted(str(data))}"]
         run.append("data=jsonl" if columns.human else "labels=labels_NAME.jsonl")
@@ -170,12 +169,12 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         else:
             run += ["judge=replay", f"judge.path={quoted(str(answered))}", f"ranges={ranges}"]
             run.append(f"judge.title={quoted(columns.judge)}")
-            commands.append(shlex.join(run))
+            commands.append(command_of(run))
             files_of(command).write("".join(f"{each}\n" for each in commands))
     # 4. what was done, for people
     left = count - texts.count if columns.rater is None else 0
     unanswered = texts.count - answers.count if answers.count else 0
-    written = [data, command, answered] if answers.count else [data]
+    made = [data, command, answered] if answers.count else [data]
     people = people_clause(columns, dimension or ", ".join(objects.dimensions), human, objects)
     notes = [*results.notes, *([] if "sheet" in given else sheet_lines(files[0]))]
     if pairs:
@@ -186,7 +185,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         f"{unanswered:,}.",
         *(f"  {line}" for line in taken_lines(columns, people, judge_clause(columns, judged))),
         *(f"  {note}" for note in notes),
-        f"Written: {', '.join(map(str, written))}",
+        f"Written: {', '.join(map(str, made))}",
         *commands,
     ]
 
@@ -198,7 +197,7 @@ def _page(data: Path, answers: Sequence[Any], ranges: str | None, paired: bool) 
     worded = words is not None and isinstance(words.entries[0], str)
     if ranges and (paired or worded):
         page.append(f"classes={ranges[1:-1]}")
-    return shlex.join(page)
+    return command_of(page)
 
 
 def _open_commands(
@@ -215,18 +214,18 @@ def _open_commands(
     likely = [] if "judge" in given else _likely_judges(columns, sample)
     lines = []
     if "judge" not in given:
-        may_be = f", which may be {', '.join(map(shlex.quote, likely))}" if likely else ""
+        may_be = f", which may be {', '.join(map(as_word, likely))}" if likely else ""
         if likely == [columns.output]:
             words += ["output=COLUMN_OF_TEXTS"]
         command = ["judgebench", "from", *map(str, files), f"out={folder}-judged", *words]
         lines = [
             f"No judge was found, so nothing is ready. Put its column for COLUMN{may_be}:",
-            f"{shlex.join(command)} judge=COLUMN",
+            f"{command_of(command)} judge=COLUMN",
         ]
     return [
         *lines,
         "Or put a judge that reads the texts for JUDGE, as openai:",
-        f"{shlex.join(run)} judge=JUDGE",
+        f"{command_of(run)} judge=JUDGE",
     ]
 
 

@@ -4,7 +4,6 @@ labels are on."""
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +31,7 @@ from judgebench.importing.names import (
 from judgebench.importing.preferences import pair_of, preference_columns
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import opened
+from judgebench.runtime.values import as_word, command_of, names_in, quoted, written
 
 ROLES = (*TEXTS, *NAMES, *MORE, "human", "judge")
 """Words of the command line for what columns hold."""
@@ -67,19 +67,6 @@ class Columns:
     id: str | None = None
     rater: str | None = None
     judge: str | None = None
-
-
-def unquoted(word: str) -> str:
-    """A word of a command line without blanks and quotation marks around it."""
-    return re.sub(r"^\s*(['\"]?)(.*)\1\s*$", r"\2", word, flags=re.DOTALL)
-
-
-def quoted(value: str) -> str:
-    """A value as Hydra reads it: in quotation marks, unless it is a plain name or path."""
-    if re.fullmatch(r"(?!(null|true|false)$)[\w./~+-]+", value, re.ASCII | re.IGNORECASE):
-        return value
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def table_columns(
@@ -153,8 +140,7 @@ class _Table:
         """Columns that are given by name; `UserError` of one that is not there."""
         chosen: Chosen = {}
         for role, word in given.items():
-            names = word[1:-1].split(",") if word.startswith("[") else [word]
-            chosen[role] = [unquoted(name) for name in names if name not in ("none", "null")]
+            chosen[role] = names_in(word)
             for name in chosen[role]:
                 if not any(row.has(name) for row in self.rows):
                     raise UserError(
@@ -240,7 +226,8 @@ class _Table:
             if not fitting and unclear and not either:
                 raise UserError(
                     f"{self.file}: it cannot be told whether people or a judge gave "
-                    f"'{unclear[0]}'; give human={unclear[0]} or judge={unclear[0]}, and "
+                    f"'{unclear[0]}'; give {_word('human', unclear[0])} or "
+                    f"{_word('judge', unclear[0])}, and "
                     "human=none or judge=none where the file has nothing else of theirs."
                 )
             chosen[role] = fitting
@@ -261,13 +248,14 @@ class _Table:
         if chats:
             return UserError(
                 f"{self.file}: {listed(chats)} are dialogues; name the one whose last reply is "
-                f"judged with output={chats[0]}; output={chats[0]}.{WHOLE} judges all of it."
+                f"judged with {_word('output', chats[0])}; {_word('output', f'{chats[0]}.{WHOLE}')} judges all of it."
             )
         lists = [name for name, held in self.values.items() if isinstance(held[0], list)]
         if lists:
             return UserError(
                 f"{self.file}: '{lists[0]}' is a list; name what of it is judged, and what that "
-                f"answers to, as output={lists[0]}.-1.content source={lists[0]}.-2.content for "
+                f"answers to, as {_word('output', f'{lists[0]}.-1.content')} "
+                f"{_word('source', f'{lists[0]}.-2.content')} for "
                 "the last message of a chat and the one before."
             )
         if pair := pair_of(self.values):
@@ -312,11 +300,14 @@ class _Table:
 
     def _several(self, role: str, fitting: Sequence[str], unclear: bool) -> UserError:
         first, second = fitting[:2]
-        several = f", or human=[{','.join(fitting)}] where each is what one person gave"
+        several = f", or {_word('human', fitting)} where each is what one person gave"
         if unclear:
-            several = f" judge={second}, or human={second} judge={first}{several}"
+            several = (
+                f" {_word('judge', second)}, or {_word('human', second)} "
+                f"{_word('judge', first)}{several}"
+            )
         return UserError(
-            f"{self.file}: {listed(fitting)} may all be the {role}'s; give {role}={first}"
+            f"{self.file}: {listed(fitting)} may all be the {role}'s; give {_word(role, first)}"
             f"{several if role == 'human' else ''}."
         )
 
@@ -334,8 +325,8 @@ class _Table:
             if len(several) > 1 and not unclear:
                 raise UserError(
                     f"{self.file}: {listed(several)} look like what {len(several)} people gave; "
-                    f"give human=[{','.join(several)}] where each is one person, human="
-                    f"{several[0]} for one alone, or human=none."
+                    f"give {_word('human', several)} where each is one person, "
+                    f"{_word('human', several[0])} for one alone, or human=none."
                 )
 
     def _pairs(self, pair: Sequence[str], chosen: Chosen) -> UserError:
@@ -347,26 +338,32 @@ class _Table:
             judges = (judge or preferences[1:])[0]
             people = next(name for name in preferences if name != judges)
             words = [f"human={quoted(people)}", f"judge={quoted(judges)}"]
-            take = shlex.join(["judgebench", "from", self.file, *words, "out=pairs"])
+            take = command_of(["judgebench", "from", self.file, *words, "out=pairs"])
             return UserError(
                 f"{self.file}: {listed(pair)} are two texts, and {listed(preferences)} say which "
                 f"is better; {take} writes the command that measures the judge's by people's, "
                 "without a model."
             )
-        entries = {"source": source, "first": pair[0], "second": pair[1]}
-        entries["preference"] = preferences[0] if preferences else "COLUMN"
-        fields = ", ".join(f"{key}: {quoted(name)}" for key, name in entries.items())
-        command = [
-            *("python", "-m", "judgebench", "+exp=pairwise", "data=jsonl_pairs"),
-            f"data.path={quoted(self.file)}",
-            f"data.fields={{{fields}, first_system: null, second_system: null}}",
-            "dimensions=[overall]",
-        ]
+        fields: dict[str, str | None] = {"source": source, "first": pair[0], "second": pair[1]}
+        fields["preference"] = preferences[0] if preferences else "COLUMN"
+        fields |= {"first_system": None, "second_system": None}
+        command = command_of(
+            [
+                *("python", "-m", "judgebench", "+exp=pairwise", "data=jsonl_pairs"),
+                *(f"data.path={quoted(self.file)}", f"data.fields={written(fields)}"),
+                "dimensions=[overall]",
+            ]
+        )
         return UserError(
             f"{self.file}: {listed(pair)} look like two texts of which people prefer one; such "
-            f"pairs are compared by {shlex.join(command)}. Of one text a row name it with "
-            f"output=COLUMN, as output={pair[0]}."
+            f"pairs are compared by {command}. Of one text a row name it with "
+            f"output=COLUMN, as {_word('output', pair[0])}."
         )
+
+
+def _word(key: str, value: Any) -> str:
+    """A word of the command line, as a shell reads it."""
+    return as_word(f"{key}={written(value)}")
 
 
 def _all_are(kind: Any, held: Sequence[Any]) -> bool:
@@ -420,13 +417,13 @@ def taken_lines(columns: Columns, people: str, judge: str) -> list[str]:
     names = [f"{role} {getattr(columns, role) or 'none'}" for role in NAMES]
     if columns.unique:
         at = names.index("id none")
-        names[at] += f" ('{columns.unique}' is unique: id={quoted(columns.unique)})"
+        names[at] += f" ('{columns.unique}' is unique: {_word('id', columns.unique)})"
     texts = f"texts: {columns.output} (output=COLUMN)"
     column, _, part = columns.output.rpartition(".")
     if part == REPLY:
         texts = (
             f"texts: {columns.output}, the last reply of each dialogue (output=COLUMN; "
-            f"output={quoted(f'{column}.{WHOLE}')} judges all of it)"
+            f"{_word('output', f'{column}.{WHOLE}')} judges all of it)"
         )
     lines = [
         texts,
@@ -519,10 +516,10 @@ def people_clause(
     if raters:
         named += f", by the raters {', '.join(raters)}"
     if held and held.open and raters:
-        words.append(f"dimensions=[{','.join(map(quoted, raters))}] where these are dimensions")
+        words.append(f"{_word('dimensions', raters)} where these are dimensions")
     elif len(dimensions) > 1:
-        paths = [quoted(f"{columns.human[0]}.{name}") for name in dimensions]
-        words.append(f"human=[{','.join(paths)}] where these are raters")
+        paths = [f"{columns.human[0]}.{name}" for name in dimensions]
+        words.append(f"{_word('human', paths)} where these are raters")
     return f"{named} ({', '.join(words)})"
 
 
@@ -580,7 +577,7 @@ class LabelRange:
         return not isinstance(self.entries[0], str) and self.entries != (0, 1)
 
     def __str__(self) -> str:
-        return f"[{','.join(quoted(str(entry)) for entry in self.entries)}]"
+        return written(list(self.entries))
 
 
 def label_range(values: Sequence[Any]) -> LabelRange | None:
@@ -602,8 +599,10 @@ def label_range(values: Sequence[Any]) -> LabelRange | None:
     return None
 
 
-def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> tuple[str, str]:
-    """The range of a judge's answers as an override has it, and a clause on how it was found:
+def judge_range(
+    file: str, answers: Sequence[Any], human: LabelRange | None
+) -> tuple[Sequence[Any], str]:
+    """The ends of the range of a judge's answers, and a clause on how it was found:
     people's, where it holds them, or the answers are free texts; else their own. `UserError` of
     scores, or words, on no usual scale."""
     own = label_range(answers) or label_range(final_words(answers))
@@ -623,12 +622,12 @@ def judge_range(file: str, answers: Sequence[Any], human: LabelRange | None) -> 
             f"{file}: the judge's answers, as {listed(labels[:3])}, are on no usual scale; {remedy}"
         )
     if own is None:
-        return (str(human), "") if human else ("[1,5]", ", as labels have no plain scale")
+        return (human.entries, "") if human else ((1, 5), ", as labels have no plain scale")
     if human is not None and human.graded and not isinstance(own.entries[0], str):
         least, most = sorted(human.entries)
         if least <= own.entries[0] and own.entries[1] <= most:
             own = human
-    return str(own), "" if own.whole else ", the narrowest usual one that holds its scores"
+    return own.entries, "" if own.whole else ", the narrowest usual one that holds its scores"
 
 
 _VERDICT = re.compile(

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 
 import hydra
-from hydra.core.override_parser.types import Quote, QuotedString
 from omegaconf import DictConfig
 
 from judgebench.cli import handle_errors
@@ -26,9 +25,7 @@ from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import plain
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
-
-_TEXTS = ("out", "rubric", "rater", "data.path")
-"""Keys whose values are texts, which a user need not quote for Hydra."""
+from judgebench.runtime.values import settle
 
 
 def main() -> None:
@@ -39,29 +36,22 @@ def main() -> None:
 
 
 def _overrides(arguments: Sequence[str]) -> list[str]:
-    """Arguments as Hydra takes them: a path by itself is `data.path`, and texts are quoted.
+    """Arguments with their keys: a path by itself is `data.path`.
 
     Example:
         >>> _overrides(["my texts.jsonl", "rubric=Right, or not?"])
-        ["data.path='my texts.jsonl'", "rubric='Right, or not?'"]
+        ['data.path=my texts.jsonl', 'rubric=Right, or not?']
     """
-    overrides = []
-    for argument in arguments:
-        if not re.match(r"-|[+~]*[\w.]+=", argument):
-            argument = f"data.path={argument}"
-        key, _, value = argument.partition("=")
-        # a plain path needs no marks, which a command that a mistake ends with would show
-        is_path = re.fullmatch(r"[\w./-]+\.[a-z]\w*", value, re.ASCII)
-        if key in _TEXTS and value[:1] not in ("'", '"') and not is_path:
-            plain_text = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
-            argument = f"{key}={QuotedString(plain_text, Quote.single).with_quotes()}"
-        overrides.append(argument)
-    return overrides
+    return [
+        argument if re.match(r"-|[+~]*[\w.]+=", argument) else f"data.path={argument}"
+        for argument in arguments
+    ]
 
 
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="label")
 def _main(config: DictConfig) -> None:
     with as_sentence():
+        settle(config)
         # 1. settings and texts
         settings = PageSettings(*(plain(config.get(key.name)) for key in fields(PageSettings)))
         settings.choices()

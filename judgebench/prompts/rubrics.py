@@ -170,8 +170,7 @@ def _no_rubrics(
         sentences.append(f"{sentence}.")
     known = {**dict.fromkeys(missing), **chosen}
     whole = None not in known.values() and all(name in names for name in known.values())
-    pairs = ",".join(f"{dimension}:{name}" for dimension, name in known.items())
-    return UserError(*sentences, give=[f"prompt.variants={{{pairs}}}"] if whole else ())
+    return UserError(*sentences, give={"prompt.variants": known} if whole else {})
 
 
 def are_comparative(rubrics: Mapping[str, Rubric]) -> bool:

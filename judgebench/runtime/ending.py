@@ -6,7 +6,6 @@ import atexit
 import errno
 import gc
 import os
-import shlex
 import signal
 import sys
 import threading
@@ -20,6 +19,7 @@ from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, T
 from judgebench.runtime.files import UNTIL_THE_END
 from judgebench.runtime.secrets import argument_secrets, environment_secrets, hider, masked_argument
 from judgebench.runtime.terminal import print_safely
+from judgebench.runtime.values import command_of, typed
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """The system's errors for a disk that is full, a quota used up, or a file system read-only."""
@@ -85,7 +85,7 @@ def ending(
             rest = "Nothing that was finished is lost."
             if isinstance(stop, Interrupted):
                 rest = stop.sentence
-            again = shlex.join(["python", "-m", module, *map(masked_argument, given)])
+            again = command_of(["python", "-m", module, *map(masked_argument, typed(given))])
             # the processes that help to read end by the same key, and have nothing of their own to
             # say
             if not int(os.environ.get("LOCAL_RANK") or 0):

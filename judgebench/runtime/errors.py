@@ -6,8 +6,9 @@ from __future__ import annotations
 import re
 import reprlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 _UNSEEN = re.compile(
@@ -78,13 +79,16 @@ class UserError(Exception):
 
     Attributes:
         sentences: one for each mistake.
-        give: overrides of the configuration that would be right; empty where that is not known.
+        give: key of the configuration -> the plain value that would be right; empty where that is
+            not known.
         command: a line that ends with the command that would be right; empty where that is not
             known.
     """
 
-    def __init__(self, *sentences: object, give: Sequence[str] = (), command: str = "") -> None:
-        self.give = tuple(dict.fromkeys(give))
+    def __init__(
+        self, *sentences: object, give: Mapping[str, Any] | None = None, command: str = ""
+    ) -> None:
+        self.give = dict(give or {})
         self.command = escape_control(command)
         shown = (
             escape_control(str(sentence)).encode("utf-8", "backslashreplace")
@@ -143,7 +147,7 @@ class Mistakes:
         if self._errors:
             sentences = [sentence for error in self._errors for sentence in error.sentences]
             raise UserError(
-                *sentences, give=[override for error in self._errors for override in error.give]
+                *sentences, give=dict(chain(*(error.give.items() for error in self._errors)))
             )
 
 

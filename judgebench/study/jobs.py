@@ -29,6 +29,7 @@ from judgebench.runtime.fields import plain
 from judgebench.runtime.files import LOCK, UNTIL_THE_END, as_csv, atomic
 from judgebench.runtime.secrets import hide_in_file, masked_argument
 from judgebench.runtime.terminal import print_safely
+from judgebench.runtime.values import command_of, typed
 from judgebench.types import Record, Records, Rows
 
 if TYPE_CHECKING:
@@ -134,9 +135,12 @@ def checked_objective(config: DictConfig, hydra_config: Any) -> list[SweepObject
         else any(entry.split == DEV for entry in objective)
     )
     if chooses and hydra_config.mode == RunMode.MULTIRUN and config.data.get("dev_share") == 0:
+        words = [word for word in sys.argv[1:] if not word.startswith("data.dev_share=")]
+        module = str(hydra_config.help.app_name)
+        again = ["python", "-m", module, *map(masked_argument, typed(words)), "data.dev_share=0.3"]
         raise UserError(
             "objective: a sweep chooses by the development split, and data.dev_share=0 leaves "
-            "none; give it a share of the groups, as data.dev_share=0.3."
+            f"none; give it a share of the groups, as {command_of(again)}"
         )
     return objective
 
@@ -217,6 +221,8 @@ class SweepSummary(Callback):
                     "search could compare; leave it out, or leave out "
                     f"-m{f' and +sweeps={name}' if name else ''} to see what one trial would read."
                 )
+            if isinstance(config.get("data"), DictConfig):
+                checked_objective(config, config.hydra)
             # how many processes a job of SLURM's has is known where it runs
             if not str(config.hydra.launcher.get("_target_")).endswith(
                 "submitit_launcher.SlurmLauncher"

@@ -326,7 +326,7 @@ def test_a_scale_may_fall_to_its_best_score(write_jsonl):
         ready(path, scale={"tone": [5, 1]})
     with pytest.raises(UserError, match=r"what data.scale must hold") as caught:
         ready(write_jsonl(rows * 3), fields={**FIELDS, "example_id": None}, scale={"tone": [5, 2]})
-    assert list(caught.value.give) == ["data.scale=[6,1]"]
+    assert caught.value.give == {"data.scale": [6, 1]}
 
 
 @pytest.mark.parametrize(("last", "is_told"), [(44, True), (5, False), (6, False)])

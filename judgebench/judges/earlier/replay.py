@@ -329,18 +329,17 @@ def check_answers(rows: Sequence[FileRow], fields: AnswerFields) -> None:
     """`UserError` where no row of a file has an answer, with the fields that are likely meant."""
     if not rows or any(row.has(fields.text) for row in rows):
         return
-    give = []
+    give = {}
     for entry, usual in _USUAL.items():
         likely = [name for name in usual if rows[0].has(name)]
         if likely and (entry == "text" or not fields.name(rows[0])):
-            give.append(f"judge.fields.{entry}={likely[0]}")
-    answered = any("fields.text" in override for override in give)
+            give[f"judge.fields.{entry}"] = likely[0]
     names = [f"'{name}'" for name in rows[0].values]
     there = ", ".join(names) or "none"
     raise UserError(
         f"{rows[0].place}: field '{fields.text}' is missing or null; the fields here are {there}, "
         "and judge.fields says which of them holds the answer and which names its example.",
-        give=give if answered else (),
+        give=give if "judge.fields.text" in give else {},
     )
 
 
