@@ -74,6 +74,7 @@ class Example:
             questions; a prompt has it after the source. Else empty.
         own_id: the judged text's name in a pair whose name does not contain it, as where several
             people compared the same two texts; else empty.
+        reason: why an earlier judge judged the text so, for people who look at it; else empty.
     """
 
     example_id: str
@@ -88,6 +89,7 @@ class Example:
     rival_system_id: str = ""
     own_id: str = ""
     question: str = ""
+    reason: str = ""
 
     @property
     def text_id(self) -> str:

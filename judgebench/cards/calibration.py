@@ -355,8 +355,9 @@ def fingerprint(data: JudgeDataModule) -> str:
     rows = []
     for example in data.examples:
         content = asdict(example)
-        if not example.question:  # earlier versions had none
-            del content["question"]
+        for later in ("question", "reason"):  # which earlier versions had not
+            if not content[later]:
+                del content[later]
         rows.append(json.dumps(content, sort_keys=True, default=dict))
     rows.sort()
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()

@@ -332,7 +332,9 @@ def scoring_config(
                 f"card: {path} does not hold the answers that were calibrated; {remedy}."
             )
         # taken in their order, they would be given to other texts, if these are as many
-        answers = ReplaySpec(str(path), card.parts["judge"]["fields"])
+        answers = ReplaySpec(
+            str(path), card.parts["judge"]["fields"], sheet=card.parts["judge"].get("sheet")
+        )
         if not any(map(answers.names.name, answers.rows())):
             raise UserError(
                 f"card: the answers in {path} name no texts, so that they are about those alone "

@@ -115,7 +115,13 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
     dimensions = [card.dimension]
     Unrated(dimensions=dimensions, **data).given_path()
     texts = Texts(
-        data["path"], data["fields"], dimensions, shard, data["limit_groups"], data["longest"]
+        data["path"],
+        data["fields"],
+        dimensions,
+        shard,
+        data["limit_groups"],
+        data["longest"],
+        data.get("sheet"),
     )
     several = len(texts.sizes) > 1
     if texts.rows > _MANY and not chosen and not judge.served:
@@ -503,6 +509,8 @@ def _deciding(config: DictConfig, card: JudgeCard) -> Record:
                 settings[f"{role}.{key}"] = value
     for name in ("fields", "limit_groups"):
         settings[f"data.{name}"] = plain(config.data[name])
+    if config.data.get("sheet") is not None:
+        settings["data.sheet"] = config.data.sheet
     fields = settings["data.fields"]
     if isinstance(fields, dict) and fields.get("question") is None:
         fields.pop("question", None)  # earlier versions had none

@@ -359,6 +359,14 @@ def text_mismatches(parts: Parts, data: JudgeDataModule, builder: PromptBuilder)
             f"{rivals}: {data.name} says itself who meets whom, so this would change nothing; "
             "leave it out."
         )
+    planned = [
+        defense.name for defense in parts.defenses if getattr(defense, "stage", "") == "sources"
+    ]
+    if data.mixed and planned:
+        yield (
+            f"defenses: {planned[0]} has references for each source, and groups of {data.name} have "
+            "several; leave it out, or name the groups of one source with data.fields.group_id=null."
+        )
     alone = [defense.name for defense in parts.defenses if not defense.compares]
     if compares and alone:
         yield (

@@ -91,6 +91,8 @@ class Dataset:
         classes: dimension -> what its labels say, of those whose labels are classes.
         places: the place of each example in the file ("mini.jsonl line 3"), for errors; or empty.
         rated: False where no human scored any text: the scores are NaN and go unchecked.
+        mixed: True where the texts of a group may answer to several sources, as those of a customer:
+            it is what is split and resampled, and no article.
     """
 
     examples: list[Example]
@@ -100,6 +102,7 @@ class Dataset:
     rated: bool = True
     raters: Sequence[str] = ()
     classes: Mapping[str, Classes] = field(default_factory=dict)
+    mixed: bool = False
 
 
 def group_hash(*texts: str) -> str:
@@ -177,14 +180,15 @@ def _example_faults(loaded: Dataset, longest: int) -> Faults:
                 f"a text has {length:,} characters, and data.longest={longest} allows no more than "
                 f"{longest:,}; shorten it, remove the example, or raise data.longest",
             )
-        first = groups_at.setdefault(example.group_id, i)
+        first = i if loaded.mixed else groups_at.setdefault(example.group_id, i)
         if (example.source, example.context) != (examples[first].source, examples[first].context):
             yield (
                 i,
                 f"group '{example.group_id}' has another source or context here than for "
                 f"{_place(loaded, first)}; a group is one article or dialogue, so give each its "
                 "own group_id, or name the question about it that differs, as "
-                "data.fields.question=question",
+                "data.fields.question=question; where a group is something else, as a customer, say "
+                "so with data.fields.group_id=group_id",
             )
         for dimension, value in example.human.items():
             fault = _score_fault(loaded.scale.get(dimension), value)
@@ -340,11 +344,12 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
     group is compared with nothing and left out.
     """
     listed = list(examples)
-    groups: dict[tuple[str, str], list[Example]] = {}
+    groups: dict[tuple[str, ...], list[Example]] = {}
     for example in listed:
-        groups.setdefault((example.group_id, example.question), []).append(example)
+        answered = (example.group_id, example.question, example.source, example.context)
+        groups.setdefault(answered, []).append(example)
     against: dict[str, list[Example]] = {}
-    for (group_id, _), group in groups.items():
+    for (group_id, *_), group in groups.items():
         ordered = sorted(group, key=lambda example: example.example_id)
         names = "\0".join(example.example_id for example in ordered)
         digest = hashlib.sha256(f"{group_id}\0{names}".encode()).digest()
@@ -417,6 +422,7 @@ class JudgeDataModule(ABC):
         paired: True where its examples are pairs of texts, which people compared.
         expects: what `path` must be, where there is no data without one.
         examples, scale, ratings, raters, rated: from `setup` on, see `Dataset`.
+        mixed: from `setup` on, True where a group has texts of several sources.
         joined: labels of other files that need a look, as records of labels.json.
         classes: from `setup` on, dimension -> what its labels say, of those whose labels are classes
             or that have a mark from which a text passes.
@@ -436,6 +442,7 @@ class JudgeDataModule(ABC):
     paired: bool = False
     expects: str | None = None
     joined: Records = ()
+    mixed: bool = False
 
     examples: list[Example]
     dimensions: tuple[str, ...]
@@ -505,6 +512,14 @@ class JudgeDataModule(ABC):
             self.classes = marked(self.classes, given_scale, self.dimensions, self.pass_from)
         self.raters = tuple(loaded.raters)
         self.rated = loaded.rated
+        sources = {(x.group_id, x.source, x.context) for x in loaded.examples}
+        self.mixed = loaded.mixed and len(sources) > len(groups)
+        if self.mixed:
+            note = (
+                f"Groups answer to several sources ({len(groups):,} groups, {len(sources):,} "
+                "sources): a group is what is drawn at once, and no article."
+            )
+            self.note = f"{self.note} {note}" if self.note else note
         self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}
         self.divide(self.dev_share)
 

@@ -79,8 +79,12 @@ class RowFields:
         return identifier(row, self.example_id, "example_id") or f"{row.within}line-{row.position}"
 
     def context_of(self, row: FileRow) -> str:
-        """A row's further text; empty where there is none."""
-        return row.text(self.context) if self.context else ""
+        """A row's further text; empty where there is none. Of several fields a row may have none."""
+        if not self.context or (
+            not isinstance(self.context, str) and not any(map(row.has, self.context))
+        ):
+            return ""
+        return row.text(self.context)
 
     def group_of(self, row: FileRow, source: str, context: str) -> str:
         return identifier(row, self.group_id, "group_id") or group_hash(source, context)
@@ -153,12 +157,14 @@ class ScoredFields(TextFields):
             names a rater. Not every rater need have rated everything, and not every text need have
             a rating.
         rater: the field with the name of the rater, where each row is what one rater gave one text.
+        reason: the field with the reason that an earlier judge gave, for people to look at.
     """
 
     source: Names = field()
     output: Names = field()
     human: Name | Annotated[Mapping[str, Names], NotBlank()]
     rater: Name | None = None
+    reason: Name | None = None
 
     def rated(self, row: FileRow, needed: bool = True) -> list[Rated]:
         """The row's one text with the scores of its raters; where they are not `needed`, an unrated
@@ -181,7 +187,10 @@ class ScoredFields(TextFields):
                 if len(given) == 1:
                     means[dimension] = next(iter(given.values()))  # which may be a word
                 scores[dimension] = {name: means[dimension]} if given else {}
-        return [Rated(self.example(row), scores, row.place)]
+        example = self.example(row)
+        if self.reason is not None and row.has(self.reason):
+            example = replace(example, reason=row.text(self.reason))
+        return [Rated(example, scores, row.place)]
 
 
 def mean_scores(scores: Scores) -> dict[str, float]:
@@ -346,8 +355,8 @@ class Layout:
     Attributes:
         fields: which field of a row holds what.
         files: a pattern of their names, as `*.json`; of a path with folders where it has a slash.
-        rows: the path of the list of rows in a JSON file that is one object; None where the file is
-            the list.
+        rows: the path of the list of rows in a JSON file that is one object, or the sheet of a
+            workbook; None where the file is the list, and takes the first sheet.
     """
 
     fields: Any
@@ -377,12 +386,15 @@ class Layouts:
     declared: bool = True
 
     @classmethod
-    def parse(cls, kind: type[RowFields], fields: Any, layouts: Any) -> Layouts:
-        """From the config keys `data.fields` and `data.layouts`, of which one is given; else
-        `UserError`."""
+    def parse(
+        cls, kind: type[RowFields], fields: Any, layouts: Any, sheet: str | None = None
+    ) -> Layouts:
+        """From the config keys `data.fields`, with the sheet of a workbook, and `data.layouts`, of
+        which one is given; else `UserError`."""
         layouts = plain(layouts)
         if layouts is None:
-            return cls([Layout(kind.parse({} if fields is None else fields))], declared=False)
+            parsed_fields = kind.parse({} if fields is None else fields)
+            return cls([Layout(parsed_fields, rows=sheet)], declared=False)
         if fields is not None:
             raise UserError(
                 "data.fields and data.layouts are both given; fields of layouts lie in "

@@ -47,6 +47,7 @@ class JsonLines(JudgeDataModule):
             is the best; or a mapping dimension -> [worst, best] (a dimension not named is not
             checked), or None (nothing is).
         name: in tables; None takes the file's name without its ending.
+        sheet: of a workbook (.xlsx); None takes the first.
         classes, nominal: see `LabelSettings`.
         labels: files of labels that are joined to the texts, see `join_labels`.
 
@@ -68,12 +69,13 @@ class JsonLines(JudgeDataModule):
         classes: Any = None,
         nominal: bool = False,
         labels: Any = None,
+        sheet: str | None = None,
         **common: Any,
     ) -> None:
         super().__init__(path, **common)
         self._label_files = label_files(labels)
         self.name = str(name or Path(path or "jsonl").stem)
-        self.layouts = Layouts.parse(ScoredFields, fields, layouts)
+        self.layouts = Layouts.parse(ScoredFields, fields, layouts, sheet)
         self._labels = LabelSettings(plain(classes), nominal)
         self._given_scale: Any = scale
         if isinstance(scale, Mapping):
@@ -93,7 +95,7 @@ class JsonLines(JudgeDataModule):
         fields = self.layouts.known[0].fields
         if not needed:
             asked = fields if rated else replace(fields, human={})
-            check_present(path, asked, _first_rows(path))
+            check_present(path, asked, _first_rows(path, self.layouts.known[0].rows))
         texts, left = self.layouts.read(
             path, partial(ScoredFields.rated, needed=needed), self.published
         )
@@ -101,6 +103,11 @@ class JsonLines(JudgeDataModule):
             texts, incomplete = _merged(texts, fields.example_id is not None, needed)
             left += incomplete
         return texts, left
+
+    @property
+    def mixes(self) -> bool:
+        """True where a group, which the user has named, need not be one source."""
+        return not self.layouts.declared and self.layouts.known[0].fields.group_id is not None
 
     def load(self) -> Dataset:
         path = self.given_path()
@@ -126,6 +133,7 @@ class JsonLines(JudgeDataModule):
         dataset = dataset_of(texts, scale, classes)
         if needed:
             return dataset
+        dataset = replace(dataset, mixed=self.mixes)
         spans = {name: _span(dataset, name) for name in (texts[0].scores if texts else ())}
         check_scale(dataset, spans)
         if scale is not None:
@@ -157,8 +165,8 @@ class JsonLines(JudgeDataModule):
         return replace(dataset, scale={**scales, **dataset.scale})
 
 
-def _first_rows(path: Path) -> Iterable[FileRow]:
-    return chain.from_iterable(map(file_rows, data_files(path)[:1]))
+def _first_rows(path: Path, within: str | None = None) -> Iterable[FileRow]:
+    return chain.from_iterable(file_rows(file, within) for file in data_files(path)[:1])
 
 
 def _span(dataset: Dataset, dimension: str) -> Scale | None:
@@ -302,6 +310,7 @@ class Unrated(JudgeDataModule):
         dimensions: Sequence[str] = ("quality",),
         rows: Records | None = None,
         name: str | None = None,
+        sheet: str | None = None,
         **common: Any,
     ) -> None:
         super().__init__(path, **{"dev_share": 0, **common})
@@ -309,6 +318,7 @@ class Unrated(JudgeDataModule):
         self._fields = TextFields.parse({} if fields is None else fields)
         self._scores: Scores = {str(dimension): {} for dimension in dimensions}
         self._rows = rows
+        self._sheet = sheet
 
     def load(self) -> Dataset:
         rows: Iterable[FileRow]
@@ -316,10 +326,11 @@ class Unrated(JudgeDataModule):
             rows = [FileRow(values, f"text {i}", i) for i, values in enumerate(self._rows, start=1)]
         else:
             path = self.given_path()
-            check_present(path, self._fields, _first_rows(path))
-            rows = chain.from_iterable(map(file_rows, data_files(path)))
+            check_present(path, self._fields, _first_rows(path, self._sheet))
+            rows = chain.from_iterable(file_rows(file, self._sheet) for file in data_files(path))
         texts = [Rated(self._fields.example(row), self._scores, row.place) for row in rows]
-        return replace(dataset_of(texts), rated=False)
+        mixed = self._fields.group_id is not None
+        return replace(dataset_of(texts), rated=False, mixed=mixed)
 
 
 def _scale_ends(key: str, ends: Any, or_else: str = "") -> Scale:

@@ -180,6 +180,7 @@ class JsonPairs(JudgeDataModule):
         layouts: those of published files, as of `JsonLines`.
         dimension: what the preference is about, where `fields.preference` is one field.
         name: in tables; None takes the file's name without its ending.
+        sheet: of a workbook (.xlsx); None takes the first.
     """
 
     groups_are = "groups"
@@ -194,11 +195,12 @@ class JsonPairs(JudgeDataModule):
         dimension: str = "overall",
         name: str | None = None,
         layouts: Records | None = None,
+        sheet: str | None = None,
         **common: Any,
     ) -> None:
         super().__init__(path, **common)
         self.name = str(name or Path(path or "jsonl_pairs").stem)
-        self.layouts = Layouts.parse(PairFields, fields, layouts)
+        self.layouts = Layouts.parse(PairFields, fields, layouts, sheet)
         self.labels = settings_of(
             Labels, labels or {label: label for label in LABELS}, "data.labels"
         )

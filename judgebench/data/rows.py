@@ -1,32 +1,41 @@
 """Rows of files of any kind, each of which knows where it stands, so that an error can say so; and
 the hub's data sets.
 
-A file is one JSON list or an object a line (.json, .jsonl), a table with a header (.csv, .tsv), or
-parquet.
+A file is one JSON list or an object a line (.json, .jsonl), a table with a header (.csv, .tsv),
+parquet, or a sheet of a workbook (.xlsx).
 """
 
 from __future__ import annotations
 
 import csv
 import glob
-import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from judgebench.data.dialogues import PARTS, part_of
 from judgebench.runtime.dropped import DROPPED
 from judgebench.runtime.errors import UserError, reason, shown
 from judgebench.runtime.files import user_path
-from judgebench.runtime.parsing import Limits, check_columns, parse_json, read_json, read_text
+from judgebench.runtime.parsing import (
+    Limits,
+    check_columns,
+    opened,
+    parse_json,
+    read_json,
+    read_text,
+)
+from judgebench.runtime.workbook import WORKBOOKS, read_sheet
 from judgebench.types import Row
 
 _EMBEDDED = "embedded:"
-FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
+FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet", *WORKBOOKS)
 _NUMBER = re.compile(r"\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*")
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(,\d+)?\s*")
 _WITH_POINT = (
@@ -75,8 +84,9 @@ class Pointed(str):
 @dataclass(frozen=True)
 class FileRow:
     """One row of a file. Getters return a value of the asked type, or raise a UserError that names
-    the place. They take the name of a field, or else a path into objects and lists, as
-    `gen.gpt.text` and `snippet.0` (of a text instead of a list, all of it).
+    the place. They take the name of a field, or else a path into objects and lists, or into a text
+    that is JSON, as `gen.gpt.text` and `snippet.0` (of a text instead of a list, all of it); of a
+    dialogue, a list of messages, `messages.reply`, `.before` and `.whole` (see `dialogues`).
 
     Attributes:
         values: field -> value as read, of which null counts as missing.
@@ -147,7 +157,8 @@ class FileRow:
 
     def scores(self, field: str | Sequence[str], words: bool = False) -> dict[str, float]:
         """Rater -> score, of one rater, a number, or of several: a list, or an object with their
-        names, or a field each, which names the rater; those with null gave none. At least one.
+        names, or a list of `{annotator, score}`, or a field each, which names the rater; those with
+        null gave none. At least one.
         Raters without names are "1", "2", ...
 
         Args:
@@ -158,13 +169,14 @@ class FileRow:
                 name: self._score(name, self.value(name), words) for name in field if self.has(name)
             } or self.scores(field[0], words)
         value = self._get(field)
-        if isinstance(value, str) and value.lstrip().startswith("["):
+        if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
             value = parse_json(
                 value,
                 f"{self.place}: field '{field}'",
                 limits=LIMITS,
-                remedy="it must be a JSON list",
+                remedy="it must be a JSON list, or an object rater -> score",
             )
+        value = by_rater(value)
         if isinstance(value, Mapping):
             entries = [(str(rater), f"{field}.{rater}", score) for rater, score in value.items()]
         else:
@@ -184,7 +196,7 @@ class FileRow:
         """True where the field, or one of several, holds a score of somebody."""
         if not isinstance(field, str):
             return any(map(self.is_rated, field))
-        value = self.value(field)
+        value = by_rater(self.value(field))
         scores = (
             value.values()
             if isinstance(value, Mapping)
@@ -240,7 +252,8 @@ class FileRow:
         is_word = words and isinstance(text, str) and text.strip()
         if not is_word or _NUMBER.fullmatch(text) or _DECIMAL_COMMA.fullmatch(text):
             return self._number(field, value)
-        return Word.of(" ".join(self._text(field, text).split()), f"{self.place}: field '{field}'")
+        word = in_words(" ".join(self._text(field, text).split()))
+        return Word.of(word, f"{self.place}: field '{field}'")
 
     def _row(self, field: str, value: Any) -> FileRow:
         if not isinstance(value, dict):
@@ -267,13 +280,69 @@ def _at(value: Any, path: str) -> Any:
             if inner is not None:
                 return inner
         return None
-    # 2. in a list: a number, below 0 from the end; of a text there is only the whole
+    # 2. in a text: the whole, or, where it is JSON, what that holds
+    if isinstance(value, str):
+        if path == "0":
+            return value
+        inner = opened(value)
+        return None if inner is value else _at(inner, path)
+    # 3. in a list: a part of a dialogue, or a number, below 0 from the end
+    if not isinstance(value, list):
+        return None
+    if path in PARTS:
+        return part_of(value, path)
     index, _, rest = path.partition(".")
-    counted = isinstance(value, list) and re.fullmatch(r"-?[0-9]+", index)
-    if counted and -len(value) <= int(index) < len(value):
+    if re.fullmatch(r"-?[0-9]+", index) and -len(value) <= int(index) < len(value):
         item = value[int(index)]
         return _at(item, rest) if rest else item
-    return value if isinstance(value, str) and path == "0" else None
+    return None
+
+
+_RATERS = (
+    *("annotator", "annotator_id", "rater", "rater_id", "user", "user_id"),
+    *("worker_id", "reviewer", "labeler", "by"),
+)
+_SCORES = ("score", "rating", "label", "value", "grade")
+"""Names that an object with one person's score has for the person, and for the score."""
+
+
+_SIGNS = {"👍": "good", "👎": "bad", "✅": "yes", "❌": "no", "✓": "yes", "✔": "yes", "✗": "no"}
+_SIGNS |= {"✘": "no", "✖": "no", "☑": "yes"}
+"""Signs that are given as labels, and the words that they are read as."""
+
+
+def in_words(label: str) -> str:
+    """The word for a label that is a sign; any other as it is.
+
+    Example:
+        >>> in_words("👎🏽"), in_words("✔️"), in_words("good")
+        ('bad', 'yes', 'good')
+    """
+    if label.isascii():
+        return label
+    return _SIGNS.get(re.sub("[\ufe0f\U0001f3fb-\U0001f3ff]", "", label.strip()), label)
+
+
+def by_rater(value: Any) -> Any:
+    """A list of `{annotator, score}`, or that as JSON text, as an object rater -> score; any other
+    value as it is.
+
+    Example:
+        >>> by_rater([{"annotator": "ann", "score": 4}, {"annotator": "ben", "score": 5}])
+        {'ann': 4, 'ben': 5}
+    """
+    whole = opened(value) if isinstance(value, str) else value
+    if not isinstance(whole, list) or not all(isinstance(entry, dict) for entry in whole):
+        return whole if isinstance(whole, Mapping) else value
+    scores: dict[str, Any] = {}
+    for number, entry in enumerate(whole, start=1):
+        given = [entry[name] for name in _SCORES if name in entry]
+        if not given:
+            return value
+        named = [entry[name] for name in _RATERS if entry.get(name) not in (None, "")]
+        rater = str(named[0]) if named else str(number)
+        scores[f"{rater}#{number}" if rater in scores else rater] = given[0]
+    return scores or value
 
 
 # --- files of any kind --------------------------------------------------------------------------
@@ -282,17 +351,25 @@ def _at(value: Any, path: str) -> Any:
 def file_rows(
     path: Path, within: str | None = None, before: int = 0, first: tuple[int, int] = (1, 0)
 ) -> Iterator[FileRow]:
-    """The rows of a file of any kind, by its ending: parquet, .csv and .tsv; else JSON, one list or
-    an object a line.
+    """The rows of a file of any kind, by its ending: parquet, .csv and .tsv, a workbook; else JSON,
+    one list or an object a line.
 
     Args:
-        within: the path of the list of rows in a JSON file that is one object.
+        within: the path of the list of rows in a JSON file that is one object, or the sheet of a
+            workbook.
         before: rows that are left out.
         first: line and byte of the row behind them, from which a .jsonl file is read.
     """
-    if path.suffix in (".xlsx", ".xls", ".ods"):
-        raise UserError(f"{path.name}: is a workbook; save its sheet as CSV UTF-8.")
-    if path.suffix == ".parquet":
+    rows: Iterator[FileRow]
+    if path.suffix in (".xls", ".xlsb", ".ods"):
+        raise UserError(
+            f"{path.name}: is a workbook of another form; save it as .xlsx, or its sheet as CSV "
+            "UTF-8."
+        )
+    if path.suffix in WORKBOOKS:
+        found = read_sheet(existing(path), within)
+        rows = (FileRow(cells, f"{path.name} row {number}", number) for number, cells in found)
+    elif path.suffix == ".parquet":
         rows = parquet_rows(path)
     elif path.suffix in (".csv", ".tsv"):
         rows = table_rows(path)
@@ -312,9 +389,8 @@ def data_files(path: Path) -> list[Path]:
     rows."""
     if not path.is_dir():
         return [existing(path)]
-    return sorted(
-        file for file in path.rglob("*") if file.suffix in FILE_ENDINGS and file.is_file()
-    )
+    files = [file for file in path.rglob("*") if file.suffix in FILE_ENDINGS and file.is_file()]
+    return sorted(file for file in files if not file.name.startswith("~$"))  # Excel's, while open
 
 
 def named_files(path: str) -> list[Path]:
@@ -451,34 +527,35 @@ def table_rows(path: Path) -> Iterator[FileRow]:
     semicolons or tabs, a column of numbers of which some have a decimal comma gets points (`Pointed`).
     `UserError` for no such file, or a line that has another number of cells."""
     tabs = path.suffix == ".tsv"
-    text = read_text(
-        existing(path),
-        path.name,
-        size=LIMITS.size,
-        remedy="save the file as UTF-8 (of Excel: CSV UTF-8)",
-    ).removeprefix("\ufeff")
-    first_line = text.partition("\n")[0]
+    with _table_text(existing(path)) as file:
+        first_line = file.readline()
     commas = ";" if ";" in first_line and "," not in first_line else ","
     csv.field_size_limit(LIMITS.size)
 
-    reader = csv.reader(
-        io.StringIO(text, newline=""),
-        delimiter="\t" if tabs else commas,
-        quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
-        strict=True,
-    )
-    lines: Iterable[tuple[list[str], int]]
-    lines = ((cells, reader.line_num) for cells in _cells(reader, path.name))
-    # columns of numbers, in which commas are decimal ones
-    numeric = set()
+    def lines() -> Iterator[tuple[list[str], int]]:
+        with _table_text(path) as file:
+            reader = csv.reader(
+                file,
+                delimiter="\t" if tabs else commas,
+                quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL,
+                strict=True,
+            )
+            for cells in _cells(reader, path.name):
+                yield cells, reader.line_num
+
+    # columns of numbers, in which commas are decimal ones: as long as a cell is no other
+    numeric: set[int] = set()
     if tabs or commas == ";":
-        lines = list(lines)
-        columns = zip_longest(*(cells for cells, _ in lines[1:]))
-        for i, column in enumerate(columns):
-            if all(not cell or _DECIMAL_COMMA.fullmatch(cell) for cell in column):
-                numeric.add(i)
+        others: set[int] = set()
+        numeric = set(range(len(next(lines(), ([], 0))[0])))
+        for cells, _ in islice(lines(), 1, None):
+            for i in numeric - others:
+                cell = cells[i] if i < len(cells) else ""
+                if cell and not _DECIMAL_COMMA.fullmatch(cell):
+                    others.add(i)
+        numeric -= others
     header: list[str] = []
-    for cells, number in lines:
+    for cells, number in lines():
         place = f"{path.name} line {number}"
         if not header:
             header = cells
@@ -498,6 +575,18 @@ def table_rows(path: Path) -> Iterator[FileRow]:
                 place,
                 number,
             )
+
+
+@contextmanager
+def _table_text(path: Path) -> Iterator[TextIO]:
+    """A table's text, read piece by piece; `UserError` says where it is not UTF-8."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError:
+        remedy = "save the file as UTF-8 (of Excel: CSV UTF-8)"
+        read_text(path, path.name, size=LIMITS.size, remedy=remedy)
+        raise
 
 
 def _cells(reader: Any, name: str) -> Iterator[list[str]]:
@@ -532,9 +621,9 @@ def parquet_rows(path: Path) -> Iterator[FileRow]:
         try:
             for number, values in enumerate(read_rows(file), start=1):
                 yield FileRow(values, f"{file.name} row {number}", number)
-        except (pa.ArrowException, ValueError, OSError) as error:
+        except (pa.ArrowException, ValueError, OSError, MemoryError) as error:
             raise UserError(
-                f"{file}: cannot be read as parquet ({error}); give a whole parquet file."
+                f"{file}: cannot be read as parquet ({reason(error)}); give a whole parquet file."
             ) from error
 
 

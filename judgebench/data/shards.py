@@ -54,6 +54,7 @@ class Texts:
         size: rows of a shard, about.
         limit_groups: the first so many groups alone; None takes all.
         longest: characters that a text may have.
+        sheet: of a workbook (.xlsx); None takes the first.
 
     Attributes:
         sizes: rows of each shard.
@@ -73,10 +74,12 @@ class Texts:
         size: int,
         limit_groups: int | None = None,
         longest: int = DataSettings.longest,
+        sheet: str | None = None,
     ) -> None:
         self._files = named_files(path)
+        self._sheet = sheet
         self._fields = TextFields.parse({} if fields is None else fields)
-        check_present(self._files[0], self._fields, file_rows(self._files[0]))
+        check_present(self._files[0], self._fields, file_rows(self._files[0], sheet))
         self._scores: Scores = {dimension: {} for dimension in dimensions}
         self._most = limit_groups
         self._kept = set[str]()
@@ -122,6 +125,8 @@ class Texts:
         same_group, same_source = pairs[:, 1:] == pairs[:, :-1]
         twice = ordered[1:][ordered[1:] == ordered[:-1]][:_LOOKED_AT].tolist()
         apart = pairs[0, 1:][same_group & ~same_source][:_LOOKED_AT].tolist()
+        if self._fields.group_id is not None:  # a group that is named need not be one source
+            apart = []
         seen = Counter[Any]()
         suspects = []
         for _, text in self._texts() if twice or apart else ():
@@ -178,7 +183,7 @@ class Texts:
         for number in range(start.file, len(files)):
             file, within = files[number]
             before = start.before
-            for row in file_rows(file, before=before, first=(start.line, start.byte)):
+            for row in file_rows(file, self._sheet, before, first=(start.line, start.byte)):
                 place = _Place(number, before, row.position, row.byte)
                 before += 1
                 row = replace(row, within=within) if within else row

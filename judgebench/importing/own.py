@@ -22,6 +22,7 @@ from judgebench.importing.columns import (
     LabelRange,
     check_told_apart,
     dimension_of,
+    inside,
     judge_clause,
     judge_range,
     label_range,
@@ -44,6 +45,7 @@ from judgebench.runtime.values import (
     unquoted,
     written,
 )
+from judgebench.runtime.workbook import sheet_lines
 
 _UNASKED = ("replay", "recorded", "panel")
 """Judges whose answers are known, so that no rubric is needed."""
@@ -58,6 +60,7 @@ _FIELDS = {
     "group": "group_id",
     "id": "example_id",
     "rater": "rater",
+    "context": "context",
 }
 """Word of the command line -> the entry of `data.fields` that it stands for."""
 
@@ -108,7 +111,8 @@ def written_out(
             )
         return given, []
     path = unquoted(words["data.path"])
-    rows = _rows(path, None if config_name in ("config", "gate") else _LOOKED_AT)
+    sheet = unquoted(words["sheet"]) if "sheet" in words else None
+    rows = _rows(path, None if config_name in ("config", "gate") else _LOOKED_AT, sheet)
     word = words.get("judge", "")
     named = any(row.has(name) for row in rows for name in names_in(word))
     is_column = named or (rows and "data" not in words)
@@ -120,27 +124,41 @@ def written_out(
     fields_named = any(key.startswith("data.fields") for key in words)
     taken = _Taken()
     if config_name == "config":
-        if "data" in words and not roles:
+        if "data" in words and not roles and sheet is None:
             return given, []
         taken.choices.append("data=jsonl")
         if rows and not fields_named:
             _take(taken, path, words, roles, rows)
         if "judge=replay" in taken.choices and module.endswith("calibrate"):
             taken.choices += ["assistant=none", "decoding=[greedy]"]
-    elif not rows or fields_named or not (roles or _lacks(rows, config_name, words)):
+    elif (
+        not rows
+        or fields_named
+        or not (roles or sheet is not None or _lacks(rows, config_name, words))
+    ):
         return given, []
     else:
         _take_for_card(taken, path, words, roles, rows, config_name)
+    if sheet is None:
+        taken.how += sheet_lines(local_path(path))
+    else:
+        taken.values["data.sheet"] = sheet
+        if "judge=replay" in taken.choices:
+            taken.values["judge.sheet"] = sheet
+        elif "+judge.path" in taken.values:
+            taken.values["+judge.sheet"] = sheet
     # 3. the whole command
     whole = []
     for argument in given:
-        if argument.partition("=")[0] not in roles:
+        if argument.partition("=")[0] not in (*roles, "sheet"):
             whole.append(argument)
         if argument.startswith("data.path="):
             whole += [choice for choice in taken.choices if choice.partition("=")[0] not in words]
     values = {key: value for key, value in taken.values.items() if key.lstrip("+") not in words}
     if values:
-        whole = carry(whole, values, [_with_marks(argument, ROLES) for argument in given])
+        whole = carry(
+            whole, values, [_with_marks(argument, (*ROLES, "sheet")) for argument in given]
+        )
     shown = map(masked_argument, typed(whole))
     lines = [f"This stands for: {command_of(['python', '-m', module, *shown])}"]
     if taken.how:
@@ -159,13 +177,14 @@ def _with_marks(argument: str, keys: Sequence[str] = _TEXTS) -> str:
     return f"{key}={quoted(value)}"
 
 
-def _rows(path: str, most: int | None = None) -> list[FileRow]:
+def _rows(path: str, most: int | None = None, sheet: str | None = None) -> list[FileRow]:
     """The rows of a file or folder, or the first; none where there is none, which is said
     elsewhere."""
     place = local_path(path)
     if (place.suffix not in FILE_ENDINGS and not place.is_dir()) or not place.exists():
         return []
-    return list(islice(chain.from_iterable(map(file_rows, data_files(place))), most))
+    rows = (file_rows(file, sheet) for file in data_files(place))
+    return list(islice(chain.from_iterable(rows), most))
 
 
 def _lacks(rows: Sequence[FileRow], config_name: str, words: Mapping[str, str]) -> bool:
@@ -176,12 +195,14 @@ def _lacks(rows: Sequence[FileRow], config_name: str, words: Mapping[str, str]) 
     return any(not any(row.has(name) for row in rows) for name in fields)
 
 
-def _texts(columns: Columns) -> Iterator[tuple[str, str]]:
+def _texts(columns: Columns) -> Iterator[tuple[str, Any]]:
     """Keys of `data.fields` of texts and of their names, with the column of each."""
     for role, entry in _FIELDS.items():
         column = getattr(columns, role)
         if role == "source":
             column = column or columns.output
+        if role == "context":
+            column = list(columns.context) or None
         if column not in (None, entry) or (role == "rater" and column):
             yield f"data.fields.{entry}", column
 
@@ -220,12 +241,15 @@ def _take(
     values |= dict(_texts(columns))
     # 2. people's labels, and their scale where it is plain
     labels = [row.value(name) for row in rows for name in columns.human]
-    inner = chain(*(label for label in labels if isinstance(label, Mapping)))
-    dimensions = list(dict.fromkeys(inner))
     one = unquoted(words.get("dimensions", "").strip("[]"))
+    objects = inside(labels, names_in(words.get("dimensions", "none")))
+    dimensions = list(objects.dimensions)
     if not re.fullmatch(r"\w+", one):
         one = dimension_of(columns.human)
-    if dimensions and columns.human != ["human"]:
+    if dimensions and any(isinstance(label, str) for label in labels):  # objects as JSON text
+        paths = {name: f"{columns.human[0]}.{name}" for name in dimensions}
+        values["data.fields.human"] = paths
+    elif dimensions and columns.human != ["human"]:
         values["data.fields.human"] = columns.human[0]
     if not dimensions and columns.human:
         values["data.fields.human"] = _labels(columns, one)
@@ -251,6 +275,8 @@ def _take(
             if name != entry:
                 values[f"judge.fields.{entry}"] = name
         values["judge.title"] = columns.judge
+        if columns.reason is not None:
+            values["data.fields.reason"] = columns.reason
     elif words.get("judge") not in _UNASKED and ("judge" in words or "exp" not in words):
         if columns.source is None:
             taken.choices.append("data.rubrics=text")
@@ -273,11 +299,11 @@ def _take(
         found = f"{written(list(ends))}{how}"
         values["ranges"] = [list(ends)]
     # 5. how it was taken, of what no override says otherwise
-    people = people_clause(columns, ", ".join(dimensions), human)
+    people = people_clause(columns, ", ".join(dimensions), human, objects)
     if not labelled:
         people = f"labels={words['labels']}"
     elif "data.classes" in words or "data.scale" in words:
-        people = people_clause(columns, ", ".join(dimensions), None)
+        people = people_clause(columns, ", ".join(dimensions), None, objects)
     judge = judge_clause(columns, found)
     if columns.judge is None:
         judge = (
@@ -359,7 +385,7 @@ def _take_for_card(
         _check_labelled(path, columns)
         labels = [row.value(name) for row in rows for name in columns.human]
         check_told_apart(path, columns, labels)
-        if not any(isinstance(label, Mapping) for label in labels):
+        if not inside(labels).dimensions:
             dimension = card.dimension if card else dimension_of(columns.human)
             taken.values["data.fields.human"] = _labels(columns, dimension)
         elif columns.human != ["human"]:

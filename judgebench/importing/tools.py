@@ -1,25 +1,51 @@
-"""Readers of result files of other tools: a row for each judged text, with names of columns that
-`table_columns` knows; scores are called `judge_NAME`.
+"""Result files of other tools, declared: how a tool's file is known, where its rows stand, which
+paths hold a row's texts and names, and where its scores are, and who gave them.
 
-The format is told by what stands in the file, not by its name. A table is read as it is.
+What a file holds tells its tool, not its name. `importing/results.py` makes rows of a declaration.
 """
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from judgebench.data.rows import FILE_ENDINGS, LIMITS, FileRow, existing, file_rows
-from judgebench.importing.columns import is_label
-from judgebench.runtime.errors import UserError, reason
-from judgebench.runtime.parsing import read_json
-from judgebench.types import Row
+from judgebench.data.rows import FileRow
 
-_GRADES = {"C": "correct", "I": "incorrect", "P": "partial", "N": "no answer"}
-"""Letters of Inspect's grades."""
+
+@dataclass(frozen=True)
+class ScorePlace:
+    """A place of scores in a row, and how each is read. A path may be several with `|` between
+    them, of which the first that is there counts; it leads into an entry, or else into the row.
+
+    Attributes:
+        at: path of a list of entries, of an object name -> entry, or of a list of names of fields
+            in the row; empty for the fields of the row itself.
+        fields: what names of fields have to be, with the groups `name` and `detail`, where the row
+            itself or an object holds the entries.
+        name: path of an entry's name.
+        value: path of an entry's value; of an entry that is no object, the entry is its value.
+        giver: path of what says who gave the score; `name` is the score's own name.
+        judges: expression that givers which are judges match; people: likewise people; checks:
+            likewise what is computed without a model. Of others it is open what they are.
+        detail: path of what makes two scores of one name different ones, as the judge's model.
+        apart: path of what tells scores of one name apart, where a row has several.
+        rater: path of the name of a person.
+        void: path -> value, with which an entry holds no score.
+    """
+
+    at: str = ""
+    fields: str = r"(?P<name>.+)"
+    name: str = "name"
+    value: str = "score"
+    giver: str = ""
+    judges: str = ""
+    people: str = ""
+    checks: str = ""
+    detail: str = ""
+    apart: str = ""
+    rater: str = ""
+    void: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -28,25 +54,82 @@ class Tool:
 
     Attributes:
         kind: what it writes, for people.
-        known: paths into a row by which it is known.
-        fields: column -> path into a row, or several with `|` between them, of which the first
-            that is there counts.
-        scores: paths of a row's scores, of which the first that is there counts: an object name ->
-            score, a list of `{name, score}`, names of other fields, or one score.
-        within: the path of the rows in a file that is one object.
+        known: whether a row is its.
+        fields: column -> path into a row, or several with `|` between them.
+        scores: places of scores, of which the first where one stands counts.
+        within: paths of the rows in a file that is one object.
+        key: path of what rows about one text share; empty where each has its own.
+        others: expression of further columns that are kept.
+        within_row: path of an object whose entries are further columns.
+        encoded: texts may be JSON, or messages, of which the text counts.
+        words: words of scores -> words for people.
+        instead: what to give in place of such a file; it is not read then.
     """
 
     kind: str
-    known: Sequence[str]
-    fields: Mapping[str, str]
-    scores: Sequence[str]
-    within: str = ""
+    known: Callable[[FileRow], bool]
+    fields: Mapping[str, str] = field(default_factory=dict)
+    scores: Sequence[ScorePlace] = ()
+    within: Sequence[str] = ()
+    key: str = ""
+    others: str = ""
+    within_row: str = ""
+    encoded: bool = False
+    words: Mapping[str, str] = field(default_factory=dict)
+    instead: str = ""
 
+
+def _holds(*paths: str) -> Callable[[FileRow], bool]:
+    return lambda row: all(map(row.has, paths))
+
+
+_MLFLOW_SCORE = (
+    r"(?P<name>(?!expected)[^/]+?)/((?P<detail>.+)/)?(score|value)"  # correctness/v1/score
+)
+_MLFLOW_CHECKS = (
+    r"(flesch|ari_grade|rouge|bleu|exact_match|latency|token_count|ndcg|precision|recall).*"
+)
+
+
+def _is_mlflow(row: FileRow) -> bool:
+    traced = row.has("info.trace_id") or (row.has("trace_id") and row.has("assessments"))
+    return traced or any(re.fullmatch(_MLFLOW_SCORE, name) for name in row.values)
+
+
+_PROMPTFOO_JUDGES = (
+    r"(not-)?(llm-rubric|model-graded-\w+|factuality|g-eval|answer-relevance|context-\w+|pi"
+    r"|search-rubric|agent-rubric|conversation-relevance|trajectory:goal-success"
+    r"|promptfoo:redteam:.+)"
+)
+"""Assertions that a model judges one text by: of promptfoo's `usesGradingProvider`, without those
+of embeddings and classifiers, and those that compare texts."""
+
+INSPECT = Tool(
+    "a log of Inspect",
+    _holds("log", "sample"),
+    {
+        "example_id": "name",
+        "group_id": "group",
+        "source": "sample.input",
+        "output": "sample.output.completion|sample.output.choices.0.message.content",
+        "system_id": "log.model",
+    },
+    (ScorePlace("sample.scores", value="value", giver="name", judges=".*"),),
+    within_row="sample.metadata",
+    encoded=True,
+    words={"C": "correct", "I": "incorrect", "P": "partial", "N": "no answer"},
+)
+
+BATCH = Tool(
+    "a batch of OpenAI's form",
+    lambda row: row.has("custom_id") and any(map(row.has, ("response", "body", "error"))),
+)
+"""Its requests and answers are joined by `results.batch_rows`."""
 
 TOOLS = (
     Tool(
         "results of promptfoo",
-        ("gradingResult", "promptIdx"),
+        _holds("gradingResult", "promptIdx"),
         {
             "source": "prompt.raw",
             "output": "response.output",
@@ -54,200 +137,142 @@ TOOLS = (
             "model": "provider.id",
             "group": "testIdx",
         },
-        ("namedScores", "score"),
-        "results.results",
+        (
+            ScorePlace(
+                "gradingResult.componentResults",
+                name="assertion.metric|assertion.type",
+                giver="assertion.type",
+                judges=_PROMPTFOO_JUDGES,
+                checks=".+",
+                detail="assertion.type",
+                apart="assertion.value",
+                void={"metadata.graderError": True},
+            ),
+            ScorePlace("namedScores"),
+        ),
+        ("results.results", "results"),
     ),
     Tool(
         "a test run of DeepEval",
-        ("actualOutput",),
+        _holds("actualOutput"),
         {"source": "input", "output": "actualOutput"},
-        ("metricsData",),
-        "testCases",
+        (
+            ScorePlace(
+                "metricsData", giver="evaluationModel", judges=".+", detail="evaluationModel"
+            ),
+        ),
+        ("testCases",),
     ),
     Tool(
         "samples of lm-eval",
-        ("doc_id", "filtered_resps"),
+        _holds("doc_id", "filtered_resps"),
         {
             "id": "doc_id",
             "source": "arguments.gen_args_0.arg_0|arguments.0.0",
-            "output": "filtered_resps.0",
+            "output": "resps.0.0|filtered_resps.0",
         },
-        ("metrics", "exact_match", "acc"),
+        (
+            ScorePlace("metrics", giver="name", judges=".*", detail="filter"),
+            ScorePlace(
+                "", r"(?P<name>exact_match|acc)", giver="name", judges=".*", detail="filter"
+            ),
+        ),
+        key="doc_id",
+    ),
+    Tool(
+        "traces and tables of MLflow",
+        _is_mlflow,
+        {
+            "id": "trace_id|info.trace_id",
+            "source": "request|data.spans.0.attributes.mlflow.spanInputs|info.request_preview",
+            "output": "response|data.spans.0.attributes.mlflow.spanOutputs|info.response_preview",
+        },
+        (
+            ScorePlace(
+                "assessments|info.assessments|trace.info.assessments",
+                name="assessment_name|name",
+                value="feedback.value",
+                giver="source.source_type",
+                judges="LLM_JUDGE|AI_JUDGE",
+                people="HUMAN",
+                checks="CODE",
+                detail="source.source_id",
+                rater="source.source_id",
+                void={"valid": False},
+            ),
+            ScorePlace(
+                "",
+                _MLFLOW_SCORE,
+                giver="name",
+                judges=rf"(?!{_MLFLOW_CHECKS}).*",
+                checks=_MLFLOW_CHECKS,
+            ),
+        ),
+        ("traces",),
+        others=r"(?!(trace|spans|tags|info|data|assessments)$|trace_|request|response|client_"
+        r"|execution_|state$|status$|timestamp).+",
+        encoded=True,
+    ),
+    Tool(
+        "scores of Langfuse without texts",
+        _holds("traceId", "dataType", "source"),
+        instead="export the traces, whose rows have texts and scores",
+    ),
+    Tool(
+        "traces of Langfuse",
+        lambda row: row.has("output") and (row.has("bookmarked") or row.has("htmlPath")),
+        {
+            "id": "id",
+            "source": "input",
+            "output": "output",
+            "group": "sessionId",
+            "system": "version",
+        },
+        (
+            ScorePlace(
+                "scores",
+                value="stringValue|value",
+                giver="source",
+                judges="EVAL",
+                people="ANNOTATION",
+                rater="authorUserId",
+            ),
+            ScorePlace(
+                "",
+                r"(?!(id|timestamp|name|userId|sessionId|release|version|environment|tags"
+                r"|bookmarked|public|input|output|metadata|comments|projectId|createdAt|updatedAt"
+                r"|externalId|observations|htmlPath|latency|totalCost|scores)$)(?P<name>.+)",
+            ),
+        ),
+        ("data",),
+        encoded=True,
+    ),
+    Tool(
+        "items of OpenAI Evals",
+        _holds("datasource_item_id", "results", "sample"),
+        {
+            "id": "id",
+            "group": "datasource_item_id",
+            "source": "sample.input",
+            "output": "sample.output",
+            "system": "sample.model",
+        },
+        (
+            ScorePlace(
+                "results",
+                giver="type",
+                judges=r"(score|label)[_-]model.*",
+                checks=r"(string|text|python|multi).*",
+                apart="type",
+            ),
+        ),
+        ("data",),
+        encoded=True,
+    ),
+    Tool(
+        "the log of an OpenAI eval",
+        lambda row: row.has("spec") or (row.has("event_id") and row.has("sample_id")),
+        instead="give the items of a run (evals.runs.output_items.list), or a table with a row a "
+        "text",
     ),
 )
-
-
-def read_results(path: Path) -> tuple[str, list[FileRow]]:
-    """The tool that wrote a file, for people, and its rows; `UserError` of one that is no result
-    file, or broken."""
-    existing(path, "FILE")
-    with path.open("rb") as file:
-        start = file.read(4096)
-    if not start.strip():
-        raise UserError(f"{path.name}: the file is empty; give results.")
-    if zipfile.is_zipfile(path) or path.suffix == ".eval":
-        return "a log of Inspect", _rows(path, _inspect(path))
-    if (path.suffix != ".parquet" and b"\0" in start) or path.suffix not in FILE_ENDINGS:
-        raise UserError(
-            f"{path.name}: this is no result file that is known here; give one that ends in .eval, "
-            f"{', '.join(FILE_ENDINGS)}."
-        )
-    if path.suffix == ".json" and start.lstrip()[:1] != b"[":
-        content = read_json(path, path.name, limits=LIMITS, remedy="give the whole file")
-        if isinstance(content, Mapping):
-            return _of_object(path, content)
-    return _of_rows(path, list(file_rows(path)))
-
-
-def _rows(path: Path, values: Iterable[Any]) -> list[FileRow]:
-    """Rows of a file, which know their places; `UserError` of one that is no object."""
-    rows = []
-    for i, row in enumerate(values, start=1):
-        place = f"{path.name} entry {i}"
-        if not isinstance(row, Mapping):
-            raise UserError(
-                f"{place}: is no object, as in {{...}}; give the file as its tool wrote it."
-            )
-        rows.append(FileRow(row, place, i))
-    return rows
-
-
-def _of_object(path: Path, content: Row) -> tuple[str, list[FileRow]]:
-    """The rows of a file that is one JSON object."""
-    whole = FileRow(content, path.name, 1)
-    if whole.has("eval.task"):
-        return "a log of Inspect", _rows(path, _inspect(path))
-    if whole.has("columns") and whole.has("data"):
-        rows = []
-        for number, cells in enumerate(content["data"], start=1):
-            try:
-                rows.append(dict(zip(content["columns"], cells, strict=True)))
-            except (TypeError, ValueError) as error:
-                raise UserError(
-                    f"{path.name} row {number}: has not a cell for each of the table's columns; "
-                    "give the whole file."
-                ) from error
-        return _of_rows(path, _rows(path, rows))
-    for tool in TOOLS:
-        results = whole.value(tool.within) if tool.within else None
-        if isinstance(results, list):
-            return _of_rows(path, _rows(path, results))
-    there = ", ".join(f"'{key}'" for key in content)
-    raise UserError(
-        f"{path.name}: holds {there}, which no tool that is known here writes (Inspect, promptfoo, "
-        "DeepEval, MLflow); give its rows as a list, one JSON object a line, or a table."
-    )
-
-
-def _of_rows(path: Path, rows: list[FileRow]) -> tuple[str, list[FileRow]]:
-    """Rows with their columns as they are called here, by what the first row has."""
-    if not rows:
-        raise UserError(f"{path.name}: there is no row in it; give results.")
-    if rows[0].has("custom_id") and (rows[0].has("response") or rows[0].has("body")):
-        return BATCH, rows
-    for tool in TOOLS:
-        if all(rows[0].has(field) for field in tool.known):
-            return tool.kind, [replace(row, values=_of_tool(tool, row)) for row in rows]
-    return "a table", [replace(row, values=_of_table(row.values)) for row in rows]
-
-
-def _of_tool(tool: Tool, row: FileRow) -> Row:
-    def first(paths: Iterable[str]) -> Any:
-        there = [path for path in paths if row.has(path) and row.value(path) not in ({}, [])]
-        return row.value(there[0]) if there else None
-
-    values = {column: first(paths.split("|")) for column, paths in tool.fields.items()}
-    scores = first(tool.scores)
-    if scores is None:
-        return values
-    if not isinstance(scores, Mapping | list):
-        scores = {"score": scores}
-    for name in scores:
-        if isinstance(name, Mapping):
-            values[f"judge_{name.get('name')}"] = name.get("score")
-        else:
-            values[f"judge_{name}"] = row.value(name) if isinstance(scores, list) else scores[name]
-    return values
-
-
-def _of_table(values: Row) -> Row:
-    """A row of a table, with scores of MLflow (`correctness/v1/score`) as such, and an object with
-    one text as that."""
-    row = {}
-    for name, value in values.items():
-        called, _, rest = name.partition("/")
-        scored = rest.split("/")[-1] in ("score", "value") and not called.startswith("expected")
-        if isinstance(value, Mapping) and len(value) == 1 and "trace_id" in values:
-            value = next(iter(value.values()))
-        row[f"judge_{called}" if scored else name] = value
-    return row
-
-
-def _inspect(path: Path) -> list[Row]:
-    """Samples of an Inspect log, by Inspect's own reader."""
-    try:
-        from inspect_ai.log import read_eval_log
-    except ImportError as error:
-        raise UserError(
-            f"{path.name}: a log of Inspect is read by Inspect itself, which is not installed; "
-            "install it with `pip install 'judgebench[inspect]'`."
-        ) from error
-    try:
-        log = read_eval_log(str(path))
-    # its reader's, its format's and the archive's own errors have no common base
-    except Exception as error:
-        raise UserError(
-            f"{path.name}: Inspect cannot read this log ({reason(error)}); give a whole one."
-        ) from error
-    rows: list[Row] = []
-    for sample in log.samples or ():
-        asked = sample.input
-        row: dict[str, Any] = {
-            **(sample.metadata or {}),
-            "example_id": f"{sample.id}" if sample.epoch == 1 else f"{sample.id}#{sample.epoch}",
-            "group_id": str(sample.id),
-            "source": asked if isinstance(asked, str) else "\n\n".join(each.text for each in asked),
-            "output": sample.output.completion,
-            "system_id": log.eval.model,
-        }
-        for scorer, score in (sample.scores or {}).items():
-            parts = score.value if isinstance(score.value, Mapping) else {"": score.value}
-            for part, value in parts.items():
-                grade = _GRADES.get(value, value) if isinstance(value, str) else value
-                row[f"judge_{scorer}_{part}".rstrip("_")] = grade
-        rows.append(row)
-    return rows
-
-
-# --- batches ------------------------------------------------------------------------------------
-
-BATCH = "a batch of OpenAI's form"
-
-
-def batch_rows(rows: Iterable[FileRow]) -> list[FileRow]:
-    """A row for each request of a batch, of files of requests, of answers, or of both. An answer is
-    the text that is judged, or, where all are labels, the judge's about the request."""
-    # 1. requests and answers of one name
-    asked: dict[str, str] = {}
-    answers: dict[str, tuple[Any, Any]] = {}
-    for row in rows:
-        name = row.identifier("custom_id")
-        messages = row.value("body.messages") or ()
-        if messages:
-            asked[name] = "\n\n".join(str(message.get("content")) for message in messages)
-        if row.has("response"):
-            answer = row.value("response.body.choices.0.message.content")
-            answers[name] = (answer, row.value("response.body.model"))
-    if not answers:
-        raise UserError(
-            "These are requests of a batch without answers; name the file of those too."
-        )
-    # 2. texts, or labels of texts
-    judged = is_label([answer for answer, _ in answers.values()])
-    joint = []
-    for i, (name, (answer, model)) in enumerate(answers.items(), start=1):
-        values = {"id": name, "source": asked.get(name), "output": answer, "model": model}
-        if judged:
-            values = {"id": name, "output": asked.get(name), "judge_answer": answer}
-        joint.append(FileRow(values, f"request {name}", i))
-    return joint

@@ -89,7 +89,7 @@ def _drawn(config: DictConfig, settings: PageSettings) -> tuple[Drawn, list[str]
         )
     texts, _ = data.texts(rated=False)
     unrated = [replace(text, scores={settings.dimension: {}}) for text in texts]
-    loaded = completed(replace(dataset_of(unrated), rated=False))
+    loaded = completed(replace(dataset_of(unrated), rated=False, mixed=data.mixes))
     validate(loaded, data.longest)
     drawn = draw_texts(loaded.examples, settings.n, settings.seed)
     return drawn, [

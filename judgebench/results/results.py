@@ -293,6 +293,8 @@ def examples_frame(examples: Sequence[Example], split: Split) -> pd.DataFrame:
             columns[name] = [split[example.group_id] for example in examples]
         else:
             columns[name] = [getattr(example, name) for example in examples]
+    if any(example.reason for example in examples):
+        columns["reason"] = [example.reason for example in examples]
     columns["dimensions"] = [list(example.human) for example in examples]
     columns["human"] = []
     for example in examples:

@@ -88,8 +88,8 @@ EXAMPLES_SCHEMA = pa.schema(
         ("human", pa.list_(_NUMBER)),
     ]
 )
-"""Columns of examples.parquet, one row an example, see `judgebench.types.Example`; `human` goes
-with `dimensions`, all that the data has, judged or not."""
+"""Columns of examples.parquet, one row an example, see `judgebench.types.Example`, and `reason` at
+the end where one has it; `human` goes with `dimensions`, all that the data has, judged or not."""
 
 RATINGS_SCHEMA = pa.schema(
     [*_columns(_TEXT, "example_id group_id system_id split dimension rater"), ("score", _NUMBER)]
@@ -251,10 +251,9 @@ def run_inputs(folder: Path) -> list[Input]:
 
 
 def columns_of(artifact: Artifact, frame: pd.DataFrame) -> pa.Schema:
-    """The schema of an artifact's table, with the columns for compared texts and for a range's
-    labels where the frame has them."""
+    """The schema of an artifact's table, with the columns for compared texts, for a range's labels
+    and for a judge's reasons where the frame has them."""
     assert artifact.schema is not None
-    more = (artifact.compared if "rival_id" in frame else ()) + (
-        ((LABELS, pa.string()),) if LABELS in frame else ()
-    )
+    more = artifact.compared if "rival_id" in frame else ()
+    more += tuple((name, pa.string()) for name in (LABELS, "reason") if name in frame)
     return pa.schema([*artifact.schema, *(pa.field(*column) for column in more)])

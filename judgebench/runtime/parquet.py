@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -67,23 +68,100 @@ def read_schema(path: Path) -> pa.Schema:
 
 
 def read_rows(path: Path) -> Iterator[Record]:
-    """The rows of anybody's file; one that is not ours, and may be large, is read in pieces. Raises
-    as `read_table`."""
+    """The rows of anybody's file; one that is not ours, and may be large, is read in pieces.
+    Decimals are given as floats. Raises as `read_table`, and `Damaged` where a column would be far
+    larger in memory than it is in the file."""
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         check_columns(file.schema_arrow.names, path.name)
         ours = DIGESTS in (file.schema_arrow.metadata or {})
-        batches = file.iter_batches(batch_size=1024)
-        if ours:
-            batches = read_table(path).to_batches(1024)
+        batches = read_table(path).to_batches(1024) if ours else _batches(path, file)
         for batch in batches:
-            try:
-                yield from batch.to_pylist()
-            except (ArithmeticError, LookupError, ValueError):
-                columns = [list(map(_value, column)) for column in batch.columns]
-                yield from (
-                    dict(zip(batch.schema.names, values, strict=True))
-                    for values in zip(*columns, strict=True)
+            columns = [_cells_of(column) for column in batch.columns]
+            yield from (
+                dict(zip(batch.schema.names, values, strict=True))
+                for values in zip(*columns, strict=True)
+            )
+
+
+_ROWS = 1024
+_AT_ONCE = 2**26
+"""Rows that are read at once, at most; and bytes that they may take, if each held the largest text
+that a column can have. A single row may take more."""
+
+_LARGE = 2**26
+_LARGEST = 2**33
+_RATIO = 200
+"""Bytes of a column in a group of rows, and of all rows, from which on they may be so many times as
+many as in the file."""
+
+
+def _batches(path: Path, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """The rows of a file in pieces that are small in memory, too: a text that
+    stands once in the file may be a cell of every row."""
+    largest = _largest_repeated(path)
+    rows = max(1, min(_ROWS, _AT_ONCE // largest))
+    size = path.stat().st_size
+    total = 0
+    for batch in file.iter_batches(batch_size=rows):
+        columns = []
+        for column in batch.columns:
+            is_coded = pa.types.is_dictionary(column.type)
+            columns.append(column.dictionary_decode() if is_coded else column)
+        total += sum(column.nbytes for column in columns)
+        if total > _LARGEST and total > _RATIO * size:
+            raise Damaged(f"its rows would be more than {_LARGEST:,} bytes of {size:,}")
+        yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _largest_repeated(path: Path) -> int:
+    """Bytes of the largest text that stands once in a file for several rows; raises `Damaged` of a
+    column that would be far larger in memory than it is in the file."""
+    largest = 1
+    coded = []
+    with pq.ParquetFile(path) as file:
+        notes = file.metadata
+    for group in map(notes.row_group, range(notes.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            unpacked = column.total_uncompressed_size
+            if unpacked > _LARGE and unpacked > _RATIO * max(1, column.total_compressed_size):
+                raise Damaged(
+                    f"column {column.path_in_schema!r} would be {unpacked:,} bytes of "
+                    f"{column.total_compressed_size:,}"
                 )
+            if unpacked <= _AT_ONCE // _ROWS or not column.physical_type.endswith("BYTE_ARRAY"):
+                continue
+            if "DELTA_BYTE_ARRAY" in column.encodings or "." in column.path_in_schema:
+                largest = max(largest, unpacked)  # texts are not told apart before they are read
+            elif column.has_dictionary_page:
+                coded.append(column.path_in_schema)
+    if coded:
+        with pq.ParquetFile(path, read_dictionary=coded) as file:
+            for i in range(notes.num_row_groups):
+                first = next(file.iter_batches(1, row_groups=[i], columns=coded), None)
+                for column in first.columns if first is not None else ():
+                    if pa.types.is_dictionary(column.type) and len(column.dictionary):
+                        lengths = pc.binary_length(column.dictionary.cast(pa.large_binary()))
+                        largest = max(largest, pc.max(lengths).as_py() or 0)
+    return largest
+
+
+def _cells_of(column: pa.Array) -> list[Any]:
+    """A column's values as Python has them."""
+    try:
+        values = column.to_pylist()
+    except (ArithmeticError, LookupError, ValueError):
+        values = [*map(_value, column)]
+    return [*map(_without_decimals, values)] if "decimal" in str(column.type) else values
+
+
+def _without_decimals(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, list):
+        return [*map(_without_decimals, value)]
+    if isinstance(value, dict):
+        return {name: _without_decimals(inner) for name, inner in value.items()}
+    return value
 
 
 def _value(scalar: pa.Scalar) -> Any:

@@ -22,7 +22,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, Union
 
@@ -125,6 +125,17 @@ def parse_json(
             json.dumps(value, ensure_ascii=False).encode("utf-8")  # refuses half a surrogate
     check_shape(value, shape, name, remedy)
     return value
+
+
+@lru_cache(maxsize=8)  # the cell of a row is asked for one thing after the other
+def opened(text: str) -> Any:
+    """The list or object that a text is as JSON, as in a cell of a table; else the text."""
+    if not text.lstrip().startswith(("[", "{")):
+        return text
+    try:
+        return parse_json(text, "")
+    except UserError:
+        return text
 
 
 def parse_yaml(

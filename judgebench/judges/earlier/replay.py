@@ -16,7 +16,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from judgebench.data.rows import FileRow, Pointed, existing, file_rows, json_lines, json_row
+from judgebench.data.rows import (
+    FILE_ENDINGS,
+    FileRow,
+    Pointed,
+    existing,
+    file_rows,
+    in_words,
+    json_lines,
+    json_row,
+)
 from judgebench.judges.earlier.answers import Answers, Key, answer_key, first_names
 from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel, check_unused
 from judgebench.prompts.tokens import PlainTokenizer
@@ -132,12 +141,14 @@ class ReplaySpec(NoModel):
         fields: see `AnswerFields`.
         title: its name in tables; None takes the file's name without its ending.
         mode: `generate`, for the answers are free text.
+        sheet: of a workbook (.xlsx); None takes the first.
     """
 
     path: str
     fields: Row
     title: str | None = None
     mode: str = "generate"
+    sheet: str | None = None
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()
@@ -172,8 +183,8 @@ class ReplaySpec(NoModel):
     def rows(self) -> Iterable[FileRow]:
         """The rows of its file; `UserError` where there is none, or a row cannot be read."""
         path = existing(self.source.path, "judge.path")
-        tables = (".csv", ".tsv", ".parquet", ".json")
-        return file_rows(path) if path.suffix in tables else json_lines(path)
+        tables = [ending for ending in FILE_ENDINGS if ending != ".jsonl"]
+        return file_rows(path, self.sheet) if path.suffix in tables else json_lines(path)
 
     def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         whole = list(self.rows())
@@ -217,7 +228,7 @@ class ReplaySpec(NoModel):
                 return str(value).lower()
             if isinstance(value, int | float):
                 return repr(value)
-            return str(value) if isinstance(value, Pointed) else row.text(names.text)
+            return str(value) if isinstance(value, Pointed) else in_words(row.text(names.text))
 
         return match(self.source.path.name, rows, names, text, prompts, *of_data)
 

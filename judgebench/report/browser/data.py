@@ -237,7 +237,7 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
     # 2. the pieces
     chunks = []
     for first, last in itertools.pairwise(cuts):
-        groups: dict[str, int] = {}
+        groups: dict[tuple[str, ...], int] = {}
         chunk: Record = {
             "groups": [],
             "group": [],
@@ -247,11 +247,11 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
         }
         for i in range(first, last):
             row = examples.get(index.examples[i])
-            key = index.group[i]
+            group = {"source": row["source"], "context": row["context"]} if row else {}
+            key = (index.group[i], *group.values())
             if key not in groups:
                 groups[key] = len(groups)
-                group = {"source": row["source"], "context": row["context"]} if row else {}
-                group["references"] = references.get(key, [])
+                group["references"] = references.get(index.group[i], [])
                 chunk["groups"].append(group)
             output = None
             rival = None

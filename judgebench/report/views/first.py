@@ -72,7 +72,8 @@ def calibrated_scores(results: Results) -> pd.DataFrame:
 def looks(results: Results) -> Rows:
     """The texts where the settings taken and the humans differ most, as a part of the humans'
     scale, and some others at random: what judge and humans say, the judge's raw answer, `how` its
-    score was brought to the humans' scale, why, start, and the address of the example on the page.
+    score was brought to the humans' scale, why, start, the judge's reason, and the address of the example on the
+    page.
     Of a judge that says pass or fail: its mistakes farthest from the mark, of both kinds, the
     dearer first. None where texts may not be shown, or were compared."""
     if results.examples is None or results.compares or not len(results.readings):
@@ -92,6 +93,9 @@ def looks(results: Results) -> Rows:
     counts = Counter(row["why"] for row in rows if row["wrong"])
     # 2. each text once, those of the largest gap first
     texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
+    reasons = dict[str, str]()
+    if "reason" in results.examples:
+        reasons.update(zip(results.examples["example_id"], results.examples["reason"], strict=True))
     rows.sort(key=lambda row: -row["gap"])
     distinct = {
         (row["place"]["dimension"], texts.get(row["example"], row["example"])): row
@@ -116,6 +120,7 @@ def looks(results: Results) -> Rows:
             row["why"] = "at random"
         row["why"] += f", {row['dimension']}" if several else ""
         row["start"] = beginning(texts.get(row["example"]) or "")
+        row["reason"] = reasons.get(row["example"]) or ""
     return shown
 
 

@@ -1,0 +1,576 @@
+"""Rows of result files: a row for each judged text, with names of columns that `table_columns`
+knows. A score's column is called `judge_NAME`, `human_NAME` or `check_NAME` by who gave it, and
+NAME where that is open.
+
+One engine reads what `importing/tools.py` declares. A table is read as it is, and as often as it is
+looked at, so that it need not be held.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from judgebench.data.rows import FILE_ENDINGS, LIMITS, FileRow, existing, file_rows, names_within
+from judgebench.importing.archive import read_entries
+from judgebench.importing.columns import is_label
+from judgebench.importing.tools import BATCH, INSPECT, TOOLS, ScorePlace, Tool
+from judgebench.runtime.errors import UserError, shown
+from judgebench.runtime.parsing import parse_json, read_json
+from judgebench.runtime.workbook import WORKBOOKS
+from judgebench.types import Row
+
+_TEXT_ENDINGS = (".json", ".jsonl", ".csv", ".tsv")
+_PROMPTFOO_TABLE = "Status,Score,Named Scores,"
+"""In the header of a table of promptfoo, whose rows hold a text a provider."""
+
+_SHOWN = 40
+"""Characters of what tells two scores of one name apart."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Contents of result files.
+
+    Attributes:
+        kind: the tool that wrote them, for people.
+        rows: may be gone through several times.
+        notes: lines on what was taken how, for people.
+    """
+
+    kind: str
+    rows: Iterable[FileRow]
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a file, read again whenever they are gone through."""
+
+    path: Path
+    sheet: str | None = None
+
+    def __iter__(self) -> Iterator[FileRow]:
+        return file_rows(self.path, self.sheet)
+
+
+def read_results(files: Sequence[Path], sheet: str | None = None) -> Imported:
+    """The rows of a file, of the sheet of a workbook, of the two files of a batch, or of logs of
+    Inspect, by themselves or in a folder; `UserError` of others, and of a broken one."""
+    paths = []
+    for file in files:
+        paths += _logs_in(file) if file.is_dir() else [existing(file, "FILE")]
+    read = [_read(path, sheet) for path in paths]
+    kinds = {tool.kind if tool else "a table": tool for tool, _ in read}
+    rows = read[0][1]
+    if len(paths) > 1:
+        names = " with ".join(path.name for path in paths)
+        if [*kinds] not in ([BATCH.kind], [INSPECT.kind]):
+            raise UserError(
+                f"{names}: are no two files of one batch, and no logs of Inspect; give one file."
+            )
+        rows = [row for _, more in read for row in more]
+    tool = read[0][0]
+    if tool is None:
+        return Imported("a table", rows)
+    if tool is BATCH:
+        return Imported(BATCH.kind, batch_rows(rows))
+    notes = []
+    if tool is INSPECT:
+        rows, notes = _sample_rows([*rows])
+    made = [*rows]
+    taken, more = _taken_rows(tool, made)
+    return Imported(tool.kind, taken, [*notes, *more])
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    """The logs of a folder and its subfolders: archives, or else files of JSON."""
+    for ending in (".eval", ".json"):
+        logs = [path for path in sorted(folder.rglob(f"*{ending}")) if path.is_file()]
+        if logs:
+            return logs
+    raise UserError(f"{folder}: there is no log of Inspect in this folder (.eval); give a file.")
+
+
+def _read(path: Path, sheet: str | None = None) -> tuple[Tool | None, Iterable[FileRow]]:
+    """The tool that wrote a file, None for a table, and its rows; a log of Inspect is one."""
+    with path.open("rb") as file:
+        start = file.read(4096)
+    if not start.strip():
+        raise UserError(f"{path.name}: the file is empty; give results.")
+    known = path.suffix in FILE_ENDINGS
+    if path.suffix == ".eval" or (not known and zipfile.is_zipfile(path)):
+        return INSPECT, [_archived_log(path)]
+    if not known or (path.suffix in _TEXT_ENDINGS and b"\0" in start):
+        raise UserError(
+            f"{path.name}: this is no result file that is known here; give one that ends in .eval, "
+            f"{', '.join(FILE_ENDINGS)}."
+        )
+    if _PROMPTFOO_TABLE in start.partition(b"\n")[0].decode("utf-8", "replace"):
+        raise UserError(
+            f"{path.name}: is a table of promptfoo, in which a row holds the texts of all providers "
+            "and no assertion's score; take results.json, as written by promptfoo eval -o "
+            "results.json."
+        )
+    rows: Iterable[FileRow] = _Rows(path, sheet if path.suffix in WORKBOOKS else None)
+    if path.suffix == ".json":
+        rows = [*_json_rows(path)]
+        if rows and rows[0].has("eval.task"):
+            return INSPECT, rows
+    first = next(iter(rows), None)
+    if first is None:
+        raise UserError(f"{path.name}: there is no row in it; give results.")
+    tool = next((tool for tool in (BATCH, *TOOLS) if tool.known(first)), None)
+    if tool is not None and tool.instead:
+        raise UserError(f"{path.name}: holds {tool.kind}; {tool.instead}.")
+    return tool, rows if tool is None else [*rows]
+
+
+def _json_rows(path: Path) -> Iterable[FileRow]:
+    """The rows of a JSON file that is a list, a tool's object with one, or a table of columns; a
+    log of Inspect is one row."""
+    with path.open("rb") as file:
+        start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start.startswith(b"{"):
+        return file_rows(path)
+    content = read_json(path, path.name, limits=LIMITS, remedy="give the whole file")
+    whole = FileRow(content, path.name, 1)
+    if whole.has("eval.task") or any(tool.known(whole) for tool in TOOLS):
+        return [whole]
+    if whole.has("columns") and whole.has("data"):
+        return _of_columns(path, content["columns"], content["data"])
+    for within in dict.fromkeys(within for tool in TOOLS for within in tool.within):
+        if isinstance(whole.value(within), list):
+            return _objects(path, whole.value(within))
+    there = ", ".join(f"'{key}'" for key in content)
+    raise UserError(
+        f"{path.name}: holds {there}, which no tool that is known here writes (Inspect, promptfoo, "
+        "DeepEval, MLflow, Langfuse, OpenAI); give its rows as a list, one JSON object a line, or "
+        "a table."
+    )
+
+
+def _objects(path: Path, values: Iterable[Any]) -> list[FileRow]:
+    """Rows of a file, which know their places; `UserError` of one that is no object."""
+    rows = []
+    for i, row in enumerate(values, start=1):
+        place = f"{path.name} entry {i}"
+        if not isinstance(row, Mapping):
+            raise UserError(
+                f"{place}: is no object, as in {{...}}; give the file as its tool wrote it."
+            )
+        rows.append(FileRow(row, place, i))
+    return rows
+
+
+def _of_columns(path: Path, columns: Any, data: Any) -> list[FileRow]:
+    """Rows of a table as pandas splits it: names of columns, and a list of cells a row."""
+    named = isinstance(columns, list) and all(isinstance(name, str) for name in columns)
+    if not named or len(set(columns)) < len(columns) or not isinstance(data, list):
+        raise UserError(
+            f"{path.name}: 'columns' must be different names, and 'data' a list of rows; give the "
+            "file as its tool wrote it."
+        )
+    for number, cells in enumerate(data, start=1):
+        if not isinstance(cells, list) or len(cells) != len(columns):
+            raise UserError(
+                f"{path.name} row {number}: has not a cell for each of the table's columns; "
+                "give the whole file."
+            )
+    return _objects(path, [dict(zip(columns, cells, strict=True)) for cells in data])
+
+
+# --- logs of Inspect ----------------------------------------------------------------------------
+
+
+def _archived_log(path: Path) -> FileRow:
+    """A log with its samples, as a file of JSON has it."""
+    log: dict[str, Any] = {}
+    samples = []
+    for name, content in read_entries(
+        path, lambda name: name.startswith("samples/") or name in ("header.json", _BEGUN)
+    ):
+        value = parse_json(content, f"{path.name}, {name}", shape={}, limits=LIMITS)
+        if name == _BEGUN:
+            log = {"status": "started", **value} | log
+        elif name == "header.json":
+            log = log | value
+        else:
+            samples.append(value)
+    if not FileRow(log, path.name, 1).has("eval.task"):
+        raise UserError(f"{path.name}: this is no log of Inspect; give one as Inspect wrote it.")
+    return FileRow({**log, "samples": samples}, path.name, 1)
+
+
+_BEGUN = "_journal/start.json"
+"""The entry of an archive that stands for the header until the evaluation ends."""
+
+
+def _sample_rows(logs: Sequence[FileRow]) -> tuple[list[FileRow], list[str]]:
+    """Samples of logs, with names of their own, and lines on logs that are not whole. Samples of
+    one name are of one group where all logs are of one task."""
+    tasks = {str(log.value("eval.task")) for log in logs}
+    models = [str(log.value("eval.model")) for log in logs]
+    befores = names_within([Path(log.place) for log in logs])
+    if len(logs) > 1 and len(set(models)) == len(logs):
+        befores = [f"{model}/" for model in models]
+    rows: list[FileRow] = []
+    notes = []
+    for log, before in zip(logs, befores, strict=True):
+        samples = log.value("samples") or []
+        if not isinstance(samples, list):
+            raise UserError(
+                f"{log.place}: its samples are no list; give a log as Inspect wrote it."
+            )
+        if fault := _fault(log):
+            if not samples:
+                raise UserError(f"{log.place}: {fault}, before any sample; run it again.")
+            notes.append(f"{log.place}: {fault}; the samples that are there are taken")
+        for row in _objects(Path(log.place), samples):
+            name = str(row.value("id"))
+            group = name if len(tasks) == 1 else f"{log.value('eval.task')}/{name}"
+            epoch = row.value("epoch")
+            called = f"{before}{name}" if epoch in (None, 1) else f"{before}{name}#{epoch}"
+            values = {"log": {"model": log.value("eval.model")}, "sample": row.values}
+            rows.append(replace(row, values={**values, "name": called, "group": group}))
+    if not rows:
+        raise UserError(f"{logs[0].place}: there is no sample in this log; give another.")
+    return rows, notes
+
+
+def _fault(log: FileRow) -> str:
+    """A clause on why an evaluation is not whole; empty where it is."""
+    status = log.value("status")
+    if status == "error":
+        message = shown(str(log.value("error.message") or "none is given"))
+        return f"the evaluation ended in an error ({message})"
+    ends = {"cancelled": "the evaluation was cancelled", "started": "the evaluation has not ended"}
+    return ends.get(str(status), "")
+
+
+# --- rows by a declaration ----------------------------------------------------------------------
+
+
+class _Score(NamedTuple):
+    """One score of a row.
+
+    Attributes:
+        identity: what makes it another score than those of the same name: who gave it, its name,
+            the part of it, and the judge's model or the like.
+        apart: what tells it apart from others of its identity in one row.
+        place: of the row.
+    """
+
+    identity: tuple[str, str, str, str]
+    apart: str
+    rater: str
+    value: Any
+    place: str
+
+
+def _taken_rows(tool: Tool, rows: Sequence[FileRow]) -> tuple[list[FileRow], list[str]]:
+    """Rows of a tool with their columns as they are called here, and lines on these."""
+    # 1. what each row holds
+    texts = []
+    scores = []
+    for row in rows:
+        if tool.encoded:
+            row = replace(row, values={name: _decoded(cell) for name, cell in row.values.items()})
+        texts.append(_texts_of(tool, row))
+        scores.append(_distinct(_scores_of(tool, row)))
+    # 2. a column for each score, so that no two are ever one, and none is another's
+    crowded = set()
+    for found in scores:
+        counts = Counter(score.identity for score in found)
+        crowded |= {identity for identity, count in counts.items() if count > 1}
+    columns = _columns_of(scores, crowded, [*tool.fields])
+    named = {*tool.fields, *columns.values()}
+    raters = {(score.identity, score.rater) for found in scores for score in found}
+    several = {identity for identity, count in Counter(i for i, _ in raters).items() if count > 1}
+    # 3. the rows, of which some may be about one text
+    made: dict[Any, FileRow] = {}
+    for number, row in enumerate(rows):
+        values = dict(texts[number])
+        for name, cell in _others_of(tool, row).items():
+            values[f"other/{name}" if name in named else name] = cell
+        found = scores[number]
+        held: dict[str, Any] = {}
+        for score in found:
+            column = columns[_key(score, crowded)]
+            if score.identity[0] == "human" and score.identity in several:
+                given = held.setdefault(column, {score.identity[1]: {}})
+                given[score.identity[1]][score.rater] = score.value
+            else:
+                held[column] = score.value
+        key = str(row.value(tool.key)) if tool.key else number
+        if key in made:
+            _check_joined(made[key], row, values, held)
+            held = {**made[key].values, **held}
+            row = made[key]
+        made[key] = replace(row, values={**values, **held})
+    checks = [f"'{name}'" for (score, _), name in columns.items() if score[0] == "check"]
+    notes = [f"computed without a model, so no judge's: {', '.join(checks)}"] if checks else []
+    return [*made.values()], notes
+
+
+def _check_joined(before: FileRow, row: FileRow, values: Row, held: Row) -> None:
+    """Raises `UserError` where two rows about one text differ in it, or both hold a score."""
+    differing = [name for name in values if values[name] != before.values.get(name)]
+    differing += [name for name in held if name in before.values]
+    if differing:
+        raise UserError(
+            f"{row.place}: is about the text of {before.place}, and has another "
+            f"'{differing[0]}'; leave one of the two."
+        )
+
+
+def _texts_of(tool: Tool, row: FileRow) -> dict[str, Any]:
+    """A row's texts and names."""
+    values = {}
+    for column, paths in tool.fields.items():
+        value = _first(row, paths)
+        encoded = tool.encoded or not isinstance(value, str)
+        if column in ("source", "output") and encoded:
+            value = _text_in(value, last=column == "output")
+        if value is not None:
+            values[column] = value
+    return values
+
+
+def _others_of(tool: Tool, row: FileRow) -> dict[str, Any]:
+    """A row's further columns, which hold neither texts nor scores."""
+    others = {name: cell for name, cell in row.values.items() if re.fullmatch(tool.others, name)}
+    within = row.value(tool.within_row) if tool.within_row else None
+    if isinstance(within, Mapping):
+        others |= within
+    for scores in tool.scores:
+        if not scores.at:
+            scored = _fields(scores, others)
+            others = {name: cell for name, cell in others.items() if name not in scored}
+    return others
+
+
+def _fields(scores: ScorePlace, values: Row) -> dict[str, tuple[str, str]]:
+    """Name of a field -> name and detail of the score that it holds."""
+    fields = {}
+    for field in values:
+        if match := re.fullmatch(scores.fields, field):
+            groups = match.groupdict()
+            fields[field] = (groups["name"], groups.get("detail") or "")
+    return fields
+
+
+def _scores_of(tool: Tool, row: FileRow) -> list[_Score]:
+    """The scores of a row, at the first place where one stands."""
+    for scores in tool.scores:
+        within = _first(row, scores.at) if scores.at else row.values
+        entries: list[tuple[Any, str, str]] = []
+        if isinstance(within, Mapping):
+            for field, (name, detail) in _fields(scores, within).items():
+                entries.append((within[field], name, detail))
+        for entry in within if isinstance(within, list) else ():
+            if isinstance(entry, Mapping):
+                entries.append((entry, str(_first(_inner(row, entry), scores.name) or "score"), ""))
+            elif isinstance(entry, str):
+                entries.append((row.value(entry), entry, ""))
+            else:
+                raise UserError(
+                    f"{row.place}: field '{scores.at}' holds {shown(entry)}; each entry must be a "
+                    "score with its name."
+                )
+        found = []
+        for entry, name, detail in entries:
+            found += _read_score(tool, scores, row, entry, name, detail)
+        if found:
+            return found
+    return []
+
+
+def _read_score(
+    tool: Tool, scores: ScorePlace, row: FileRow, entry: Any, name: str, detail: str
+) -> list[_Score]:
+    """The parts of one score; none of an entry that holds none."""
+    inner = _inner(row, entry if isinstance(entry, Mapping) else {})
+    if any(inner.value(path) is value for path, value in scores.void.items()):
+        return []
+
+    def said(paths: str) -> str:
+        value = _first(inner, paths)
+        value = _first(row, paths) if value is None else value
+        return "" if value is None else str(value)
+
+    giver = name if scores.giver == "name" else said(scores.giver)
+    roles = {"human": scores.people, "judge": scores.judges, "check": scores.checks}
+    role = next((role for role, giver_is in roles.items() if _fits(giver_is, giver)), "")
+    value = _first(inner, scores.value) if isinstance(entry, Mapping) else entry
+    parts: Mapping[str, Any] = {"": value}
+    if isinstance(value, Mapping):
+        parts = value
+    elif isinstance(value, list) and len(value) != 1:
+        parts = {str(i): part for i, part in enumerate(value, start=1)}
+    elif isinstance(value, list):
+        parts = {"": value[0]}
+    # people's scores of one name are of one column, whoever gave them
+    detail = "" if role == "human" else detail or said(scores.detail)
+    read = []
+    for part, of_part in parts.items():
+        if of_part is None or of_part != of_part or isinstance(of_part, Mapping | list):
+            continue
+        word = tool.words.get(of_part, of_part) if isinstance(of_part, str) else of_part
+        identity = (role, name, part, detail)
+        rater = said(scores.rater) if role == "human" else ""
+        read.append(_Score(identity, said(scores.apart), rater, word, row.place))
+    return read
+
+
+def _fits(expression: str, giver: str) -> bool:
+    return bool(expression) and re.fullmatch(expression, giver) is not None
+
+
+def _distinct(scores: Sequence[_Score]) -> list[_Score]:
+    """Scores of a row, of which no two are told by the same; of one person's two labels the later
+    one counts."""
+    people: dict[Any, _Score] = {}
+    others: list[_Score] = []
+    counts: Counter[Any] = Counter()
+    for score in scores:
+        told = (score.identity, score.apart)
+        counts[told] += 1
+        if score.identity[0] == "human":
+            rater = score.rater or f"{counts[told]}"
+            people[score.identity, rater] = score._replace(apart="", rater=rater)
+        elif counts[told] > 1:
+            others.append(score._replace(apart=f"{score.apart} {counts[told]}".strip()))
+        else:
+            others.append(score)
+    return [*people.values(), *others]
+
+
+def _key(score: _Score, crowded: set[Any]) -> tuple[tuple[str, str, str, str], str]:
+    """The pair by which a score's column is told."""
+    return score.identity, score.apart if score.identity in crowded else ""
+
+
+def _columns_of(
+    scores: Sequence[Sequence[_Score]], crowded: set[Any], taken: Sequence[str]
+) -> dict[Any, str]:
+    """Names of columns, by what each is told by. Where several would have one name, each says what
+    tells it from the others."""
+    wanted = {}
+    for found in scores:
+        for score in found:
+            role, name, part, _ = score.identity
+            before = f"{role}_" if role else ""
+            wanted[_key(score, crowded)] = f"{before}{name}{'_' if part else ''}{part}"
+    alike = Counter([*wanted.values(), *taken])
+    names: dict[Any, str] = {}
+    used = {*taken}
+    for key, name in wanted.items():
+        if alike[name] > 1:
+            (_, own, part, detail), apart = key
+            told = [said for said in (part, detail, apart) if said not in ("", own)]
+            told = ["_".join(said.split())[:_SHOWN] for said in told]
+            name = "/".join([name, *told])
+        called = name
+        number = 2
+        while called in used:
+            called = f"{name}/{number}"
+            number += 1
+        used.add(called)
+        names[key] = called
+    return names
+
+
+def _inner(row: FileRow, values: Row) -> FileRow:
+    return replace(row, values=values)
+
+
+def _first(row: FileRow, paths: str) -> Any:
+    """The value of the first path at which one stands that is not empty."""
+    for path in paths.split("|") if paths else ():
+        value = row.value(path)
+        if value is not None and value != {} and value != []:
+            return value
+    return None
+
+
+def _decoded(cell: Any) -> Any:
+    """A cell that is written as JSON, in a table or within JSON, as what it stands for."""
+    if not isinstance(cell, str) or cell[:1] not in ("{", "[", '"'):
+        return cell
+    try:
+        return parse_json(cell, "", limits=LIMITS)
+    except UserError:
+        return cell
+
+
+_HOLDING = ("content", "text", "messages", "message", "choices", "output", "answer", "response")
+"""Names under which the text of a message, or of an answer, stands."""
+
+
+def _text_in(value: Any, last: bool) -> str | None:
+    """The text of a message, of the last or all of several, or of an object that has one; other
+    objects as JSON."""
+    if isinstance(value, str | None):
+        decoded = _decoded(value)
+        return value if decoded is value else _text_in(decoded, last)
+    if isinstance(value, list):
+        texts = [text for each in value if (text := _text_in(each, last))]
+        return "\n\n".join(texts[-1:] if last else texts) or None
+    if not isinstance(value, Mapping):
+        return str(value)
+    held = [name for name in _HOLDING if value.get(name)]
+    if held or len(value) == 1:
+        return _text_in(value[held[0]] if held else next(iter(value.values())), last)
+    return json.dumps(value, ensure_ascii=False) if value else None
+
+
+# --- batches ------------------------------------------------------------------------------------
+
+_ASKED = "body.messages|body.input|body.prompt"
+_ANSWERED = (
+    "response.body.choices.0.message.content|response.body.output.-1.content"
+    "|response.body.choices.0.text"
+)
+"""Paths of what a batch asks, and of what is answered."""
+
+
+def batch_rows(rows: Iterable[FileRow]) -> list[FileRow]:
+    """A row for each request of a batch, of files of requests, of answers, or of both. An answer is
+    the text that is judged, or, where all are labels, the judge's about the request."""
+    # 1. requests and answers of one name
+    asked: dict[str, tuple[str | None, FileRow]] = {}
+    answers: dict[str, tuple[str | None, FileRow]] = {}
+    for row in rows:
+        name = row.identifier("custom_id")
+        for kind, paths, known in (("a request", _ASKED, asked), ("an answer", _ANSWERED, answers)):
+            if not any(map(row.has, ("body",) if known is asked else ("response", "error"))):
+                continue
+            text = _text_in(_first(row, paths), last=known is answers)
+            before, first = known.setdefault(name, (text, row))
+            if before != text:
+                raise UserError(
+                    f"{row.place}: {kind} is called {name!r}, as another one at {first.place}; "
+                    "leave one of the two, or give each a custom_id of its own."
+                )
+    if not answers:
+        raise UserError(
+            "These are requests of a batch without answers; name the file of those too."
+        )
+    # 2. texts, or labels of texts
+    judged = is_label([answer for answer, _ in answers.values() if answer is not None])
+    joint = []
+    for i, (name, (answer, row)) in enumerate(answers.items(), start=1):
+        source = asked[name][0] if name in asked else None
+        model = row.value("response.body.model")
+        values: Row = {"id": name, "source": source, "output": answer, "model": model}
+        if judged:
+            values = {"id": name, "output": source, "judge_answer": answer}
+        joint.append(FileRow(values, f"request {name}", i))
+    return joint
