@@ -247,8 +247,16 @@ class _Lines:
         self.labels = Distinct()
 
     def write(self, row: Row) -> None:
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:  # names of raters and columns; texts are checked before
+            raise UserError(
+                f"the text {row['example_id']!r}: a name holds {shown(line[error.start])}, half a "
+                "character; give whole ones."
+            ) from error
         if self._file is not None:
-            self._file.write(f"{json.dumps(row, ensure_ascii=False, allow_nan=False)}\n")
+            self._file.write(f"{line}\n")
         self.count += 1
 
 
