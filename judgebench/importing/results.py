@@ -79,7 +79,7 @@ def read_results(files: Sequence[Path]) -> Imported:
         return Imported("a table", rows)
     if tool is BATCH:
         return Imported(BATCH.kind, batch_rows(rows))
-    notes = []
+    notes: list[str] = []
     if tool is INSPECT:
         rows, notes = _sample_rows([*rows])
     made = [*rows]
