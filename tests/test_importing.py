@@ -554,12 +554,12 @@ def write_table(name, rows, columns):
 
 
 def test_a_table_is_not_held_in_memory(take):
-    """A file of 60 MB takes less than that."""
+    """A file of 54 MB takes less than half of that."""
     with open("large.csv", "w", encoding="utf-8") as file:
         file.write("question,answer,rating,llm_score\n")
         for i in range(12_000):
             file.write(f'"Question {i}? {"why " * 600}","Answer {i}. {"so " * 750}",{1 + i % 5},{1 + i % 3}\n')
-    assert Path("large.csv").stat().st_size > 55 * 2**20
+    assert Path("large.csv").stat().st_size > 50 * 2**20
     tracemalloc.start()
     write_results([Path("large.csv")], Path("taken"), {"human": "rating"})
     _, peak = tracemalloc.get_traced_memory()
