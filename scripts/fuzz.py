@@ -17,10 +17,10 @@ import time
 import traceback
 from collections.abc import Sequence
 
-from fuzzing import answers, files, prompts, settings
+from fuzzing import answers, files, prompts, results, settings
 from fuzzing.target import Target
 
-TARGETS = (*answers.TARGETS, *settings.TARGETS, *files.TARGETS, *prompts.TARGETS)
+TARGETS = (*answers.TARGETS, *settings.TARGETS, *files.TARGETS, *results.TARGETS, *prompts.TARGETS)
 
 _SHOWN = 3
 """Broken cases that are shown of each target."""

@@ -283,8 +283,16 @@ class _Lines:
             source = hash((row["source"], row.get("context")))
             if self._sources.setdefault(hash(row["group_id"]), source) != source:
                 self._fields.add("group_id")
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False)
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:  # names of raters and columns; texts are checked before
+            raise UserError(
+                f"the text {row['example_id']!r}: a name holds {shown(line[error.start])}, half a "
+                "character; give whole ones."
+            ) from error
         if self._file is not None:
-            self._file.write(f"{json.dumps(row, ensure_ascii=False, allow_nan=False)}\n")
+            self._file.write(f"{line}\n")
         self.count += 1
 
 

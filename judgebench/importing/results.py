@@ -81,7 +81,7 @@ def read_results(files: Sequence[Path], sheet: str | None = None) -> Imported:
         return Imported("a table", rows)
     if tool is BATCH:
         return Imported(BATCH.kind, batch_rows(rows))
-    notes = []
+    notes: list[str] = []
     if tool is INSPECT:
         rows, notes = _sample_rows([*rows])
     made = [*rows]
