@@ -202,7 +202,7 @@ def test_an_experiment_of_a_file_is_told_how_to_take_data_without_one(judgebench
     given = ("+exp=tables/cap", "judge=local", f"judge.path={tiny_pair[0]}", "data=mini", "dry_run=true")
     code, _, err = judgebench(*given, mistaken=True)
     assert code == 2
-    assert "data.path: 'hub' is not needed, for mini is part of the package; ~data.path leaves it out.\n" in err
+    assert "data.path: 'hub' is not needed, for mini is part of the package; data.path=null leaves it out.\n" in err
     (right,) = re.findall(r"This command is right:\n  python -m judgebench (.*)\n", err)
     code, out, _ = judgebench(*shlex.split(right))
     assert (code, "Final Rating" in out) == (0, True)

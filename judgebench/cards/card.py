@@ -571,7 +571,7 @@ class JudgeCard:
                     )
         marks = self.decision or {}
         fail_to, pass_from = marks.get("fail_to"), marks.get("pass_from")
-        if None not in (fail_to, pass_from) and fail_to >= pass_from:
+        if fail_to is not None and pass_from is not None and fail_to >= pass_from:
             raise UserError(
                 f"decision: fail_to is {fail_to:g} and pass_from {pass_from:g}, so that a text may "
                 "fail and pass at once; let `python -m judgebench.calibrate` write the card again."

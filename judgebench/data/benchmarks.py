@@ -54,8 +54,8 @@ class Mini(JudgeDataModule):
         if path is not None:
             raise UserError(
                 f"data.path: {shown(path)} is not needed, for mini is part of the package; "
-                "~data.path leaves it out.",
-                give=["~data.path"],
+                "data.path=null leaves it out.",
+                give={"data.path": None},
             )
         super().__init__(**common)
 

@@ -256,6 +256,7 @@ def join_labels(
         known = joined.scale if choices.kind == "scale" else joined.choices
         known[name] = list(choices.entries)
     for label in rating:
+        assert label.value is not None
         given = scale.get(label.dimension) if isinstance(scale, Mapping) else scale
         _check_inside(label, given or joined.scale.get(label.dimension))
         text = by_name[label.example_id]
