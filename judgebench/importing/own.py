@@ -374,8 +374,12 @@ def _take_for_card(
     kept = {**roles} if labelled else {**roles, "human": "none"}
     if config_name != "gate":
         kept |= {"rater": "none"}
+    if config_name == "label":  # labellers see what they are asked to see
+        unnamed |= {"context": "none", "reason": "none"}
     columns = table_columns(path, rows, {**unnamed, **kept}, "human")
     taken.values |= dict(_texts(columns))
+    if config_name == "label" and columns.reason is not None:
+        taken.values["data.fields.reason"] = columns.reason
     # 1. labels, of what the card is about
     card = None
     if "card" in words:
@@ -401,7 +405,7 @@ def _take_for_card(
         taken.values["+judge.path"] = path
         taken.values["+judge.fields"] = _answers(columns)
     people = people_clause(columns, "the card's dimension", None)
-    answered = columns.judge or "the card's own"
+    answered = columns.judge or ("none" if config_name == "label" else "the card's own")
     taken.how += taken_lines(columns, people, f"{answered} (judge=COLUMN)")
 
 

@@ -112,6 +112,8 @@ def page_of(drawn: Drawn, settings: PageSettings, more: Mapping[str, Any] | None
         }
         if more is not None:
             text["shown"] = more[example.example_id]
+        elif example.reason:
+            text["shown"] = [("The judge's reason", example.reason)]
         texts.append(text)
     order = shown_order(len(texts), settings.seed)
     if more is not None:

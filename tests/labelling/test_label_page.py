@@ -246,6 +246,19 @@ def until(tab, expression):
     pytest.fail(f"{expression} has not come true: {tab.inner_text('#count')}")
 
 
+def test_labellers_see_a_policy_and_the_judges_reason_where_that_is_asked(label):
+    rows = [f"How {i}?,So {i}.,Be kind {i}.,It is fine {i}.,{1 + i % 5}" for i in range(24)]
+    Path("judged.csv").write_text("\n".join(["question,answer,policy,judge_reason,judge_score", *rows]))
+    label("judged.csv")
+    text = Path("label.html").read_text()
+    assert "Be kind" not in text
+    assert "It is fine" not in text
+    label("judged.csv", "context=policy", "reason=judge_reason", "out=asked.html")
+    content = content_of("asked.html")
+    assert all(group["context"].startswith("Be kind") for group in content["groups"])
+    assert all(text["shown"][0][1].startswith("It is fine") for text in content["texts"])
+
+
 def settled(*tabs):
     for tab in tabs:
         tab.wait_for_selector("#kept[aria-busy=false]")
