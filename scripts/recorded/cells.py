@@ -19,7 +19,7 @@ from judgebench.stats.decisions import (
     kappa_of,
     label_shares,
     matrices,
-    rater_matrix,
+    rater_matrices,
     share_of_pairs,
     wilson,
 )
@@ -167,7 +167,7 @@ def short(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, decis
         return reasons
     if use == "decide":
         assert there.classes is not None
-        shares, raters = shares_of(there), rater_matrix(there.ratings, there.classes)
+        shares, raters = shares_of(there), rater_matrices(there.ratings, there.classes, there.clusters)[0]
         passes, reasons = there.scores >= decision["pass_mark"], list[Short]()
         for name, right, number in (("tpr", passes, 1), ("tnr", ~passes, 0)):
             of_side = clustered_share(1.0 * right, shares[:, number], there.groups)
