@@ -47,6 +47,7 @@ _FEWEST_PAIRS = 6  # of four systems, which a coin orders right in one of 24; th
 _LEAST_KAPPA = 0.1  # raters who agree no better do not tell texts apart
 _MIDDLE = 0.5  # the place of a text drawn at random
 _ASSUMED_PLACE = 0.25  # that one rater gives to the lowest tenth, where no text has two ratings
+_APART = 0.1  # of the way from a coin to a rater, by which a judge is no nearer to one of two
 _HARDLY = 0.05  # above a coin: raters who order pairs so do not agree on them
 _KINDS = ("attack_change", "attack_rise", "attack_order")  # effects of attacks, by their margins
 _READ = ("dimension", "range_min", "range_max", "defense", "judge")  # of a forecast and its cells
@@ -445,7 +446,7 @@ class _Facts:
         # follows alone
         if ends_of(rater)[0] < COIN + _HARDLY:
             return said._replace(verdict=CARE, clause=f"{clause}, hardly above a coin")
-        if len(beside) == 2 and min(beside) < bars.near - bars.rater:
+        if len(beside) == 2 and min(beside) < -_APART * (bars.rater - COIN):
             third = "it agrees with one of two raters alone, and a third would tell"
             return said._replace(verdict=CARE, clause=f"{clause}; {third}")
         return said._replace(verdict=YES)

@@ -24,7 +24,7 @@ from judgebench.stats.decisions import (
     share_of_pairs,
     wilson,
 )
-from judgebench.stats.humans import CALIBRATED, points_record, rater_points_record
+from judgebench.stats.humans import CALIBRATED, odd_raters, points_record, rater_points_record
 from judgebench.stats.paired import flipped_means, flips
 from judgebench.stats.replaced import kappa_of_raters, kappa_with_raters
 from judgebench.stats.scores import JudgeScores, isotonic_means
@@ -326,6 +326,9 @@ def drift(here: JudgeScores, there: JudgeScores, draw: int) -> Iterator[tuple[st
 def given_verdicts(task: Task, judge: str, draw: int, half: np.ndarray, there: JudgeScores) -> Iterator[Row]:
     """The verdicts on each use by `SIZES` labelled texts of a half, and why they do not hold on the other."""
     texts = np.random.default_rng(draw).permutation(np.flatnonzero(half))
+    # a rater who agrees with nobody on all texts of the set is no truth
+    if odd := odd_raters(task.human).odd if there.raters else []:
+        there = there.without(odd)
     for size in SIZES if there.ordered else ():
         if size < ALL and size >= len(texts):
             continue
