@@ -16,9 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy  # its parts come when they are first used
 
 from judgebench.stats.agreement import agreement_record, alternative_record, categories_of
 from judgebench.stats.clusters import (
+    CONFIDENCE,
     RESAMPLES,
     Clusters,
     Numbers,
@@ -66,7 +68,6 @@ _CORRECTED = ("kappa", "icc")  # for chance: their intervals are those of `with_
 _COLUMNS = 12  # numbers of a pair and text that are added up
 _HALF = 1e-9  # means of raters carry rounding errors; a half must stay a half
 _AGREES = 2 / 3  # of the others' rho among themselves, below which a rater agrees with nobody
-_NORMAL = 1.96  # quantile of a 95 % interval
 _MOST_RHO = 0.999  # whose z is finite
 _VARIES = _HALF * _HALF  # a variance that is more than rounding
 
@@ -195,8 +196,9 @@ def odd_raters(ratings: Array) -> OddRaters:
 
     A rater is odd who gives one score to all texts that others tell apart. Of three or more, also a
     rater whose rho with the mean of the others is below two thirds of the median of theirs among
-    themselves, by the upper end of its interval (Fisher's z); the one with the lowest end first,
-    and then the others again. Raters of fewer than `FEWEST_TEXTS` shared texts are not looked at.
+    themselves, by the upper end of its interval (Fisher's z, all raters together at 95 %); the
+    one with the lowest end first, and then the others again. Raters of fewer than `FEWEST_TEXTS`
+    shared texts are not looked at.
     """
     left = ratings.copy()
     odd: list[int] = []
@@ -231,6 +233,8 @@ class _Rho(NamedTuple):
 def _rho_with_others(ratings: Array) -> dict[int, _Rho]:
     """Column of each rater of at least `FEWEST_TEXTS` texts that others rated -> rho."""
     others = means_of_others(ratings)
+    compared = ((~np.isnan(others)).sum(axis=0) >= FEWEST_TEXTS).sum()
+    normal = -scipy.special.ndtri(CONFIDENCE[0] / max(compared, 1))  # of all at once
     found = {}
     for column, means in enumerate(others.T):
         rows = ~np.isnan(means)
@@ -239,7 +243,7 @@ def _rho_with_others(ratings: Array) -> dict[int, _Rho]:
         constant = bool(is_constant(ratings[rows, column]))
         rho = 0.0 if constant else spearman(ratings[rows, column], means[rows])
         middle = np.arctanh(np.clip(rho, -_MOST_RHO, _MOST_RHO))
-        far = _NORMAL / np.sqrt(rows.sum() - 3)
+        far = normal / np.sqrt(rows.sum() - 3)
         ends = np.tanh([middle - far, middle + far]).tolist()
         found[column] = _Rho(rho, *ends, constant)
     return found

@@ -48,6 +48,7 @@ _LEAST_KAPPA = 0.1  # raters who agree no better do not tell texts apart
 _MIDDLE = 0.5  # the place of a text drawn at random
 _ASSUMED_PLACE = 0.25  # that one rater gives to the lowest tenth, where no text has two ratings
 _APART = 0.1  # of the way from a coin to a rater, by which a judge is no nearer to one of two
+_LITTLE = 0.075  # above a coin: `near_rater` is much of a rater's way from it
 _HARDLY = 0.05  # above a coin: raters who order pairs so do not agree on them
 _KINDS = ("attack_change", "attack_rise", "attack_order")  # effects of attacks, by their margins
 _READ = ("dimension", "range_min", "range_max", "defense", "judge")  # of a forecast and its cells
@@ -442,9 +443,9 @@ class _Facts:
         # 4. near to the rater, half of the way, or below
         if not rater or low < bars.near:
             return said._replace(verdict=CARE if value >= bars.half else NO)
-        # 5. a rater who may be a coin is no measure of a yes, nor is one of two whom the judge
+        # 5. a rater hardly above a coin is no measure of a yes, nor is one of two whom the judge
         # follows alone
-        if ends_of(rater)[0] < COIN + _HARDLY:
+        if rater.value < COIN + _LITTLE or ends_of(rater)[0] <= COIN:
             return said._replace(verdict=CARE, clause=f"{clause}, hardly above a coin")
         if len(beside) == 2 and min(beside) < -_APART * (bars.rater - COIN):
             third = "it agrees with one of two raters alone, and a third would tell"
