@@ -219,7 +219,7 @@ def ordered_alike(judge: PairedSystems, human: PairedSystems, clusters: Clusters
 
 
 class SystemSample(NamedTuple):
-    """What a share of pairs of systems rests on, where systems are a sample as articles are.
+    """Pairs of systems, where systems are a sample as articles are.
 
     Attributes:
         pairs: those that the humans order.
