@@ -245,7 +245,7 @@ def _rho_with_others(ratings: Array) -> dict[int, _Rho]:
         middle = np.arctanh(np.clip(rho, -_MOST_RHO, _MOST_RHO))
         far = normal / np.sqrt(rows.sum() - 3)
         ends = np.tanh([middle - far, middle + far]).tolist()
-        found[column] = _Rho(rho, *ends, constant)
+        found[column] = _Rho(rho, ends[0], ends[1], constant)
     return found
 
 

@@ -247,9 +247,11 @@ class SystemSample(NamedTuple):
 
     @classmethod
     def mean(cls, samples: Sequence[SystemSample], texts: Sequence[float]) -> SystemSample:
-        """Of several raters, weighted by their texts."""
-        pairs, articles = np.average([(one.pairs, one.articles) for one in samples], 0, texts)
-        return cls(pairs, articles, np.average([one.shares for one in samples], 0, texts))
+        """Of several raters, weighted by their texts, where their shares are known."""
+        columns = np.array([(one.pairs, one.articles, *one.shares) for one in samples])
+        mass = np.array(texts)[:, None] * ~np.isnan(columns)
+        pairs, articles, *shares = divided((mass * np.nan_to_num(columns)).sum(0), mass.sum(0))
+        return cls(pairs, articles, np.array(shares))
 
     def record(self, resampled: Array, clusters: Clusters) -> Record:
         """pairs, pairs_articles, and pairwise_over_systems: the share with an interval for other

@@ -293,7 +293,7 @@ class _Facts:
         }
         if self.decision:
             changed["decisions"] = decision_records([sample], *deciding)
-        return _Facts(sample, studies | changed, self.margins)
+        return _Facts(sample, {**studies, **changed}, self.margins)
 
     def verdicts(self) -> dict[str, Verdict]:
         """Use -> the verdict, in the order of `RULES`."""
@@ -898,8 +898,8 @@ class _Effect(NamedTuple):
 def _pairs_clause(share: Estimate, bounds: Sequence[float | None]) -> str:
     """The share of pairs in words, with those at worst and at best where there are such."""
     low, high = ends_of(share)
-    interval = f"[{_percent(low)}, {_percent(high)}]"
-    clause = f"{_percent(share.value)} % of pairs as humans do {interval}"
+    interval = "" if share.low is None else f" [{_percent(low)}, {_percent(high)}]"
+    clause = f"{_percent(share.value)} % of pairs as humans do{interval}"
     known = [_percent(bound) for bound in bounds if bound is not None]
     if len(known) == 2:
         clause += f", {' to '.join(known)} with what it failed to answer"
