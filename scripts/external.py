@@ -116,12 +116,12 @@ def of_verdicts(rows: Rows) -> Iterator[str]:
     counts = []
     for use, size in product(USES, SIZES):
         of_use = [row for row in rows if (row["use"], row["labels"]) == (use, size)]
-        cells: list[object] = [use.replace("_", " "), size_of(size), len(of_use)]
+        columns: list[object] = [use.replace("_", " "), size_of(size), len(of_use)]
         for word in (YES, CARE):
-            given, *shares = kept(of_use, use, word)
-            cells += [given, *map(shown, shares)]
-        cells += [sum(row["verdict"] == word for row in of_use) for word in (NO, FEW)]
-        counts.append(line(*cells))
+            count, *shares = kept(of_use, use, word)
+            columns += [count, *map(shown, shares)]
+        columns += [sum(row["verdict"] == word for row in of_use) for word in (NO, FEW)]
+        counts.append(line(*columns))
     yield from table(
         "use | labels | cells | yes | short | broken | with care | short | broken | no | too few texts", counts
     )
@@ -139,8 +139,8 @@ def of_verdicts(rows: Rows) -> Iterator[str]:
     yield "Each yes that broke:"
     wrong = [row for row in rows if row["verdict"] == YES and row["broken"]]
     names = ("set", "judge", "use", "draw", "clause", "broken")
-    cells = (line(size_of(row["labels"]), *(row[name] for name in names)) for row in wrong)
-    yield from table("labels | set | judge | use | dealing | said | found there", cells)
+    lines = [line(size_of(row["labels"]), *(row[name] for name in names)) for row in wrong]
+    yield from table("labels | set | judge | use | dealing | said | found there", lines)
 
 
 def of_choices(rows: Rows) -> Iterator[str]:
@@ -183,9 +183,9 @@ def of_coverage(rows: Rows) -> Iterator[str]:
     for figure, labels, method in sorted({(row["figure"], row["labels"], row["method"]) for row in rows}):
         part = [row for row in rows if (row["figure"], row["labels"], row["method"]) == (figure, labels, method)]
         shares = 100 * mean_of(part, "these"), 100 * mean_of(part, "others")
-        tail = f"{100 * mean_of(part, 'asked'):.1f}", f"{mean_of(part, 'width'):.3f}", len(part)
-        tail += (end_of(part, "others", 0, ".2f"),)
-        cells.append(line(figure, labels, method, *shares, *tail))
+        asked, width = f"{100 * mean_of(part, 'asked'):.1f}", f"{mean_of(part, 'width'):.3f}"
+        lowest = end_of(part, "others", 0, ".2f")
+        cells.append(line(figure, labels, method, *shares, asked, width, len(part), lowest))
     yield from table(
         "figure | labels | method | these groups | other groups | asked | width | cells | lowest of others", cells
     )
