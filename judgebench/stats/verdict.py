@@ -445,7 +445,7 @@ class _Facts:
             return said._replace(verdict=CARE if value >= bars.half else NO)
         # 5. a rater hardly above a coin is no measure of a yes, nor is one of two whom the judge
         # follows alone
-        if rater.value < COIN + _LITTLE or ends_of(rater)[0] <= COIN:
+        if rater.value < COIN + _LITTLE:
             return said._replace(verdict=CARE, clause=f"{clause}, hardly above a coin")
         if len(beside) == 2 and min(beside) < -_APART * (bars.rater - COIN):
             third = "it agrees with one of two raters alone, and a third would tell"

@@ -178,10 +178,10 @@ def test_a_judge_that_knows_the_system_alone_gets_no_yes_where_raters_hardly_agr
 
 
 def test_a_rater_hardly_above_a_coin_is_no_bar_for_a_yes():
-    _, ratings = drawn(600, 1, 3, 2.2)
+    _, ratings = drawn(600, 1, 3, 2.6)
     truth, _ = drawn(600, 1)
     record = simulate.verdicts(of(truth, ratings, np.repeat(np.arange(150), 4)))["order_texts"]
-    assert 0.55 <= record["rater"] < 0.65
+    assert 0.55 <= record["rater"] < 0.575
     assert record["verdict"] == CARE
     assert record["clause"].endswith("hardly above a coin")
 
