@@ -47,6 +47,7 @@ _FEWEST_PAIRS = 6  # of four systems, which a coin orders right in one of 24; th
 _LEAST_KAPPA = 0.1  # raters who agree no better do not tell texts apart
 _MIDDLE = 0.5  # the place of a text drawn at random
 _ASSUMED_PLACE = 0.25  # that one rater gives to the lowest tenth, where no text has two ratings
+_THIRD = "it agrees with one of two raters alone, and a third would tell"
 _APART = 0.1  # of the way from a coin to a rater, by which a judge is no nearer to one of two
 _LITTLE = 0.075  # above a coin: `near_rater` is much of a rater's way from it
 _HARDLY = 0.05  # above a coin: raters who order pairs so do not agree on them
@@ -253,6 +254,7 @@ class _Facts:
         groups: the articles that hold a rated text.
         metric: its record of metrics.json, over all pairs where there is one.
         raw, calibrated: of beside_humans.json.
+        follows_one: see `_follows_one`; known once texts are looked at.
         system: of systems.json.
         human: of humans.json, of its dimension.
         answers: False where a forecast found most of the probability not on scores.
@@ -281,6 +283,7 @@ class _Facts:
         rated = np.isfinite(sample.human)
         self.groups = len(np.unique(sample.groups[rated]))
         self.replaced = replaced_record(sample)
+        self.follows_one = False
 
     def without(self, columns: Sequence[int], studies: Row, deciding: Deciding) -> _Facts:
         """The same without some raters."""
@@ -343,6 +346,7 @@ class _Facts:
         record = text_pair_record(self.sample)
         pairs, rater, within, within_rater = (Estimate.of(record, name) for name in PAIRS)
         bounds = [text_pair_record(bound)["pairs"] for bound in self.sample.bounds]
+        self.follows_one = self._follows_one(rater, record["beside"])
         order = self._order(pairs, rater, bounds, record["beside"])
         return self._in_systems(order, within, within_rater)
 
@@ -447,10 +451,16 @@ class _Facts:
         # follows alone
         if rater.value < COIN + _LITTLE:
             return said._replace(verdict=CARE, clause=f"{clause}, hardly above a coin")
-        if len(beside) == 2 and min(beside) < -_APART * (bars.rater - COIN):
-            third = "it agrees with one of two raters alone, and a third would tell"
-            return said._replace(verdict=CARE, clause=f"{clause}; {third}")
+        if self._follows_one(rater, beside):
+            return said._replace(verdict=CARE, clause=f"{clause}; {_THIRD}")
         return said._replace(verdict=YES)
+
+    def _follows_one(self, rater: Estimate | None, beside: Sequence[float]) -> bool:
+        """True of two raters of whom the judge agrees with one less than they do with each
+        other."""
+        if rater is None or len(beside) != 2:
+            return False
+        return min(beside) < -_APART * (rater.value - COIN)
 
     def _in_systems(
         self, verdict: Verdict, share: Estimate | None, rater: Estimate | None
@@ -643,6 +653,8 @@ class _Facts:
 
     def _of_worst(self, verdict: Verdict) -> Verdict:
         """A verdict on scores, by the place that they give to the texts that people rate lowest."""
+        if verdict.verdict == YES and self.follows_one:
+            verdict = verdict._replace(verdict=CARE, clause=f"{verdict.clause}; {_THIRD}")
         place, rater = (Estimate.of(self.replaced, name) for name in WORST)
         if verdict.verdict not in (YES, CARE) or place is None or place.low is None:
             return verdict

@@ -157,7 +157,9 @@ def test_of_two_raters_the_judge_must_follow_both():
     assert perfect["verdict"] == YES
     clicks = rng.random(2000) < 0.7
     ratings[clicks, 1] = rng.integers(1, 6, clicks.sum())
-    record = simulate.verdicts(of(truth + 1.8 * rng.normal(size=2000), ratings, groups))["order_texts"]
+    records = simulate.verdicts(of(truth + 1.8 * rng.normal(size=2000), ratings, groups))
+    assert records["report_scores"]["verdict"] != YES
+    record = records["order_texts"]
     assert record["value_low"] > record["rater"] - 0.03
     assert record["verdict"] == CARE
     assert record["clause"].endswith("it agrees with one of two raters alone, and a third would tell")
