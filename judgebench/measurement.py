@@ -206,7 +206,13 @@ class _Measures:
             graded_choice = [
                 record for record in records["choice"] if self._ordered(record["dimension"])
             ]
-            records["verdict"] = verdict_records(graded, graded_choice, records, parts.margins)
+            records["verdict"] = verdict_records(
+                graded,
+                graded_choice,
+                records,
+                parts.margins,
+                (parts.costs, parts.asking),
+            )
         if not all(map(self._ordered, self.scale)):
             records["metrics"] = [self._unranked(record) for record in records["metrics"]]
         return records

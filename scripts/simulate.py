@@ -475,12 +475,26 @@ JUDGES = ("perfect", "as a rater", "noisy", "weak", "lenient", "length", "blind"
 """Simulated judges: the truth itself; as noisy as one rater; with twice and six times a rater's noise; the truth half a
 scale higher; the text's length, which says nothing; another text's score; always 3; the truth reversed."""
 
-CHEATS = ("failing", "system", "system, noisy", "article", "half shuffled", "two values", "three values", "rare low")
+CHEATS = (
+    *("failing", "system", "system, noisy", "article", "half shuffled", "two values", "three values", "rare low"),
+    *("likings", "worst tenth"),
+)
 """Judges that seem better than they are: as a rater, but without an answer for the worst 31 % of texts; the mean truth
 of the text's system, and with noise; of its article; as a rater, but half of the texts with another one's score; as a
-rater, but with two or three values, or 1 for one text in twenty and 5 for all others."""
+rater, but with two or three values, or 1 for one text in twenty and 5 for all others; a liking for each system; the
+truth, with the best score for the worst tenth of the texts."""
 
 FAILING = 0.31
+PANELS = (
+    "honest",
+    "and one at random",
+    "and one who always says 3",
+    "and one reversed",
+    "coins",
+    "two",
+    "two, one 70 % at random",
+)
+"""Raters of simulated texts: three; with a bad one more; three who do not agree; the first two."""
 
 
 def simulated_judge(name: str, articles: int, seed: int, systems: int = 6) -> JudgeScores:
@@ -503,10 +517,30 @@ def simulated_judge(name: str, articles: int, seed: int, systems: int = 6) -> Ju
         "failing": rater, "system": 3 + of_system, "system, noisy": 3 + of_system + 0.3 * noise,
         "article": 3 + of_article, "half shuffled": shuffled, "two values": np.where(rater > 3, 5.0, 1.0),
         "three values": 3 + 2 * np.clip(np.round((rater - 3) / 1.5), -1, 1),
+        "likings": 3 + rng.normal(size=systems)[system],
+        "worst tenth": np.where(truth <= np.quantile(truth, 0.1), 5.0, truth),
         "rare low": np.where(rater > np.quantile(rater, 0.05), 5.0, 1.0),
     }[name]  # fmt: skip
     unread = truth <= np.quantile(truth, FAILING) if name == "failing" else None
     return study_sample(name, np.clip(scores, 1, 5), ratings, group.astype(str), system.astype(str), seed, unread)
+
+
+def rated_by(sample: JudgeScores, panel: str, seed: int) -> JudgeScores:
+    """The same texts, rated by others of `PANELS`."""
+    rng, ratings = np.random.default_rng(seed), sample.ratings
+    texts = len(ratings)
+    random = rng.integers(1, 6, (texts, 3)).astype(float)
+    clicks = rng.random(texts) < 0.7
+    table = {
+        "honest": ratings,
+        "and one at random": np.column_stack([ratings, random[:, 0]]),
+        "and one who always says 3": np.column_stack([ratings, np.full(texts, 3.0)]),
+        "and one reversed": np.column_stack([ratings, 6 - ratings[:, 0]]),
+        "coins": random,
+        "two": ratings[:, :2],
+        "two, one 70 % at random": np.column_stack([ratings[:, 0], np.where(clicks, random[:, 0], ratings[:, 1])]),
+    }[panel]
+    return replace(sample, ratings=table, raters=[f"r{number}" for number in range(table.shape[1])])
 
 
 def study_sample(
@@ -568,15 +602,23 @@ def verdict(options: argparse.Namespace) -> Iterator[str]:
             found = verdicts(study_sample(judge, np.clip(scores, 1, 5), ratings, groups, systems))
             yield line(dimension, judge, *(f"{found[use]['verdict']}: {found[use]['clause']}" for use in uses))
         return
-    yield line("judge", "articles", *(f"{RULES[use].title}: {' / '.join(words)}" for use in uses))
-    yield line(*["---"] * (2 + len(uses)))
-    for judge, articles in product((*JUDGES, *CHEATS), (8, 20, 40, 200)):
-        drawn = [verdicts(simulated_judge(judge, articles, seed)) for seed in range(options.data_sets)]
+    yield line("judge", "articles", "systems", "raters", *(f"{RULES[use].title}: {' / '.join(words)}" for use in uses))
+    yield line(*["---"] * (4 + len(uses)))
+    rows = [
+        *product((*JUDGES, *CHEATS), (8, 20, 40, 200), (6,), PANELS[:1]),
+        *product(("perfect", "as a rater", "likings"), (40,), (2, 3, 4, 16), PANELS[:1]),
+        *product(("as a rater", "noisy", "weak"), (40,), (6,), PANELS[1:]),
+    ]
+    for judge, articles, systems, panel in rows:
+        drawn = []
+        for seed in range(options.data_sets):
+            sample = simulated_judge(judge, articles, seed, systems)
+            drawn.append(verdicts(sample if sample.whole else rated_by(sample, panel, seed)))
         cells = []
         for use in uses:
             counts = [sum(records[use]["verdict"] == word for records in drawn) for word in words]
             cells.append(" / ".join(f"{100 * count / len(drawn):.0f}" for count in counts))
-        yield line(judge, articles, *cells)
+        yield line(judge, articles, systems, panel, *cells)
 
 
 # --- decisions --------------------------------------------------------------------------------------------------------

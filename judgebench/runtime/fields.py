@@ -269,6 +269,10 @@ class Margins:
         fewest: articles below which there is no verdict.
         right: the share of the texts that people pass, and of those that they fail, which a judge
             decides alike at least, where no text has two labels.
+        alike: the part of raters' agreement with each other that a judge's with them reaches at
+            least, so that it replaces one.
+        pairs: pairs of systems below which a judge that compares them earns "with care" at most.
+        labels: texts with two ratings below which it is the same for a judge that replaces a rater.
     """
 
     near_rater: Annotated[float, Ge(0), Le(0.5)] = 0.03
@@ -281,6 +285,9 @@ class Margins:
     failed: Share = 0.05
     fewest: Annotated[int, Ge(2)] = 10
     right: Annotated[float, Ge(0.5), Le(1)] = 0.8
+    alike: Share = 0.8
+    pairs: Annotated[int, Ge(1)] = 21
+    labels: Annotated[int, Ge(1)] = 100
 
     def __post_init__(self) -> None:
         check_fields(self, "verdict")

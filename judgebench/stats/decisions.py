@@ -206,9 +206,9 @@ def matrices(shares: Array, said: Array, clusters: Clusters) -> Array:
     return clusters.jackknifed.sums(cells).reshape(-1, classes, classes)
 
 
-def rater_matrix(ratings: Array, classes: Classes) -> Array:
-    """[K, K] the same of two raters of one text: each pair counts in both directions, and a text
-    with several raters once."""
+def rater_matrices(ratings: Array, classes: Classes, clusters: Clusters) -> Array:
+    """[1 + J, K, K] the same of two raters of one text: each pair counts in both directions, and a
+    text with several raters once; the data alone where no text has two."""
     raters = np.isfinite(ratings).sum(axis=1)
     several = raters > 1
     raters = raters[several]
@@ -220,7 +220,10 @@ def rater_matrix(ratings: Array, classes: Classes) -> Array:
     pairs -= counts[:, :, None] * diagonal
     weight = raters * (raters - 1)
     of_texts = pairs / weight[:, None, None]
-    return np.asarray(of_texts.sum(axis=0))
+    if not several.any():
+        return np.zeros((1, *pairs.shape[1:]))
+    cells = of_texts.reshape(len(raters), -1)
+    return clusters.at(several).jackknifed.sums(cells).reshape(-1, *pairs.shape[1:])
 
 
 def agreement_of(matrix: Array) -> Array:
@@ -468,7 +471,8 @@ def aim_record(ratings: Array, classes: Classes, groups: Array, asking: Asking) 
     known = np.isfinite(passed)
     passed = passed[known]
     several = ratings.shape[1] > 1 and np.isfinite(ratings).sum(axis=1).max(initial=0) > 1
-    rater = 1 - float(agreement_of(rater_matrix(ratings, classes))) if several else None
+    matrix = rater_matrices(ratings, classes, Clusters.of(groups, 0))[0]
+    rater = 1 - float(agreement_of(matrix)) if several else None
     missed = np.minimum(passed, 1 - passed)
     aim: Any = asking.error
     if aim == RATER:
@@ -619,11 +623,11 @@ def _record(sample: JudgeScores, classes: Classes, shares: Array, said: Array) -
         **keys_of("agreement", agreement),
         **with_agreement_interval("kappa", kappa_of(jackknifed)),
     }
-    raters = rater_matrix(sample.ratings, classes)
-    of_raters = {"agreement_rater": agreement_of(raters), "kappa_rater": kappa_of(raters)}
-    for name, value in of_raters.items():
-        known = len(sample.raters) > 1 and np.isfinite(value)
-        record[name] = float(value) if known else None
+    raters = rater_matrices(sample.ratings, classes, sample.clusters)
+    several = len(sample.raters) > 1 and bool(raters[0].any())
+    record["agreement_rater"] = float(agreement_of(raters[0])) if several else None
+    kappas = kappa_of(raters) if several else np.array([np.nan])
+    record |= with_agreement_interval("kappa_rater", kappas)
     recalls = []
     for number, name in enumerate(names):
         recall = clustered_share(1.0 * (said == number), shares[:, number], clusters.number)
@@ -646,7 +650,7 @@ def _shares_record(sample: JudgeScores, classes: Classes, passed: Array, said: A
     of_texts = float(labelled.mean())
     of_groups = len(np.unique(groups[labelled])) / len(np.unique(groups))
     record: Record = {}
-    raters = rater_matrix(sample.ratings, classes)
+    raters = rater_matrices(sample.ratings, classes, sample.clusters)[0]
     shares = {}
     for name, right, mass, number in (
         ("tpr", said, passed, 1),

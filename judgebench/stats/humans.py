@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy  # its parts come when they are first used
 
 from judgebench.stats.agreement import agreement_record, alternative_record, categories_of
 from judgebench.stats.clusters import (
+    CONFIDENCE,
     RESAMPLES,
     Clusters,
     Numbers,
@@ -34,6 +37,7 @@ from judgebench.stats.correlation import (
     is_constant,
     krippendorff_alpha,
     mean_pairwise_spearman,
+    spearman,
 )
 from judgebench.stats.scores import CLEAN, Cell, JudgeScores, Scores, cross_fitted, ratings_of
 from judgebench.types import Array, Record, Records, Rows, Scales
@@ -63,6 +67,8 @@ same category, and with the same or a neighboring one; quadratic weighted kappa;
 _CORRECTED = ("kappa", "icc")  # for chance: their intervals are those of `with_agreement_interval`
 _COLUMNS = 12  # numbers of a pair and text that are added up
 _HALF = 1e-9  # means of raters carry rounding errors; a half must stay a half
+_AGREES = 2 / 3  # of the others' rho among themselves, below which a rater agrees with nobody
+_MOST_RHO = 0.999  # whose z is finite
 _VARIES = _HALF * _HALF  # a variance that is more than rounding
 
 
@@ -175,6 +181,72 @@ class Panel:
             total = total + weighted
             mass = mass + texts
         return divided(total, np.broadcast_to(mass, total.shape))
+
+
+class OddRaters(NamedTuple):
+    """Columns of raters who agree with no other rater, and of those of whom it is not known whether
+    they do: the low end of their rho with the others is not above 0."""
+
+    odd: list[int]
+    doubtful: list[int]
+
+
+def odd_raters(ratings: Array) -> OddRaters:
+    """Raters of [N, R] whose agreement with the others says that they did not rate the texts.
+
+    A rater is odd who gives one score to all texts that others tell apart. Of three or more, also a
+    rater whose rho with the mean of the others is below two thirds of the median of theirs among
+    themselves, by the upper end of its interval (Fisher's z, all raters together at 95 %); the
+    one with the lowest end first, and then the others again. Raters of fewer than `FEWEST_TEXTS`
+    shared texts are not looked at.
+    """
+    left = ratings.copy()
+    odd: list[int] = []
+    while True:
+        ends = _rho_with_others(left)
+        worst = min(ends, key=lambda column: ends[column].high, default=None)
+        for column, end in ends.items():
+            if end.constant:
+                worst = column
+        if worst is None:
+            break
+        without = left.copy()
+        without[:, worst] = np.nan
+        among = [end.rho for end in _rho_with_others(without).values()]
+        low = len(ends) > 2 and ends[worst].high < _AGREES * np.median(among or [0.0])
+        if not (ends[worst].constant or low):
+            break
+        odd.append(worst)
+        left = without
+    return OddRaters(sorted(odd), [column for column, end in ends.items() if end.low <= 0])
+
+
+class _Rho(NamedTuple):
+    """A rater's rho with the mean of the others, and whether the rater alone is constant."""
+
+    rho: float
+    low: float
+    high: float
+    constant: bool
+
+
+def _rho_with_others(ratings: Array) -> dict[int, _Rho]:
+    """Column of each rater of at least `FEWEST_TEXTS` texts that others rated -> rho."""
+    others = means_of_others(ratings)
+    compared = ((~np.isnan(others)).sum(axis=0) >= FEWEST_TEXTS).sum()
+    normal = -scipy.special.ndtri(CONFIDENCE[0] / max(compared, 1))  # of all at once
+    found = {}
+    for column, means in enumerate(others.T):
+        rows = ~np.isnan(means)
+        if rows.sum() < FEWEST_TEXTS or is_constant(means[rows]):
+            continue
+        constant = bool(is_constant(ratings[rows, column]))
+        rho = 0.0 if constant else spearman(ratings[rows, column], means[rows])
+        middle = np.arctanh(np.clip(rho, -_MOST_RHO, _MOST_RHO))
+        far = normal / np.sqrt(rows.sum() - 3)
+        ends = np.tanh([middle - far, middle + far]).tolist()
+        found[column] = _Rho(rho, ends[0], ends[1], constant)
+    return found
 
 
 def panels_of(

@@ -529,6 +529,16 @@ class JudgeScores:
             whole=self,
         )
 
+    def without(self, columns: Collection[int]) -> JudgeScores:
+        """Without the ratings of some raters, by their columns."""
+        kept = [column for column in range(self.ratings.shape[1]) if column not in columns]
+        return replace(
+            self,
+            ratings=self.ratings[:, kept],
+            raters=[self.raters[column] for column in kept],
+            whole=self.whole and self.whole.without(columns),
+        )
+
     @property
     def bounds(self) -> list[JudgeScores]:
         """All texts, where some answers could not be read, at worst and at best (see `stand_ins`),

@@ -12,13 +12,25 @@ are the data and their resamples.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import Clusters, chunks, divided, unknown
+from judgebench.stats.clusters import (
+    CONFIDENCE,
+    ENDS,
+    Clusters,
+    Estimate,
+    chunks,
+    divided,
+    keys_of,
+    percentile_interval,
+    unknown,
+)
 from judgebench.stats.paired import flips
 from judgebench.types import Array, Record
 
@@ -28,6 +40,9 @@ FLIPS = 1000
 MOST_SYSTEMS = 200
 """More systems than these, as where each text has an author of its own, are not compared in
 pairs."""
+
+SAMPLED = ("pairs", "pairs_articles", *(f"pairwise_over_systems{end}" for end in ENDS))
+"""See `SystemSample.record`."""
 
 ACCURACIES = ("soft_pairwise_accuracy", "pairwise_accuracy")
 
@@ -65,11 +80,15 @@ class PairedSystems:
     table: Array
 
     @cached_property
+    def shared(self) -> Array:
+        """[S, S] how many articles two systems share, of the first and the later system; else 0."""
+        there = 1.0 * ~np.isnan(self.table)
+        return np.triu(there @ there.T, 1)
+
+    @cached_property
     def pairs(self) -> tuple[Array, Array]:
         """The first and the second system of each pair that shares an article, [P] each."""
-        there = 1.0 * ~np.isnan(self.table)
-        common = there @ there.T  # [S, S] articles
-        first, second = np.nonzero(np.triu(common, 1))
+        first, second = np.nonzero(self.shared)
         return first, second
 
     @cached_property
@@ -110,7 +129,7 @@ class PairedSystems:
 
 def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters) -> Record:
     """Agreement of judge and humans [N] about systems: `ACCURACIES`, each with `_low` and `_high`,
-    articles resampled; reason: why there is none, or no interval, else None.
+    articles resampled; `SAMPLED`; reason: why there is none, or no interval, else None.
 
     With fewer articles systems are told apart less well, so that both accuracies are lower on
     average. Their intervals speak of data with as many articles, not of what more of them would
@@ -121,6 +140,7 @@ def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters
         "systems": len(names),
         "articles": clusters.count,
         **unknown(ACCURACIES),
+        **dict.fromkeys(SAMPLED),
         "reason": None,
     }
     # 1. pairs of systems that can be compared
@@ -143,6 +163,7 @@ def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters
     soft = soft_accuracies(ours, theirs, clusters)
     alike = ordered_alike(ours, theirs, clusters)
     record |= clusters.record(dict(zip(ACCURACIES, (soft, alike), strict=True)))
+    record |= SystemSample.of(ours, theirs).record(alike, clusters)
     if not clusters.resamples:
         record["reason"] = "No intervals: there are no resamples."
     elif clusters.count < 2:
@@ -195,3 +216,68 @@ def ordered_alike(judge: PairedSystems, human: PairedSystems, clusters: Clusters
         right = np.where(ordered, alike, 0.0).sum(axis=1)
         shares[rows] = divided(right, ordered.sum(axis=1))
     return shares
+
+
+class SystemSample(NamedTuple):
+    """Pairs of systems, where systems are a sample as articles are.
+
+    Attributes:
+        pairs: those that the humans order.
+        articles: the median number of articles that two systems share.
+        shares: [1 + S] the judge's share, of all systems and with each left out; NaN without pairs.
+    """
+
+    pairs: float
+    articles: float
+    shares: Array
+
+    @classmethod
+    def of(cls, judge: PairedSystems, human: PairedSystems) -> SystemSample:
+        """From tables with the same empty cells."""
+        articles = np.ones((1, judge.table.shape[1]))
+        ours = np.sign(judge.z_values(articles))[0]  # [P]
+        theirs = np.sign(human.z_values(articles))[0]
+        ordered = theirs != 0
+        first, second = judge.pairs
+        left = np.arange(len(judge.table))[:, None]  # [S, 1]
+        kept = np.vstack([ordered, ordered & (first != left) & (second != left)])  # [1 + S, P]
+        shares = divided(kept @ ((1 + ours * theirs) / 2), kept.sum(axis=1))
+        between = judge.shared[first, second]
+        return cls(float(ordered.sum()), float(np.median(between)) if len(between) else 0.0, shares)
+
+    @classmethod
+    def mean(cls, samples: Sequence[SystemSample], texts: Sequence[float]) -> SystemSample:
+        """Of several raters, weighted by their texts, where their shares are known."""
+        columns = np.array([(one.pairs, one.articles, *one.shares) for one in samples])
+        mass = np.array(texts)[:, None] * ~np.isnan(columns)
+        pairs, articles, *shares = divided((mass * np.nan_to_num(columns)).sum(0), mass.sum(0))
+        return cls(pairs, articles, np.array(shares))
+
+    def record(self, resampled: Array, clusters: Clusters) -> Record:
+        """pairs, pairs_articles, and pairwise_over_systems: the share with an interval for other
+        systems and articles, Student's t of the systems. Its variance is that of the systems, by
+        the jackknife, and that of the articles, by the share's resamples [1 + B]. Of one pair there
+        is none."""
+        share, *left_out = self.shares.tolist()
+        systems = len(left_out)
+        ends = percentile_interval(resampled[1:][~np.isnan(resampled[1:])])
+        interval: tuple[float | None, float | None] = (None, None)
+        if ends and systems > 2 and np.isfinite(left_out).all():
+            freedom = systems - 1
+            normal = float(scipy.special.ndtri(CONFIDENCE[1]))
+            of_articles = (ends[1] - ends[0]) / (2 * normal)
+            error = np.sqrt(freedom * np.var(left_out) + of_articles**2)
+            far = float(scipy.special.stdtrit(freedom, CONFIDENCE[1]) * error)
+            interval = max(share - far, 0.0), min(share + far, 1.0)
+        return {
+            "pairs": self.pairs,
+            "pairs_articles": self.articles,
+            **keys_of("pairwise_over_systems", Estimate(share, *interval)),
+        }
+
+
+def centered(values: Array) -> Array:
+    """Values [1 + B], the data's first, whose resamples are moved so that their mean is the data's:
+    resampled shares of ordered pairs lie nearer to a coin."""
+    known = values[1:][~np.isnan(values[1:])]
+    return np.append(values[:1], values[1:] - known.mean() + values[0]) if known.size else values

@@ -19,6 +19,8 @@ from judgebench.stats.scores import JudgeScores
 from judgebench.stats.system_pairs import (
     MOST_SYSTEMS,
     PairedSystems,
+    SystemSample,
+    centered,
     mean_table,
     ordered_alike,
     system_record,
@@ -27,7 +29,7 @@ from judgebench.types import Array, Record, Rows
 
 ORDER = ("pairwise_others", "pairwise_ceiling", "pairwise_difference")
 """Share of pairs of systems that the judge, and one rater, order as the other raters do; the former
-less the latter. Pairs that the other raters tie are left out, and a pair that the judge or the
+less the latter, see `centered`. Pairs that the other raters tie are left out, and a pair that the judge or the
 rater ties counts half."""
 
 _KINDS = ("", "calibrated_", "unseen_", "constant_", "rater_")
@@ -164,9 +166,11 @@ def _by_system(name: str, values: Array, system: Array, clusters: Clusters) -> l
 
 
 def _order(sample: JudgeScores, panel: Panel) -> Record:
-    """`ORDER`: means over raters, weighted by their texts."""
+    """`ORDER`, and `SAMPLED` of the judge: means over raters, weighted by their texts."""
     names, system = np.unique(sample.systems, return_inverse=True)
     clusters = panel.clusters
+    compared: list[SystemSample] = []
+    texts: list[float] = []
 
     def shares(column: int, rows: Array) -> Array:
         def pairs(values: Array) -> PairedSystems:
@@ -176,17 +180,24 @@ def _order(sample: JudgeScores, panel: Panel) -> Record:
             )
 
         others = pairs(panel.others[:, column])
-        judge = ordered_alike(pairs(sample.scores), others, clusters)
+        ours = pairs(sample.scores)
+        judge = ordered_alike(ours, others, clusters)
+        if np.isfinite(judge[0]):
+            compared.append(SystemSample.of(ours, others))
+            texts.append(float(rows.sum()))
         rater = ordered_alike(pairs(panel.ratings[:, column]), others, clusters)
         return np.stack([judge, rater])  # [2, 1 + B]
 
     judge, ceiling = panel.over_raters(shares)
-    figures = dict(zip(ORDER, (judge, ceiling, judge - ceiling), strict=True))
+    figures = dict(zip(ORDER, (judge, ceiling, centered(judge - ceiling)), strict=True))
+    record = clusters.record(figures)
+    if compared:
+        record |= SystemSample.mean(compared, texts).record(judge, clusters)
     tied = (
         "Pairs are not compared with one rater: the other raters' means of all systems are the "
         "same."
     )
-    return clusters.record(figures) | {"pairwise_reason": tied if np.isnan(judge[0]) else None}
+    return record | {"pairwise_reason": tied if np.isnan(judge[0]) else None}
 
 
 def _errors(

@@ -109,13 +109,15 @@ def beyond_articles(values: Array, article: Array, system: Array) -> Array:
 
 
 def text_pair_record(sample: JudgeScores) -> Record:
-    """`PAIRS`, each with `_low` and `_high`, articles resampled. Where most articles have one rated
+    """`PAIRS`, each with `_low` and `_high`, articles resampled; beside: by which the judge's share of pairs
+    exceeds each rater's, both by the others. Where most articles have one rated
     text, pairs are of all texts. The raters' are None where no text has two ratings; those of one
     system with fewer than two systems, or where no system has two texts."""
     panel = Panel(sample.ratings, sample.clusters)
     rated = np.isfinite(sample.human)
     raters = bool(sample.raters) and panel.missing is None
     system = np.unique(sample.systems, return_inverse=True)[1]
+    beside: list[float] = []
     # 1. the clusters of the texts that count; other texts have number 0, and are never compared
     clusters = panel.clusters if raters else sample.clusters.among(rated)
     number = clusters.number
@@ -137,7 +139,7 @@ def text_pair_record(sample: JudgeScores) -> Record:
         return pair_shares(side, others, place, clusters.weights, blocks)
 
     # 3. their figures, by each rater and the others where there are raters
-    record: Record = unknown(PAIRS)
+    record: Record = {**unknown(PAIRS), "beside": beside}
     for within, names in ((False, PAIRS[:2]), (True, PAIRS[2:])):
         if within and not system.any():
             continue
@@ -150,6 +152,8 @@ def text_pair_record(sample: JudgeScores) -> Record:
             others = panel.others[:, column]
             judge = shares(sample.scores, others, rows, within)
             rater = shares(panel.ratings[:, column], others, rows, within)
+            if not within:
+                beside.append(float(judge[0] - rater[0]))
             return np.stack([judge, rater])  # [2, 1 + B]
 
         record |= clusters.record(dict(zip(names, panel.over_raters(figure), strict=True)))

@@ -15,12 +15,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from judgebench.runtime.fields import Margins, settings_of
-from judgebench.stats.agreement import FEWEST_RATERS, PASSED
+from judgebench.runtime.fields import Asking, Costs, Margins, settings_of
+from judgebench.stats.agreement import FEWEST_RATERS
 from judgebench.stats.clusters import Estimate, ends_of, keys_of
-from judgebench.stats.decisions import CHOSEN
+from judgebench.stats.decisions import CHOSEN, decision_records
 from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS
-from judgebench.stats.humans import CALIBRATED, RAW
+from judgebench.stats.humans import (
+    CALIBRATED,
+    RAW,
+    OddRaters,
+    beside_humans_records,
+    odd_raters,
+    rater_points_record,
+)
+from judgebench.stats.replaced import KAPPAS, WORST, replaced_record
 from judgebench.stats.scores import CLEAN, Cell, JudgeScores, cell_record, first_record
 from judgebench.stats.systems import system_records
 from judgebench.stats.text_pairs import PAIRS, text_pair_record
@@ -35,9 +43,22 @@ UNMEASURED = "not measured"
 COIN = 0.5
 """The share of pairs that a coin orders right."""
 
+_FEWEST_PAIRS = 6  # of four systems, which a coin orders right in one of 24; three in one of 6
+_LEAST_KAPPA = 0.1  # raters who agree no better do not tell texts apart
+_MIDDLE = 0.5  # the place of a text drawn at random
+_ASSUMED_PLACE = 0.25  # that one rater gives to the lowest tenth, where no text has two ratings
+_THIRD = "it agrees with one of two raters alone, and a third would tell"
+_APART = 0.1  # of the way from a coin to a rater, by which a judge is no nearer to one of two
+_LITTLE = 0.075  # above a coin: `near_rater` is much of a rater's way from it
 _HARDLY = 0.05  # above a coin: raters who order pairs so do not agree on them
 _KINDS = ("attack_change", "attack_rise", "attack_order")  # effects of attacks, by their margins
 _READ = ("dimension", "range_min", "range_max", "defense", "judge")  # of a forecast and its cells
+
+
+Deciding = tuple[Costs, Asking]
+"""By what a judge that says pass or fail is measured."""
+
+_USUAL = Costs(), Asking()
 
 
 class Rule(NamedTuple):
@@ -56,7 +77,7 @@ RULES: Mapping[str, Rule] = {
         "of the texts that people pass, the share that the judge passes, and of those that they "
         "fail, the share that it fails, each compared with one rater's",
         "the low ends of both are within {near_rater:g} of the rater, or, with one rater, reach "
-        "{right:g}",
+        "{right:g}, and raters agree better than by chance",
         "both are at least {half_way:g} of the way from a coin to that",
         "below, as where it passes every text",
     ),
@@ -65,7 +86,7 @@ RULES: Mapping[str, Rule] = {
         "share of pairs of texts ordered as the other raters do, compared with one rater's, within "
         "articles and within systems",
         "the interval's low end is within {near_rater:g} of the rater, and within systems it is "
-        "{half_way:g} of the way",
+        "{half_way:g} of the way; raters agree on the order, within systems, too",
         "at least {half_way:g} of the way from a coin to the rater, and within systems better than a "
         "coin",
         "below, or no better than knowing the system, or most of its probability is not on scores",
@@ -73,8 +94,9 @@ RULES: Mapping[str, Rule] = {
     "compare_systems": Rule(
         "compare systems",
         "share of pairs of systems ordered as the other raters do, compared with one rater's",
-        "the interval's low end is within {near_rater:g} of the rater",
-        "at least {half_way:g} of the way from a coin to the rater",
+        "of {pairs:g} pairs or more, the low end of judge less rater is within {near_rater:g} of it, "
+        "and for other systems, too, the judge is {half_way:g} of the way from a coin to the rater",
+        "at least {half_way:g} of the way, and for other systems better than a coin",
         "below",
     ),
     "report_scores": Rule(
@@ -82,17 +104,19 @@ RULES: Mapping[str, Rule] = {
         "largest error of systems' means in points, of raw or calibrated scores, and R2 against "
         "always saying the mean",
         "by the intervals the error is within {near_rater:g} of the scale of one rater's, and "
-        "below a constant's",
+        "below a constant's, and the tenth that people rate lowest is in the lower half",
         "better than a constant, by R2 and by the error: right on average, not for each system",
         "R2 is below {explains:g} by its interval, or a constant's error is no larger",
     ),
     "replace_rater": Rule(
         "replace a rater",
-        "alternative annotator test, and the error to one rater compared with rater to rater",
-        "it passes, and no constant does, or its error is within a rater's",
-        "a constant passes, too, or there are fewer than 3 raters",
-        "it does not pass, its error is less than {half_way:g} of the way from a constant's to a "
-        "rater's, or it does not order texts",
+        "weighted kappa with one rater, compared with rater to rater, and the place that it gives to "
+        "the tenth of the texts that people rate lowest",
+        "of {labels:g} texts and 3 raters or more, the kappa is {alike:g} of the raters' by the "
+        "interval, and the lowest tenth is in the lower half",
+        "neither yes nor no",
+        "the kappa is below {half_way:g} of the raters' by the interval, the lowest tenth is in the "
+        "upper half, or it does not order texts",
     ),
     "resist_attacks": Rule(
         "resist attacks",
@@ -152,17 +176,20 @@ def verdict_records(
     choice: Records,
     studies: Row,
     margins: Margins,
+    deciding: Deciding = _USUAL,
 ) -> Rows:
     """The records of verdict.json: for each dimension a record a use, of `RULES`.
 
     Args:
         choice: see `judgebench.tuning.choose.choice_records`; one setting of a dimension is taken.
         studies: metrics, humans, beside_humans, systems and forecasts, as `Results` has them.
+        deciding: see `judgebench.stats.decisions.decision_records`.
 
     Returns:
         dataset, the keys of `Cell.named`, groups, settings (how many were chosen among), spearman
         and promised_spearman with their intervals; use, verdict, clause; value, rater and their
-        intervals; needed; scores.
+        intervals; needed; scores; raters_dropped and raters_doubtful, see `humans.odd_raters`; beside_raters:
+        the verdict with the dropped raters, or without the doubtful ones.
     """
     records = []
     for advised in choice:
@@ -178,9 +205,46 @@ def verdict_records(
             **keys_of("spearman", Estimate.of(facts.metric, "spearman")),
             **keys_of("promised_spearman", Estimate.of(advised, "promised_spearman")),
         }
-        for use, verdict in facts.verdicts().items():
-            records.append(head | {"use": use} | verdict.record)
+        for use, verdict in _of_raters(facts, studies, deciding).items():
+            records.append(head | {"use": use} | verdict)
     return records
+
+
+def _of_raters(facts: _Facts, studies: Row, deciding: Deciding) -> dict[str, Record]:
+    """Use -> its verdict's record, by the raters who agree with others; each says what the verdict
+    would be with the odd ones, or without the doubtful ones."""
+    sample = facts.sample
+    raters = odd_raters(sample.ratings) if sample.raters else OddRaters([], [])
+    names = [[sample.raters[column] for column in columns] for columns in raters]
+    verdicts = facts.verdicts()
+    others: dict[str, Verdict] = {}
+    what, where = "", ""
+    if raters.odd:
+        others = verdicts
+        verdicts = facts.without(raters.odd, studies, deciding).verdicts()
+        what, where = f"without {_listed(names[0])}, who agrees with no other rater", "with"
+    elif raters.doubtful and len(sample.raters) - len(raters.doubtful) > 1:
+        others = facts.without(raters.doubtful, studies, deciding).verdicts()
+        what, where = f"{_listed(names[1])} may agree with no other rater", "without"
+    records = {}
+    for use, verdict in verdicts.items():
+        other = others[use].verdict if use in others else None
+        clause = verdict.clause
+        if other not in (None, verdict.verdict):
+            clause = f"{clause}; {what} ({where}: {other})"
+        elif raters.odd and use == "order_texts":
+            clause = f"{clause}; {what}"
+        records[use] = verdict.record | {
+            "clause": clause,
+            "raters_dropped": names[0],
+            "raters_doubtful": names[1],
+            "beside_raters": other,
+        }
+    return records
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < 4 else f"{len(names)} raters"
 
 
 class _Facts:
@@ -190,6 +254,7 @@ class _Facts:
         groups: the articles that hold a rated text.
         metric: its record of metrics.json, over all pairs where there is one.
         raw, calibrated: of beside_humans.json.
+        follows_one: see `_follows_one`; known once texts are looked at.
         system: of systems.json.
         human: of humans.json, of its dimension.
         answers: False where a forecast found most of the probability not on scores.
@@ -217,6 +282,21 @@ class _Facts:
         self.answers = first_record(forecasts, reading).get("answers")
         rated = np.isfinite(sample.human)
         self.groups = len(np.unique(sample.groups[rated]))
+        self.replaced = replaced_record(sample)
+        self.follows_one = False
+
+    def without(self, columns: Sequence[int], studies: Row, deciding: Deciding) -> _Facts:
+        """The same without some raters."""
+        sample = self.sample.without(columns)
+        points = rater_points_record(sample.ratings, sample.clusters, sample.categories)
+        changed = {
+            "beside_humans": beside_humans_records([sample]),
+            "systems": system_records([sample]),
+            "humans": [{"dimension": sample.cell.dimension, **points}],
+        }
+        if self.decision:
+            changed["decisions"] = decision_records([sample], *deciding)
+        return _Facts(sample, {**studies, **changed}, self.margins)
 
     def verdicts(self) -> dict[str, Verdict]:
         """Use -> the verdict, in the order of `RULES`."""
@@ -228,8 +308,8 @@ class _Facts:
         verdicts |= {
             "order_texts": texts,
             "compare_systems": obstacle or self._systems(),
-            "report_scores": obstacle or self._scores(),
-            "replace_rater": obstacle or self._rater(texts),
+            "report_scores": obstacle or self._of_worst(self._scores()),
+            "replace_rater": obstacle or self._of_worst(self._rater(texts)),
             "resist_attacks": self._attacks(),
         }
         return {use: self._with_failures(verdict) for use, verdict in verdicts.items()}
@@ -266,7 +346,8 @@ class _Facts:
         record = text_pair_record(self.sample)
         pairs, rater, within, within_rater = (Estimate.of(record, name) for name in PAIRS)
         bounds = [text_pair_record(bound)["pairs"] for bound in self.sample.bounds]
-        order = self._order("texts", pairs, rater, bounds)
+        self.follows_one = self._follows_one(rater, record["beside"])
+        order = self._order(pairs, rater, bounds, record["beside"])
         return self._in_systems(order, within, within_rater)
 
     def _systems(self) -> Verdict:
@@ -276,28 +357,73 @@ class _Facts:
         if Estimate.of(self.system, name) is None:
             name = "pairwise_accuracy"
             rater = None
-        share = Estimate.of(self.system, name)
+        share = Estimate.of(self.system, "pairwise_over_systems")
+        systems = len(np.unique(self.sample.systems))
         if share is None:
-            systems = len(np.unique(self.sample.systems))
             if systems > 1:
                 return Verdict(UNMEASURED, "no two systems have texts about one source")
             return Verdict(UNMEASURED, "the texts are of one system, or their systems are unknown")
+        bars = self._bars(rater)
+        low, high = ends_of(share)
+        pairs = round(self.system["pairs"])
+        articles = self.system["pairs_articles"]
         bounds = [system_records([bound])[0][name] for bound in self.sample.bounds]
-        return self._order("systems", share, rater, bounds)
+        person = f"one rater {_percent(bars.rater)}" if rater else "one rater is unknown"
+        percents = _pairs_clause(share, bounds)
+        clause = f"{percents}; {person}"
+        said = Verdict(CARE, clause, share, rater)
+        # 1. nothing to be measured by, or no order
+        unlike = self._without_order("systems", said, bars, person)
+        if unlike:
+            return unlike
+        # 2. too few pairs, or pairs of single texts, whose order is noise
+        fewest = self.margins.fewest
+        if pairs < _FEWEST_PAIRS:
+            few = f"{_counted(pairs, 'pair')} of systems; it takes {_FEWEST_PAIRS}"
+            return said._replace(verdict=FEW, clause=few)
+        if articles < fewest:
+            few = f"two systems share {_counted(round(articles), 'article')}; it takes {fewest}"
+            return said._replace(verdict=FEW, clause=few, needed=fewest)
+        if low <= COIN and (share.value >= bars.half or high >= bars.near):
+            few = f"{percents}; {systems} systems are too few to tell"
+            return said._replace(verdict=FEW, clause=few)
+        # 3. half of the way; near to the rater, which is not known of few pairs
+        if share.value < bars.half:
+            return said._replace(verdict=NO)
+        least, _ = ends_of(Estimate.of(self.system, "pairwise_difference"))
+        if not rater or least < -self.margins.near_rater or low < bars.half:
+            return said
+        if pairs < self.margins.pairs:
+            few = f"{clause}; {pairs} pairs, and yes takes {self.margins.pairs}"
+            return said._replace(clause=few)
+        return said._replace(verdict=YES)
+
+    def _without_order(self, what: str, said: Verdict, bars: _Bars, person: str) -> Verdict | None:
+        """The verdict where raters hardly agree on an order, or the judge has none, or its reverse;
+        None elsewhere."""
+        if bars.hardly:
+            hardly = f"raters hardly agree on the order of {what}: {person} % of pairs"
+            return said._replace(verdict=UNMEASURED, clause=hardly)
+        if CONSTANT in self.flags:
+            return said._replace(verdict=NO, clause="every text gets the same score")
+        if ends_of(said.value)[1] < COIN:
+            return said._replace(verdict=NO, clause=f"against the humans: {said.clause}")
+        return None
 
     def _order(
         self,
-        what: str,
         share: Estimate | None,
         rater: Estimate | None,
         bounds: Sequence[float | None],
+        beside: Sequence[float],
     ) -> Verdict:
-        """The verdict on a share of pairs, compared with one rater's.
+        """The verdict on a share of pairs of texts, compared with one rater's.
 
         Args:
             bounds: the share at worst and at best, where some answers could not be read.
+            beside: by which it exceeds each rater's.
         """
-        said = Verdict(UNMEASURED, f"no share of pairs of {what} is known", share, rater)
+        said = Verdict(UNMEASURED, "no share of pairs of texts is known", share, rater)
         if share is None or share.low is None:
             return said
         value = share.value
@@ -307,14 +433,11 @@ class _Facts:
         person = f"one rater {_percent(bars.rater)}" if rater else "one rater is unknown"
         percents = _pairs_clause(share, bounds)
         clause = f"{percents}; {person}"
+        said = said._replace(clause=clause)
         # 2. nothing to be measured by, or no order
-        if bars.hardly:
-            hardly = f"raters hardly agree on the order of {what}: {person} % of pairs"
-            return said._replace(clause=hardly)
-        if CONSTANT in self.flags:
-            return said._replace(verdict=NO, clause="every text gets the same score")
-        if high < COIN:
-            return said._replace(verdict=NO, clause=f"against the humans: {clause}")
+        unlike = self._without_order("texts", said, bars, person)
+        if unlike:
+            return unlike
         # 3. an interval that holds both a coin and a rater says nothing; more articles narrow it
         if low <= COIN and (value >= bars.half or high >= bars.near):
             needed = _needed(self.groups, high - low, bars.near - COIN)
@@ -322,9 +445,22 @@ class _Facts:
                 needed = _needed(self.groups, value - low, min(value, bars.rater) - COIN)
             return said._replace(verdict=FEW, clause=percents + _may_tell(needed), needed=needed)
         # 4. near to the rater, half of the way, or below
-        if rater and low >= bars.near:
-            return said._replace(verdict=YES, clause=clause)
-        return said._replace(verdict=CARE if value >= bars.half else NO, clause=clause)
+        if not rater or low < bars.near:
+            return said._replace(verdict=CARE if value >= bars.half else NO)
+        # 5. a rater hardly above a coin is no measure of a yes, nor is one of two whom the judge
+        # follows alone
+        if rater.value < COIN + _LITTLE:
+            return said._replace(verdict=CARE, clause=f"{clause}, hardly above a coin")
+        if self._follows_one(rater, beside):
+            return said._replace(verdict=CARE, clause=f"{clause}; {_THIRD}")
+        return said._replace(verdict=YES)
+
+    def _follows_one(self, rater: Estimate | None, beside: Sequence[float]) -> bool:
+        """True of two raters of whom the judge agrees with one less than they do with each
+        other."""
+        if rater is None or len(beside) != 2:
+            return False
+        return min(beside) < -_APART * (rater.value - COIN)
 
     def _in_systems(
         self, verdict: Verdict, share: Estimate | None, rater: Estimate | None
@@ -340,7 +476,8 @@ class _Facts:
         percents = f"per system {_percent(share.value)} %"
         # 2. nothing to be measured by
         if bars.hardly:
-            return verdict._replace(clause=f"{verdict.clause}; per system raters hardly agree")
+            hardly = f"{verdict.clause}; per system raters hardly agree"
+            return verdict._replace(verdict=CARE, clause=hardly)
         # 3. better than knowing the system, no better, or not known
         clause = f"{verdict.clause}; {percents}"
         if low > COIN and verdict.verdict == YES and share.value < bars.half:
@@ -491,65 +628,51 @@ class _Facts:
         return r2 is not None and ends_of(r2)[0] > 0 and r2.value >= self.margins.explains
 
     def _rater(self, texts: Verdict) -> Verdict:
-        """By the alternative annotator test and the error, of a judge that orders texts."""
-        tests = [row for row in (self.raw, self.calibrated) if row.get("passes") is not None]
-        if not tests:
+        """By the weighted kappa with one rater, compared with that of raters with each other, of a
+        judge that orders texts."""
+        kappa, rater = (Estimate.of(self.replaced, name) for name in KAPPAS)
+        if kappa is None or rater is None or rater.low is None:
             return Verdict(UNMEASURED, "too few raters share texts")
-        # 1. raw or calibrated scores, whichever do better
-        row = min(tests, key=_rank)
-        error = Estimate.of(row, "single_mae")
-        rater = Estimate.of(self.human, "single_mae")
-        # 2. the sentence
-        wins = round(row["winning_rate"] * row["tested"])
-        wins_over = f"wins over {wins} of {row['tested']:.0f} raters"
-        off = f"off by {_value(error)} points, raters by {_value(rater)}"
-        clause = f"{wins_over}; {off}"
-        near = bool(error and rater and error.value <= (rater.high or rater.value))
-        said = Verdict(YES if near else CARE, clause, error, rater, scores=row["scores"])
-        # 3. what it fails
-        if not row["passes"]:
+        # 1. the sentence
+        clause = f"kappa with a rater {kappa:.2f}; raters with each other {rater.value:.2f}"
+        said = Verdict(CARE, clause, kappa, rater, scores=self.replaced["scores"])
+        # 2. nothing to be measured by
+        if rater.low <= 0 or rater.value < _LEAST_KAPPA:
+            hardly = f"raters hardly agree: kappa {rater.value:.2f}"
+            return said._replace(verdict=UNMEASURED, clause=hardly)
+        # 3. clearly below half of theirs, clearly near to it, or neither
+        low, high = ends_of(kappa)
+        if high < self.margins.half_way * rater.value:
             return said._replace(verdict=NO)
-        constant = self._nearer_to_a_constant(error, rater)
-        if constant:
-            return said._replace(verdict=NO, clause=f"{off}, {constant}")
         if texts.verdict == NO:
-            return said._replace(verdict=NO, clause=f"it does not order texts; {off}")
-        # 4. a test that shows nothing, since a constant passes, too: the error decides
-        partly = CARE if self._explains(Estimate.of(self.calibrated, "r2")) else NO
-        if row["by_favorite"]:
-            return said._replace(
-                verdict=partly if near else NO,
-                clause=f"a judge that reads nothing passes the test, too; {off}",
-            )
-        if (row["favorite_winning_rate"] or 0.0) >= PASSED:
-            clause = f"a constant passes the test, too; {off}"
-            _, farthest = ends_of(error)
-            within = rater and farthest <= rater.value
-            return said._replace(verdict=YES if within else partly, clause=clause)
-        # 5. a test of few raters
-        if row["tested"] < FEWEST_RATERS:
-            return said._replace(
-                verdict=CARE,
-                clause=f"{wins_over}, and the test is meant for {FEWEST_RATERS}; {off}",
-            )
-        return said
+            return said._replace(verdict=NO, clause=f"it does not order texts; {clause}")
+        if low < self.margins.alike * rater.value:
+            return said
+        # 4. few raters or texts
+        few = ""
+        if len(self.sample.raters) < FEWEST_RATERS:
+            few = f"; yes takes {FEWEST_RATERS} raters"
+        elif self.replaced["texts"] < self.margins.labels:
+            few = f"; {self.replaced['texts']} texts, and yes takes {self.margins.labels}"
+        return said._replace(verdict=CARE if few else YES, clause=clause + few)
 
-    def _nearer_to_a_constant(self, error: Estimate | None, rater: Estimate | None) -> str:
-        """A clause on the best constant where the error to single raters is more than half of the
-        way to its error, if their intervals set error and rater apart; else empty."""
-        if error is None or rater is None:
-            return ""
-        if ends_of(error)[0] <= ends_of(rater)[1]:
-            return ""
-        ratings = self.sample.ratings
-        median = np.nanmedian(ratings)
-        off = np.abs(ratings - median)
-        constant = float(np.nanmean(off))
-        way = constant - rater.value
-        allowed = (1 - self.margins.half_way) * way
-        if error.value <= rater.value + allowed:
-            return ""
-        return f"always saying {median:g} by {_two(constant)}"
+    def _of_worst(self, verdict: Verdict) -> Verdict:
+        """A verdict on scores, by the place that they give to the texts that people rate lowest."""
+        if verdict.verdict == YES and self.follows_one:
+            verdict = verdict._replace(verdict=CARE, clause=f"{verdict.clause}; {_THIRD}")
+        place, rater = (Estimate.of(self.replaced, name) for name in WORST)
+        if verdict.verdict not in (YES, CARE) or place is None or place.low is None:
+            return verdict
+        person = rater.value if rater else _ASSUMED_PLACE
+        half = _MIDDLE - self.margins.half_way * (_MIDDLE - person)
+        low, high = ends_of(place)
+        lies = f"the tenth that people rate lowest lies above {_percent(place.value)} % of texts"
+        clause = f"{verdict.clause}; {lies}"
+        if low > _MIDDLE:
+            return verdict._replace(verdict=NO, clause=clause)
+        if low > half or (verdict.verdict == YES and (place.value > half or high >= _MIDDLE)):
+            return verdict._replace(verdict=CARE, clause=clause)
+        return verdict
 
     # --- attacks ---------------------------------------------------------------------------------
 
@@ -660,7 +783,14 @@ def decides(row: Row, margins: Margins) -> Verdict:
         texts = "those that they fail" if parts else "texts that people pass"
         parts.append(f"{_percents(share)} of {texts}{person}")
     clause = f"right on {' and '.join(parts)}"
-    # 2. each share by its bar
+    # 2. raters who agree by chance alone, or who tell pass from fail hardly better than a coin
+    of_raters = [row[f"{name}_rater"] for name in sides.values()]
+    if None not in of_raters:
+        least = row.get("kappa_rater_low")
+        if np.mean(of_raters) - COIN < _HARDLY or (least is not None and least <= 0):
+            kappa = "" if row["kappa_rater"] is None else f": kappa {row['kappa_rater']:.2f}"
+            return Verdict(UNMEASURED, f"raters hardly agree{kappa}", shares["pass"])
+    # 3. each share by its bar
     verdicts = {}
     for side, share in shares.items():
         rater = row[f"{sides[side]}_rater"]
@@ -674,11 +804,15 @@ def decides(row: Row, margins: Margins) -> Verdict:
         else:
             verdict = CARE if share.value >= half else NO
         verdicts[side] = verdict
-    # 3. the worse of both
+    # 4. the worse of both, of a judge whose mean of both is above a coin's
     order = (NO, FEW, CARE, YES)
     side = min(verdicts, key=lambda name: order.index(verdicts[name]))
     verdict = verdicts[side]
     share = shares[side]
+    both = [one.value for one in shares.values()]
+    far = math.hypot(*(one.value - ends_of(one)[0] for one in shares.values()))
+    if verdict in (YES, CARE) and (sum(both) - far) / 2 <= COIN:
+        verdict = FEW
     if verdict != FEW:
         return Verdict(verdict, clause, share)
     # so many labels of that class narrow its interval to the way from a coin to the share
@@ -783,8 +917,8 @@ class _Effect(NamedTuple):
 def _pairs_clause(share: Estimate, bounds: Sequence[float | None]) -> str:
     """The share of pairs in words, with those at worst and at best where there are such."""
     low, high = ends_of(share)
-    interval = f"[{_percent(low)}, {_percent(high)}]"
-    clause = f"{_percent(share.value)} % of pairs as humans do {interval}"
+    interval = "" if share.low is None else f" [{_percent(low)}, {_percent(high)}]"
+    clause = f"{_percent(share.value)} % of pairs as humans do{interval}"
     known = [_percent(bound) for bound in bounds if bound is not None]
     if len(known) == 2:
         clause += f", {' to '.join(known)} with what it failed to answer"
@@ -814,6 +948,10 @@ def _needed(groups: int, width: float, distance: float) -> int | None:
     if distance <= 0 or math.isinf(width):
         return None
     return max(math.ceil(groups * (width / distance) ** 2), groups + 1)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _may_tell(needed: int | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 from simulate import ROUNDING, verdicts
 
 from judgebench.cards.requirements import changes_of
@@ -19,13 +20,15 @@ from judgebench.stats.decisions import (
     kappa_of,
     label_shares,
     matrices,
-    rater_matrix,
+    rater_matrices,
     share_of_pairs,
     wilson,
 )
-from judgebench.stats.humans import CALIBRATED, points_record
+from judgebench.stats.humans import CALIBRATED, odd_raters, points_record, rater_points_record
 from judgebench.stats.paired import flipped_means, flips
+from judgebench.stats.replaced import kappa_of_raters, kappa_with_raters
 from judgebench.stats.scores import JudgeScores, isotonic_means
+from judgebench.stats.systems import system_records
 from judgebench.stats.text_pairs import text_pair_record
 from judgebench.stats.verdict import CARE, COIN, YES
 from judgebench.tuning.choose import FLIPS, Candidates, worth_of
@@ -33,10 +36,15 @@ from judgebench.tuning.tuners import CrossFit
 from recorded.sets import Task, sample_of
 
 LABELS = (50, 100)
-"""Labelled texts behind an interval; the most are behind a verdict."""
+"""Labelled texts behind an interval."""
+ALL = 10**6
+SIZES = (50, 100, 200, ALL)
+"""Labelled texts behind a verdict; `ALL`: of the half."""
+BETWEEN = 0.1
+"""The part of a figure's variance that lies between groups, for what an interval is asked to hold."""
 SHUFFLED, LEVEL = 0.3, 0.5
 """The share of texts whose labels are shuffled, as a drift to be found; the level of a freer rule of choice."""
-USES = ("order_texts", "report_scores", "decide")
+USES = ("order_texts", "compare_systems", "report_scores", "replace_rater", "decide")
 CHANGES = ("spearman", "error", "bias")
 MARGINS = Margins()
 Row = dict[str, Any]
@@ -141,11 +149,50 @@ class Short(NamedTuple):
     surely: bool
 
 
+def asked(labelled: JudgeScores, there: JudgeScores) -> float:
+    """The share of cells in which a right 95 % interval from labelled texts holds the value of another half, which is
+    a sample, too: of so many groups and texts, where `BETWEEN` of the variance lies between groups."""
+    sides = [BETWEEN / len(set(side.groups)) + (1 - BETWEEN) / len(side.scores) for side in (labelled, there)]
+    return float(2 * ndtr(1.96 / np.sqrt(1 + sides[1] / sides[0])) - 1)
+
+
 def below(share: Estimate | None, need: float, what: str) -> list[Short]:
     """A share that is below what was promised; none where it is not."""
     if share is None or share.high is None or share.value >= need - ROUNDING:
         return []
     return [Short(f"{what} {share:.2f} there, promised {need:.2f}", share.high < need - ROUNDING)]
+
+
+def replaces(found: Row, labelled: JudgeScores, there: JudgeScores) -> list[Short]:
+    """Why a judge does not agree with single raters as much as they do with each other."""
+    several = np.isfinite(there.ratings).sum(axis=1) > 1
+    scores = there.on_scale
+    if found["scores"] == CALIBRATED:
+        scores = isotonic(labelled.scores, labelled.human, there.scores)
+    clusters, ratings = there.clusters.at(several), there.ratings[several]
+    part = 0.8 if found["verdict"] == YES else MARGINS.half_way
+    raters = kappa_of_raters(ratings, clusters)
+    apart = kappa_with_raters(scores[several], ratings, clusters) - part * raters
+    return below(Estimate.of(clusters.record({"apart": apart}), "apart"), 0.0, f"kappa less {part:g} of raters'")
+
+
+def near_rater(found: Row, scores: np.ndarray, there: JudgeScores) -> list[Short]:
+    """Why scores are farther off than a rater is, by more than the margin; empty where no rater is known."""
+    assert there.scale is not None
+    allowed = MARGINS.near_rater * (there.scale[1] - there.scale[0])
+    if "system error" in found["clause"]:
+        rater = system_records([there])[0]["rater_error_largest"]
+        names = np.unique(there.systems)[:, None] == there.systems
+        error = np.max([abs(there.clusters.mean(scores - there.human, where)) for where in names], axis=0)
+    else:
+        rater = rater_points_record(there.ratings, there.clusters)["single_mae"]
+        given = np.isfinite(there.ratings)
+        off = np.where(given, np.abs(scores[:, None] - there.ratings), 0.0).sum(axis=1)
+        error = there.clusters.sums(off) / there.clusters.sums(1.0 * given.sum(axis=1))
+    if rater is None:
+        return []
+    saved = Estimate.of(there.clusters.record({"saved": rater + allowed - error}), "saved")
+    return below(saved, 0.0, f"less than a rater's error {rater:.2f} it is")
 
 
 def short(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, decision: Row) -> list[Short]:
@@ -167,7 +214,7 @@ def short(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, decis
         return reasons
     if use == "decide":
         assert there.classes is not None
-        shares, raters = shares_of(there), rater_matrix(there.ratings, there.classes)
+        shares, raters = shares_of(there), rater_matrices(there.ratings, there.classes, there.clusters)[0]
         passes, reasons = there.scores >= decision["pass_mark"], list[Short]()
         for name, right, number in (("tpr", passes, 1), ("tnr", ~passes, 0)):
             of_side = clustered_share(1.0 * right, shares[:, number], there.groups)
@@ -175,6 +222,18 @@ def short(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, decis
             near = MARGINS.right if person is None else person - MARGINS.near_rater
             reasons += below(of_side, bar(near), name)
         return reasons
+    if use == "compare_systems":
+        record = system_records([there])[0]
+        share, person = record["pairwise_others"], record["pairwise_ceiling"]
+        if share is None:
+            reasons = below(Estimate.of(record, "pairwise_accuracy"), bar(MARGINS.assumed_rater), "systems")
+        elif yes:
+            reasons = below(Estimate.of(record, "pairwise_difference"), -MARGINS.near_rater, "systems less a rater")
+        else:
+            reasons = below(Estimate.of(record, "pairwise_others"), bar(person), "systems")
+        return reasons
+    if use == "replace_rater":
+        return replaces(found, labelled, there)
     # scores: of systems where the verdict is of these; a Brier score is of calibrated ones; with care holds by distance
     # from a median or by squares from a mean
     scores = there.on_scale
@@ -192,7 +251,7 @@ def short(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, decis
         saved = Estimate.of(clusters.record({"saved": errors[1] - errors[0]}), "saved")
         missed.append(below(saved, 0.0, f"of a constant's error {errors[1][0]:.2f} it saves"))
     if not all(missed):
-        return []
+        return near_rater(found, scores, there) if yes else []
     surely = all(part.surely for (part,) in missed)
     return [Short("; ".join(part.reason for (part,) in missed), surely)]
 
@@ -231,6 +290,9 @@ def choices(task: Task, draws: int) -> Iterator[Row]:
             taken = among.choose(np.ones(half.sum(), dtype=bool), among.scores).taken
             rules = {"judgebench": taken, "always plain": 0, "maximum": int(shares.mean(axis=0).argmax())}
             rules[f"max-T at {LEVEL:g}, then best"] = freer(shares)
+            gains = shares[:, rules["maximum"]] - shares[:, 0]
+            clear = gains.mean() > gains.std() / np.sqrt(len(gains))
+            rules["one standard error"] = rules["maximum"] if clear else 0
             row: Row = {"set": task.name, "metric": metric, "differ": float(np.ptp(outcome)), "over": None}
             row |= {rule: float(outcome.max() - outcome[order][setting]) for rule, setting in rules.items()}
             if plain == draw % count:
@@ -261,7 +323,29 @@ def drift(here: JudgeScores, there: JudgeScores, draw: int) -> Iterator[tuple[st
         yield kind, dict.fromkeys(CHANGES, False) | {change.name: change.worse for change in changes}
 
 
-def cell(task: Task, judge: str, draw: int, found: dict[str, list[Row]]) -> None:
+def given_verdicts(task: Task, judge: str, draw: int, half: np.ndarray, there: JudgeScores) -> Iterator[Row]:
+    """The verdicts on each use by `SIZES` labelled texts of a half, and why they do not hold on the other."""
+    texts = np.random.default_rng(draw).permutation(np.flatnonzero(half))
+    # a rater who agrees with nobody on all texts of the set is no truth
+    if odd := odd_raters(task.human).odd if there.raters else []:
+        there = there.without(odd)
+    for size in SIZES if there.ordered else ():
+        if size < ALL and size >= len(texts):
+            continue
+        drawn = np.isin(np.arange(len(half)), texts[:size])
+        labelled, decision = sample_of(task, judge, drawn), decision_of(sample_of(task, judge, half, drawn))
+        for use, record in verdicts(labelled, decisions=[decision] if decision else []).items():
+            if use not in USES:
+                continue
+            parts = []
+            if record["verdict"] in (YES, CARE):
+                parts = short(use, record, labelled, there, decision)
+            broken = "; ".join(part.reason for part in parts if part.surely)
+            row: Row = {"labels": size, "use": use, "verdict": record["verdict"], "clause": record["clause"]}
+            yield row | {"broken": broken, "short": "; ".join(part.reason for part in parts)}
+
+
+def cell(task: Task, judge: str, draw: int, found: dict[str, list[Row]], verdicts_alone: bool = False) -> None:
     """Verdicts, intervals and drift of one judge on one dealing of the groups."""
     known = np.isfinite(task.judges[judge]) & np.isfinite(task.mean)
     half = known & task.half(task.groups, draw)
@@ -269,6 +353,9 @@ def cell(task: Task, judge: str, draw: int, found: dict[str, list[Row]]) -> None
     head: Row = {"set": task.name, "judge": judge, "draw": draw}
     rng = np.random.default_rng(draw)
     if min(len(set(here.groups)), len(set(there.groups))) < 2:
+        return
+    found["verdicts"] += [head | row for row in given_verdicts(task, judge, draw, half, there)]
+    if verdicts_alone:
         return
     for labels in LABELS:
         # 1. the labelled texts, and the half with the others without a label
@@ -282,19 +369,10 @@ def cell(task: Task, judge: str, draw: int, found: dict[str, list[Row]]) -> None
             low, high = interval.low - ROUNDING, interval.high + ROUNDING
             held = [bool(low <= value <= high) for value in of_halves if value is not None]
             row = {"figure": figure, "labels": labels, "method": method, "these": held[0], "others": held[1]}
+            row["asked"] = asked(labelled, there)
             found["coverage"].append(head | row | {"width": high - low})
-    # 2. verdicts on most labels
-    if not labelled.ordered:
+    if not here.ordered:
         return
-    for use, record in verdicts(labelled, decisions=[decision] if decision else []).items():
-        if use in USES:
-            parts = []
-            if record["verdict"] in (YES, CARE):
-                parts = short(use, record, labelled, there, decision)
-            broken = "; ".join(part.reason for part in parts if part.surely)
-            row = {"use": use, "verdict": record["verdict"], "clause": record["clause"]}
-            row |= {"broken": broken, "short": "; ".join(part.reason for part in parts)}
-            found["verdicts"].append(head | row)
-    # 3. drift since a card of all labels of one half
+    # 2. drift since a card of all labels of one half
     for kind, changes in drift(here, there, draw):
         found["drift"].append(head | {"kind": kind, "any": any(changes.values())} | changes)

@@ -26,7 +26,7 @@ from judgebench.stats.decisions import (
     kappa_of,
     label_shares,
     matrices,
-    rater_matrix,
+    rater_matrices,
     share_of_pairs,
     wilson,
 )
@@ -68,7 +68,7 @@ def test_people_and_judge_are_counted_label_by_label(classes):
     shares = label_shares(ratings, named)
     clusters = sample(said, said, groups).clusters
     found = matrices(shares, said, clusters)[0]
-    raters = rater_matrix(ratings, named)
+    raters = rater_matrices(ratings, named, clusters)[0]
     expected, among = np.zeros((classes, classes)), np.zeros((classes, classes))
     for row, judged in zip(ratings, said, strict=True):
         given_labels = row[~np.isnan(row)]
