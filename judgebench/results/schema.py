@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from judgebench.runtime.files import DIGESTS, Input
@@ -40,8 +41,7 @@ READINGS_SCHEMA = pa.schema(
     [
         *_KEYS,
         ("candidates", _TEXTS),
-        # a panel's are no floats of 32 bits, which would set equal means apart
-        *_columns(pa.list_(_NUMBER), "main_logprobs assistant_logprobs"),
+        *_columns(_LOGPROBS, "main_logprobs assistant_logprobs"),
         ("text", _TEXT),
         *_DECODING,
         ("prompt", _TEXT),
@@ -49,7 +49,8 @@ READINGS_SCHEMA = pa.schema(
         ("seconds", _NUMBER),
     ]
 )
-"""Columns of readings.parquet, one row per example x condition."""
+"""Columns of readings.parquet, one row per example x condition; log-probabilities that 32 bits would
+change, as the means of a panel, are lists of 64 bits."""
 
 SCORES_SCHEMA = pa.schema(
     [*_KEYS, *_DECODING, ("score", _NUMBER), ("status", _TEXT), ("human", _NUMBER)]
@@ -256,4 +257,17 @@ def columns_of(artifact: Artifact, frame: pd.DataFrame) -> pa.Schema:
     assert artifact.schema is not None
     more = artifact.compared if "rival_id" in frame else ()
     more += tuple((name, pa.string()) for name in (LABELS, "reason") if name in frame)
-    return pa.schema([*artifact.schema, *(pa.field(*column) for column in more)])
+    fields = list(artifact.schema)
+    for place, field in enumerate(fields):
+        if field.type == _LOGPROBS and field.name in frame and not _fits(frame[field.name]):
+            fields[place] = field.with_type(pa.list_(_NUMBER))
+    return pa.schema([*fields, *(pa.field(*column) for column in more)])
+
+
+def _fits(lists: pd.Series) -> bool:
+    """True where 32 bits hold every number of a column of lists; of a panel they would set equal
+    means apart."""
+    known = [values for values in lists if hasattr(values, "__len__")]
+    numbers = [np.asarray(values, np.float64) for values in known]
+    whole = np.concatenate(numbers) if numbers else np.zeros(0)
+    return np.array_equal(whole.astype(np.float32), whole, equal_nan=True)
