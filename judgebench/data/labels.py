@@ -91,7 +91,7 @@ def label_files(given: Any) -> list[Path]:
 
 
 class _Choices(NamedTuple):
-    """What a rater chose from: the ends of a scale or classes, worst first, and who says so."""
+    """The scale, by its ends, or the classes that a rater chose from, worst first; and who says so."""
 
     kind: str
     entries: tuple[Any, ...]

@@ -155,7 +155,8 @@ def test_answers_that_could_not_be_read_are_said_and_a_page_is_named(run, tmp_pa
         return answered(results_of(replace(run, records=metrics), **more))
 
     said = "  failed: up to 25 % of answers could not be read, and are missing in agreement"
-    assert noted(0.25)[-1] == said
+    assert said in noted(0.25)[:3]
+    assert noted(0.04)[-1] == said.replace("25", "4")
     assert not any("failed:" in line for line in noted(0.01))
     lines = noted(0.25, path=tmp_path, config={"seed": 1, "report": True}, environment={"served": SERVED})
     assert lines.index(said) < next(place for place, line in enumerate(lines) if "requests" in line)

@@ -56,21 +56,23 @@ _ATTACKS = 4
 _GAINS = 3
 _KEPT = "To keep this setting: judgebench calibrate with the same words writes a judge card."
 _FAILED = 0.02  # share of answers that could not be read, above which a line says so
+_MANY_FAILED = 0.05  # the same, above which it is said first
 
 
 def answer_blocks(results: Results) -> list[RenderableType]:
-    """The blocks that a run prints: its subject, answers that could not be read, verdicts, what was
-    tried, what to take, correlations, and notes. What does not fit in `MOST` lines of `WIDTH` columns, the run folder's
-    among them, is cut and counted.
+    """The blocks that a run prints: its subject, what may be done, many answers that could not be
+    read, verdicts, what was tried, what to take, correlations, and notes. What does not fit in
+    `MOST` lines of `WIDTH` columns, the run folder's among them, is cut and counted.
     """
     head = [Text(subject(results), style="bold")]
-    failed = max((row.get("failed_share") or 0.0 for row in results.shown), default=0.0)
-    if failed > _FAILED:
-        head.append(Text(f"  {say('answer', part='failed', share=failed)}", style="yellow"))
     if line := first_line(results):
         head.append(Text(line))
-    head.append(Text(""))
     tail = [Text(f"  {line}", style="yellow") for line in _notes(results)]
+    failed = max((row.get("failed_share") or 0.0 for row in results.shown), default=0.0)
+    if failed > _FAILED:
+        unread = Text(f"  {say('answer', part='failed', share=failed)}", style="yellow")
+        (head if failed > _MANY_FAILED else tail).append(unread)
+    head.append(Text(""))
     own = results.choice and (results.config.get("data") or {}).get("fields")  # one's own file
     if own and any(row["verdict"] in (YES, CARE) for row in results.verdict):
         tail.append(Text(f"  {_KEPT}"))
