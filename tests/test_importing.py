@@ -592,3 +592,12 @@ def test_a_table_is_not_held_in_memory(take):
 
 def test_it_is_a_command():
     assert COMMANDS["from"][0] == "judgebench.importing"
+
+
+def test_a_row_whose_source_is_white_space_answers_to_itself(take):
+    """As one without a source; a run refuses an empty one, and the printed command is to run."""
+    rows = [{"question": "Why?" if i else " \n", "answer": f"Text {i}.", "human": 1 + i % 5} for i in range(12)]
+    Path("x.jsonl").write_text("".join(f"{json.dumps({**row, 'judge': 3})}\n" for row in rows))
+    take("x.jsonl", "out=taken")
+    first = json.loads(Path("taken/data.jsonl").read_text().splitlines()[0])
+    assert first["source"] == first["output"] == "Text 0."

@@ -379,11 +379,13 @@ def _judged_texts(
 
 def _text(row: FileRow, columns: Columns) -> dict[str, Any]:
     called = f"row-{row.position}" if columns.id is None else row.identifier(columns.id)
-    source = columns.source if columns.source and row.has(columns.source) else columns.output
+    output = row.text(columns.output)
+    source = row.text(columns.source) if columns.source and row.has(columns.source) else ""
+    # a run takes no text that answers to nothing
     text = {
         "example_id": called,
-        "output": row.text(columns.output),
-        "source": row.text(source),
+        "output": output,
+        "source": source if source.strip() else output,
     }
     for role in ("group", "system"):
         column = getattr(columns, role)

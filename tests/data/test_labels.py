@@ -100,7 +100,9 @@ def test_the_first_label_of_a_rater_counts_and_the_second_is_agreement_with_ones
 def test_two_labels_of_one_rater_of_which_neither_is_newer_are_refused_in_any_order_of_files(joined, time):
     first, second = [label("t0", 5, "ann", time=time)], [label("t0", 2, "ann", time=time), label("t1", 3)]
     for files in ({"a": first, "b": second}, {"a": second, "b": first}):
-        with pytest.raises(UserError, match=r"^b.jsonl line 1: rater 'ann' gives .* 't0', and at a.jsonl line 1 .*Leave"):
+        with pytest.raises(
+            UserError, match=r"^b.jsonl line 1: rater 'ann' gives .* 't0', and at a.jsonl line 1 .*Leave"
+        ):
             joined(**files)
     # the same label twice is one
     assert human(joined(a=first, b=[label("t0", 5, "ann", time=time, reason="so"), *second[1:]]))["t0"] == 5
