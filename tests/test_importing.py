@@ -601,3 +601,16 @@ def test_a_row_whose_source_is_white_space_answers_to_itself(take):
     take("x.jsonl", "out=taken")
     first = json.loads(Path("taken/data.jsonl").read_text().splitlines()[0])
     assert first["source"] == first["output"] == "Text 0."
+
+
+def test_classes_that_a_range_puts_into_an_order_are_the_labels_too(take, judgebench):
+    """Words of no known order, whose order the user has given: the printed command is to run."""
+    words = ["güt", "bäd"]
+    rows = [
+        {"question": f"{i // 2}?", "answer": f"Text {i}.", "human": words[i % 2], "judge": words[(i // 3) % 2]}
+        for i in range(24)
+    ]
+    Path("x.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    _, out, _ = take("x.jsonl", "out=taken", "judge=judge", "human=human", "ranges=[['bäd','güt']]")
+    command = out.strip().splitlines()[-1]
+    judgebench(*shlex.split(command)[3:], "logger=none", "report=false", "metrics.resamples=20", "run_dir=run")
