@@ -8,6 +8,7 @@ that of two filters, follow the tools' own types.
 
 import csv
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -499,6 +500,24 @@ def test_no_changed_byte_of_an_archive_is_read(take):
     assert same < len(whole) / 4, "most bytes are of names and contents"
 
 
+def test_a_comment_in_an_archive_hides_no_entry(take):
+    """An entry whose comment is said to be longer swallows those behind it in the list."""
+    whole = (RESULTS / "inspect_one.eval").read_bytes()
+    Path("log.eval").write_bytes(whole)
+    before = [row.values for row in read_results([Path("log.eval")]).rows]
+    hidden = 0
+    for entry in re.finditer(b"PK\1\2", whole):
+        for bit in range(16):
+            changed = bytearray(whole)
+            changed[entry.start() + 32 + bit // 8] ^= 1 << bit % 8
+            Path("log.eval").write_bytes(changed)
+            try:
+                assert [row.values for row in read_results([Path("log.eval")]).rows] == before
+            except UserError as error:
+                hidden += "entries are in its list" in str(error)
+    assert hidden
+
+
 def test_an_archive_that_would_fill_the_memory_is_refused(take):
     entries = entries_of("inspect_one.eval")
     sample = json.loads(entries["samples/q0_epoch_1.json"])
@@ -573,3 +592,25 @@ def test_a_table_is_not_held_in_memory(take):
 
 def test_it_is_a_command():
     assert COMMANDS["from"][0] == "judgebench.importing"
+
+
+def test_a_row_whose_source_is_white_space_answers_to_itself(take):
+    """As one without a source; a run refuses an empty one, and the printed command is to run."""
+    rows = [{"question": "Why?" if i else " \n", "answer": f"Text {i}.", "human": 1 + i % 5} for i in range(12)]
+    Path("x.jsonl").write_text("".join(f"{json.dumps({**row, 'judge': 3})}\n" for row in rows))
+    take("x.jsonl", "out=taken")
+    first = json.loads(Path("taken/data.jsonl").read_text().splitlines()[0])
+    assert first["source"] == first["output"] == "Text 0."
+
+
+def test_classes_that_a_range_puts_into_an_order_are_the_labels_too(take, judgebench):
+    """Words of no known order, whose order the user has given: the printed command is to run."""
+    words = ["güt", "bäd"]
+    rows = [
+        {"question": f"{i // 2}?", "answer": f"Text {i}.", "human": words[i % 2], "judge": words[(i // 3) % 2]}
+        for i in range(24)
+    ]
+    Path("x.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    _, out, _ = take("x.jsonl", "out=taken", "judge=judge", "human=human", "ranges=[['bäd','güt']]")
+    command = out.strip().splitlines()[-1]
+    judgebench(*shlex.split(command)[3:], "logger=none", "report=false", "metrics.resamples=20", "run_dir=run")

@@ -458,8 +458,10 @@ _GIVE = (
 )
 _WITHHELD = (
     r"(?P<withheld>(?:\bnot|n't|\bcannot|\bnever|\bwould have|\bcould have|\bmight have|\brefuse|\bdecline|\bhesitate"
-    r"|\bunable)(?: [a-z]+)? )?"
+    r"|\bunable)(?: in good conscience| able to| think(?: [a-z]+){1,2}| [a-z]+)? )?"
 )
+_TURN = re.compile(r"[,;]| (?:so|but|because|hence|thus|therefore) ")
+"""What ends a clause that withholds a score: `I cannot give full marks, so 4/5`."""
 _GAP = r"[^\w⟦⟧.!?]"  # punctuation and space within a sentence
 _LINKS = r"(?:is|of|was|be|as|at|to|an?|the|would|should|will|therefore|only|just|about)"
 # what may stand between `score` and the number
@@ -535,16 +537,17 @@ def _headed(text: str) -> Sequence[str]:
 
 
 def _prose(text: str) -> Sequence[str]:
-    stated = [match[2] for match in _STATED.finditer(text) if not match["withheld"]]
+    stated = []
+    withheld = set[int]()
+    for match in _STATED.finditer(text):
+        if not match["withheld"]:
+            stated.append(match[2])
+        elif not _TURN.search(match[0]):
+            withheld.add(match.start(2))
+    fractions = [match[1] for match in _FRACTION.finditer(text) if match.start(1) not in withheld]
     leading = [match[1] for line in text.split("\n") if (match := _LEADING.match(line))]
     parts = _PART.findall(text)  # `4 for structure, 2 for flow` is no single score
-    return (
-        stated
-        + leading
-        + _FRACTION.findall(text)
-        + _POINTS.findall(text)
-        + (parts if len(parts) > 1 else [])
-    )
+    return stated + leading + fractions + _POINTS.findall(text) + (parts if len(parts) > 1 else [])
 
 
 def _lone(text: str) -> Sequence[str]:

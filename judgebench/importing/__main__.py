@@ -54,7 +54,7 @@ from judgebench.importing.sample import Distinct, telling_rows
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import Input, atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
-from judgebench.runtime.values import as_word, command_of, quoted, written
+from judgebench.runtime.values import as_word, command_of, names_in, quoted, written
 from judgebench.runtime.workbook import sheet_lines
 from judgebench.types import Row
 
@@ -159,7 +159,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         run.append(f"data.name={quoted(files[0].stem)}")
         if human is not None and human.graded:
             run.append(f"data.scale={human}")
-        elif ranges and given.get("ranges") and (pairs or human is not None):
+        elif given.get("ranges") and (pairs or human is not None or _are_in(labels, ranges)):
             run.append(f"data.classes={ranges[1:-1]}")
         commands = (
             [] if columns.human else [_page(data, answers.labels.values, ranges, bool(pairs))]
@@ -188,6 +188,12 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         f"Written: {', '.join(map(str, made))}",
         *commands,
     ]
+
+
+def _are_in(labels: Sequence[Any], ranges: str | None) -> bool:
+    """True of words, all of which the one range that is given puts into an order."""
+    given = {name.casefold() for name in names_in(str(ranges)[1:-1])}
+    return bool(labels) and all(str(label).casefold() in given for label in labels)
 
 
 def _page(data: Path, answers: Sequence[Any], ranges: str | None, paired: bool) -> str:
@@ -379,11 +385,13 @@ def _judged_texts(
 
 def _text(row: FileRow, columns: Columns) -> dict[str, Any]:
     called = f"row-{row.position}" if columns.id is None else row.identifier(columns.id)
-    source = columns.source if columns.source and row.has(columns.source) else columns.output
+    output = row.text(columns.output)
+    source = row.text(columns.source) if columns.source and row.has(columns.source) else ""
+    # a run takes no text that answers to nothing
     text = {
         "example_id": called,
-        "output": row.text(columns.output),
-        "source": row.text(source),
+        "output": output,
+        "source": source if source.strip() else output,
     }
     for role in ("group", "system"):
         column = getattr(columns, role)

@@ -23,6 +23,9 @@ _LARGEST = 2**30
 _ZSTD = 93
 """Bytes of an entry at most; the number of a method of compression that `zipfile` does not know."""
 
+_END, _COUNTED = b"PK\5\6", 2**16 - 1
+"""What the end of an archive begins with; the number of entries that it says of as many or more."""
+
 _HEADER = struct.Struct("<4s22xHH")
 """An entry's own header: its signature, and the lengths of its name and of what follows that."""
 
@@ -35,6 +38,7 @@ def read_entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[st
     """
     try:
         with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+            _check_count(file, archive)
             entries = {entry.filename: entry for entry in archive.infolist()}
             for entry in entries.values():
                 _begin(file, entry)
@@ -49,6 +53,17 @@ def read_entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[st
             f"{path.name}: this is no whole archive ({reason(error)}); give the log as Inspect "
             "wrote it."
         ) from error
+
+
+def _check_count(file: BinaryIO, archive: zipfile.ZipFile) -> None:
+    """Refuses an archive whose list of entries is not as long as its end says: one changed length
+    in the list hides entries behind it, which `zipfile` does not notice."""
+    held = len(archive.infolist())
+    file.seek(archive.start_dir)
+    _, found, end = file.read().rpartition(_END)
+    (counted,) = struct.unpack_from("<H", end, 6)
+    if not found or (counted, held)[counted == _COUNTED] != held:
+        raise ValueError(f"{held} of its {counted} entries are in its list")
 
 
 def _begin(file: BinaryIO, entry: zipfile.ZipInfo) -> None:

@@ -305,3 +305,26 @@ def test_what_is_off_a_reversed_scale_is_clamped_to_the_end_that_it_is_beyond():
     assert parse_answer("Rating: 0", ScoreRange.parse([5, 1])) == Score(5, CLAMPED)
     assert parse_answer("On a scale of 5 to 1: 2", ScoreRange.parse([5, 1])) == Score(4, PARSED)
     assert parse_answer("no", ScoreRange.parse([5, 1])) == Score(1, FAILED)
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ("I can't assign 3 out of 5 stars to such content.", None),
+        ("I won't give this a 2/5.", None),
+        ("I refuse to rate this 5/5.", None),
+        ("I must decline to give 4/5.", None),
+        ("It isn't worth a 4/5.", None),
+        ("I am not able to give it a 4.", None),
+        ("I cannot in good conscience give this a 3.", None),
+        ("I do not think this deserves a 5.", None),
+        # the clause has ended, or withholds something else
+        ("I can't give it full marks, so 4/5.", 4),
+        ("I cannot give it a 5/5, so 4/5.", 4),
+        ("I can't fault it: 5/5.", 5),
+        ("It does not mention dates, so I give it 3 out of 5.", 3),
+    ],
+)
+def test_a_fraction_that_is_withheld_is_no_score(text, score):
+    found = parse_answer(text, ScoreRange(1, 5))
+    assert (found.value if found.status == "parsed" else None) == score
