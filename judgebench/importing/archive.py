@@ -6,12 +6,11 @@ checksum; so a small file that would fill the memory is refused, and a damaged o
 
 from __future__ import annotations
 
-import struct
+import copy
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from judgebench.runtime.errors import UserError, reason
 
@@ -23,24 +22,25 @@ _LARGEST = 2**30
 _ZSTD = 93
 """Bytes of an entry at most; the number of a method of compression that `zipfile` does not know."""
 
-_HEADER = struct.Struct("<4s22xHH")
-"""An entry's own header: its signature, and the lengths of its name and of what follows that."""
 
-
-def read_entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    """Name and content of the entries that are `wanted`; of two of one name the last counts.
+def read_entries(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and content of the entries; of two of one name the last counts.
 
     Raises:
         UserError: no archive, a damaged one, or an entry that would be far larger than its file.
     """
     try:
-        with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+        with zipfile.ZipFile(path) as archive:
             entries = {entry.filename: entry for entry in archive.infolist()}
-            for entry in entries.values():
-                _begin(file, entry)
             for name, entry in entries.items():
-                if wanted(name):
-                    yield name, _content(path, file, entry)
+                size = entry.file_size
+                if size > _LARGEST or (size > _LARGE and size > _RATIO * entry.compress_size):
+                    raise UserError(
+                        f"{path.name}: {name} would be {size:,} bytes of {entry.compress_size:,}, "
+                        "which is more than is read; write the log again without what is not "
+                        "needed, as its events."
+                    )
+                yield name, _content(archive, entry)
     except UserError:
         raise
     # the archive's, its methods' and the system's own errors have no common base
@@ -51,41 +51,19 @@ def read_entries(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[st
         ) from error
 
 
-def _begin(file: BinaryIO, entry: zipfile.ZipInfo) -> None:
-    """Moves to an entry's content; an entry has the name that the list at the end gives it."""
-    file.seek(entry.header_offset)
-    signature, length, extra = _HEADER.unpack(file.read(_HEADER.size))
-    name = file.read(length).decode("utf-8", "replace")
-    if signature != b"PK\3\4" or name != entry.orig_filename:
-        raise ValueError(f"{entry.filename} is not where the list of entries says")
-    file.seek(extra, 1)
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    if entry.compress_type != _ZSTD:
+        return archive.read(entry)
+    import pyarrow as pa
 
-
-def _content(path: Path, file: BinaryIO, entry: zipfile.ZipInfo) -> bytes:
-    size = entry.file_size
-    packed = size > _LARGE and size > _RATIO * entry.compress_size
-    if packed or size > _LARGEST:
-        raise UserError(
-            f"{path.name}: {entry.filename} would be {size:,} bytes of {entry.compress_size:,}, "
-            "which is more than is read; write the log again without what is not needed, as its "
-            "events."
-        )
-    _begin(file, entry)
-    raw = file.read(entry.compress_size)
-    content = _inflated(raw, entry.compress_type, size + 1)
-    if len(content) != size or zlib.crc32(content) != entry.CRC:
-        raise ValueError(f"{entry.filename} has not its checksum")
+    # the bytes as they are stored, of which no checksum is known
+    stored = copy.copy(entry)
+    stored.compress_type = zipfile.ZIP_STORED
+    stored.file_size = entry.compress_size
+    del stored.CRC
+    raw = pa.py_buffer(archive.read(stored))
+    with pa.input_stream(raw, compression="zstd") as stream:
+        content: bytes = stream.read(entry.file_size + 1)
+    if len(content) != entry.file_size or zlib.crc32(content) != entry.CRC:
+        raise zipfile.BadZipFile(f"Bad CRC-32 for file {entry.filename!r}")
     return content
-
-
-def _inflated(raw: bytes, method: int, most: int) -> bytes:
-    if method == _ZSTD:
-        import pyarrow as pa
-
-        with pa.input_stream(pa.py_buffer(raw), compression="zstd") as stream:
-            return stream.read(most)
-    if method == zipfile.ZIP_DEFLATED:
-        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, most)
-    if method != zipfile.ZIP_STORED:
-        raise ValueError(f"it is compressed by a method that is not known here, {method}")
-    return raw[:most]

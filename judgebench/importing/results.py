@@ -193,9 +193,9 @@ def _archived_log(path: Path) -> FileRow:
     """A log with its samples, as a file of JSON has it."""
     log: dict[str, Any] = {}
     samples = []
-    for name, content in read_entries(
-        path, lambda name: name.startswith("samples/") or name in ("header.json", _BEGUN)
-    ):
+    for name, content in read_entries(path):
+        if not name.startswith("samples/") and name not in ("header.json", _BEGUN):
+            continue
         value = parse_json(content, f"{path.name}, {name}", shape={}, limits=LIMITS)
         if name == _BEGUN:
             log = {"status": "started", **value} | log
