@@ -44,13 +44,15 @@ from judgebench.importing.columns import (
     judge_clause,
     judge_range,
     label_range,
+    numbers_in,
     people_clause,
+    singly,
     table_columns,
     taken_lines,
 )
 from judgebench.importing.preferences import pairs_of
 from judgebench.importing.results import read_results
-from judgebench.importing.sample import Distinct, telling_rows
+from judgebench.importing.sample import telling_rows
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import Input, atomic, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
@@ -135,22 +137,22 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         answers = _Lines(files_of(answered) if columns.judge is not None else None)
         for text, answer in _judged_texts(rows, columns, dimension):
             texts.write(text)
-            texts.labels.add(text.get("human"))
+            texts.add_labels(singly([text.get("human")]))
             if answer is not None:
                 answers.write({"example_id": text["example_id"], "text": answer})
-                answers.labels.add(answer)
+                answers.add_labels([answer])
         _check_any(name, columns, texts, answers)
         # 2. the range of the answers
-        labels = texts.labels.values
+        labels = [*texts.labels]
         ranges = given.get("ranges")
         better = "" if ranges else "give 'ranges=[[WORST,BEST]]'"
-        check_told_apart(name, columns, labels or answers.labels.values, better)
+        check_told_apart(name, columns, labels or [*answers.labels], better)
         human = label_range(labels)
         if human is not None and not human.whole:
             human = None
         judged = ranges or "none"
         if answers.count and ranges is None:
-            ends, how = judge_range(name, answers.labels.values, human)
+            ends, how = judge_range(name, [*answers.labels], human)
             ranges, judged = written([list(ends)]), f"{written(list(ends))}{how}"
         # 3. the commands that measure the judge; where nobody has labelled a text, one before
         run = ["python", "-m", "judgebench", f"data.path={quoted(str(data))}"]
@@ -162,7 +164,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         elif ranges and given.get("ranges") and (pairs or human is not None):
             run.append(f"data.classes={ranges[1:-1]}")
         commands = (
-            [] if columns.human else [_page(data, answers.labels.values, ranges, bool(pairs))]
+            [] if columns.human else [_page(data, [*answers.labels], ranges, bool(pairs))]
         )
         if columns.judge is None:
             commands += _open_commands(files, folder, given, columns, sample, run)
@@ -261,14 +263,18 @@ def _check_any(name: str, columns: Columns, texts: _Lines, answers: _Lines) -> N
 
 # --- files --------------------------------------------------------------------------------------
 
+_OTHERS = 1000
+"""Different labels that are kept though they are no numbers."""
+
 
 class _Lines:
-    """Rows that are written, a line each, and their different labels."""
+    """Rows that are written, a line each, and their different labels: all numbers, and a thousand
+    others, which is all that a range depends on."""
 
     def __init__(self, file: TextIO | None) -> None:
         self._file = file
         self.count = 0
-        self.labels = Distinct()
+        self.labels: dict[str, None] = {}
         self._fields = set[str]()
         self._sources: dict[int, int] = {}
 
@@ -276,6 +282,11 @@ class _Lines:
     def named(self) -> list[str]:
         """Fields that a run must be told of: further texts, reasons, groups of several sources."""
         return [field for field in ("context", "reason", "group_id") if field in self._fields]
+
+    def add_labels(self, labels: Iterable[str]) -> None:
+        for label in labels:
+            if len(self.labels) < _OTHERS or numbers_in([label]):
+                self.labels.setdefault(label)
 
     def write(self, row: Row) -> None:
         self._fields.update(row.keys() - {"group_id"})
