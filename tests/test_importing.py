@@ -315,7 +315,7 @@ def test_a_document_of_two_filters_is_one_text(take):
     assert [text["example_id"] for text in lines("taken/data.jsonl")] == ["0", "1", "2", "3"]
     assert [answer["text"] for answer in lines("taken/answers.jsonl")] == ["1.0", "0.0", "1.0", "0.0"]
     rows = lines(RESULTS / "lm_eval_two_filters.jsonl")
-    write_rows("again.jsonl", [*rows, rows[0]])
+    write_rows("again.jsonl", [*rows, rows[0] | {"exact_match": 7.0, "metrics": ["exact_match"]}])
     _, _, err = take("again.jsonl", mistaken=True)
     assert "is about the text of again.jsonl line 1, and has another 'judge_exact_match/strict-match'" in err
 
@@ -330,7 +330,7 @@ def test_answers_of_one_name_are_named_both(take):
     code, _, err = take("twice.jsonl", "out=taken", mistaken=True)
     assert code == 2
     assert not Path("taken").exists()
-    assert "twice.jsonl line 4: an answer is called 'r0', as another one at twice.jsonl line 1" in err
+    assert "twice.jsonl line 4: is about the text of twice.jsonl line 1, and has another 'output'" in err
     write_rows("alike.jsonl", [answer_of(f"r{i}", texts[i]) for i in (0, 1, 0)])
     take("alike.jsonl", "out=taken")
     assert len(lines("taken/data.jsonl")) == 2

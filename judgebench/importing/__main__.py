@@ -163,9 +163,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
             run.append(f"data.scale={human}")
         elif ranges and given.get("ranges") and (pairs or human is not None):
             run.append(f"data.classes={ranges[1:-1]}")
-        commands = (
-            [] if columns.human else [_page(data, [*answers.labels], ranges, bool(pairs))]
-        )
+        commands = [] if columns.human else [_page(data, [*answers.labels], ranges, bool(pairs))]
         if columns.judge is None:
             commands += _open_commands(files, folder, given, columns, sample, run)
         else:
