@@ -26,9 +26,10 @@ import filecmp
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, TextIO
 
 from judgebench.data.rows import FileRow, by_rater, in_words
@@ -54,7 +55,7 @@ from judgebench.importing.preferences import pairs_of
 from judgebench.importing.results import read_results
 from judgebench.importing.sample import telling_rows
 from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.files import Input, atomic, check_outputs, user_path, writing
+from judgebench.runtime.files import Input, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
 from judgebench.runtime.values import as_word, command_of, quoted, written
 from judgebench.runtime.workbook import sheet_lines
@@ -126,15 +127,13 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     asked = given.get("dimension", given.get("dimensions", "")).strip("[]").split(",")
     objects = inside([row.value(column) for row in sample for column in columns.human], asked)
     dimension = "" if objects.dimensions else asked[0] or dimension_of(columns.human)
-    data, answered, command = [
-        folder / file for file in ("data.jsonl", "answers.jsonl", "command.sh")
-    ]
+    data, answered, command = [folder / file for file in _FILES]
     inputs = [Input(str(file), file) for file in files]
     check_outputs([(f"out={folder}", path) for path in (data, answered, command)], inputs)
-    with _whole(folder) as files_of:
+    with _whole(folder) as opened:
         # 1. texts and answers, as they are read
-        texts = _Lines(files_of(data))
-        answers = _Lines(files_of(answered) if columns.judge is not None else None)
+        texts = _Lines(opened(data.name))
+        answers = _Lines(opened(answered.name) if columns.judge is not None else None)
         for text, answer in _judged_texts(rows, columns, dimension):
             texts.write(text)
             texts.add_labels(singly([text.get("human")]))
@@ -170,7 +169,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
             run += ["judge=replay", f"judge.path={quoted(str(answered))}", f"ranges={ranges}"]
             run.append(f"judge.title={quoted(columns.judge)}")
             commands.append(command_of(run))
-            files_of(command).write("".join(f"{each}\n" for each in commands))
+            opened(command.name).write("".join(f"{each}\n" for each in commands))
     # 4. what was done, for people
     left = count - texts.count if columns.rater is None else 0
     unanswered = texts.count - answers.count if answers.count else 0
@@ -232,14 +231,10 @@ def _open_commands(
 def _likely_judges(columns: Columns, sample: Sequence[FileRow]) -> list[str]:
     """Columns that a judge may have given: labels, and texts that end in a verdict."""
     taken = {columns.source, columns.system, columns.group, columns.id, columns.rater}
-    values: dict[str, list[Any]] = {}
-    for row in sample:
-        for column, value in row.values.items():
-            if column not in taken and value not in (None, "", {}, []):
-                values.setdefault(column, []).append(value)
+    taken |= {*columns.human}
     likely = []
-    for column, held in values.items():
-        if column in columns.human or column.startswith("check_"):
+    for column, held in columns_held(sample).items():
+        if column in taken or column.startswith("check_"):
             continue
         if label_range(final_words(held)) or (column != columns.output and is_label(held)):
             likely.append(column)
@@ -305,35 +300,30 @@ class _Lines:
         self.count += 1
 
 
+_FILES = ("data.jsonl", "answers.jsonl", "command.sh")
+
+
 @contextmanager
-def _whole(folder: Path) -> Iterator[Callable[[Path], TextIO]]:
+def _whole(folder: Path) -> Iterator[Callable[[str], TextIO]]:
     """Opens files of a folder, of which all are written when the block ends well, and none where it
     does not, or one that is there holds something else."""
-    new = [place for place in (folder, *folder.parents) if not place.exists()]
-    opened: dict[Path, TextIO] = {}
-    try:
-        with writing(f"out={folder}:", "; name another folder"), ExitStack() as stack:
-
-            def open_new(path: Path) -> TextIO:
-                temporary = stack.enter_context(atomic(path))
-                opened[path] = stack.enter_context(temporary.open("w", encoding="utf-8"))
-                return opened[path]
-
-            yield open_new
-            for name in ("data.jsonl", "answers.jsonl", "command.sh"):
-                path = folder / name
-                file = opened.get(path)
-                if file is not None:
-                    file.flush()
-                if path.is_file() and not (file and filecmp.cmp(file.name, path, shallow=False)):
+    with writing(f"out={folder}:", "; name another folder"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as place:
+            with ExitStack() as stack:
+                yield lambda name: stack.enter_context(
+                    Path(place, name).open("w", encoding="utf-8")
+                )
+            for name in _FILES:
+                old, new = folder / name, Path(place, name)
+                same = new.exists() and old.is_file() and filecmp.cmp(new, old, shallow=False)
+                if old.exists() and not same:
                     raise UserError(
-                        f"out={folder}: {path.name} is there with other rows; name a new folder."
+                        f"out={folder}: {name} is there with other rows; name a new folder."
                     )
-    except BaseException:
-        for place in new:
-            with suppress(OSError):
-                place.rmdir()
-        raise
+            folder.mkdir(exist_ok=True)
+            for new in Path(place).iterdir():
+                new.replace(folder / new.name)
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -398,10 +388,9 @@ def _text(row: FileRow, columns: Columns) -> dict[str, Any]:
         column = getattr(columns, role)
         if column is not None and row.has(column):
             text[f"{role}_id"] = row.identifier(column)
-    if any(map(row.has, columns.context)):
-        text["context"] = row.text(columns.context)
-    if columns.reason is not None and row.has(columns.reason):
-        text["reason"] = row.text(columns.reason)
+    for role, names in (("context", columns.context), ("reason", [columns.reason or ""])):
+        if any(map(row.has, names)):
+            text[role] = row.text(names)
     return text
 
 

@@ -273,7 +273,7 @@ class _Table:
             if len(held) < len(self.rows) or not _all_are(str | int, held):
                 continue
             words = [str(value) for value in held]
-            short = max(map(len, words)) <= _LONGEST and not any(" " in word for word in words)
+            short = not any(" " in word or len(word) > _LONGEST for word in words)
             decimals = any(re.fullmatch(r"-?\d*[.,]\d+", word) for word in words)
             if len(set(words)) == len(words) and short and not decimals:
                 return name
@@ -334,11 +334,7 @@ class _Table:
         source = (chosen.get("source") or ["SOURCE"])[0]
         preferences = preference_columns(self.values)
         if len(preferences) > 1:
-            judge = [name for name in preferences if JUDGE.fullmatch(plain_name(name))]
-            judges = (judge or preferences[1:])[0]
-            people = next(name for name in preferences if name != judges)
-            words = [f"human={quoted(people)}", f"judge={quoted(judges)}"]
-            take = command_of(["judgebench", "from", self.file, *words, "out=pairs"])
+            take = command_of(["judgebench", "from", self.file, "out=pairs"])
             return UserError(
                 f"{self.file}: {listed(pair)} are two texts, and {listed(preferences)} say which "
                 f"is better; {take} writes the command that measures the judge's by people's, "
@@ -399,7 +395,7 @@ def check_told_apart(file: str, columns: Columns, human: Sequence[Any], remedy: 
             "a cell empty where there is no label."
         )
     entries = {label.casefold() for label in labels}
-    yes_or_no = entries <= {"yes", "no"} or entries <= {"true", "false"} or entries <= {"0", "1"}
+    yes_or_no = any(entries <= pair for pair in ({"yes", "no"}, {"true", "false"}, {"0", "1"}))
     names = columns.human or [columns.judge or ""]
     if remedy and labels and yes_or_no and any(BAD.search(plain_name(name)) for name in names):
         raise UserError(

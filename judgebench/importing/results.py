@@ -17,7 +17,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from judgebench.data.rows import FILE_ENDINGS, LIMITS, FileRow, existing, file_rows, names_within
+from judgebench.data.rows import (
+    FILE_ENDINGS,
+    LIMITS,
+    FileRow,
+    existing,
+    file_rows,
+    json_entry,
+    names_within,
+)
 from judgebench.importing.archive import read_entries
 from judgebench.importing.columns import is_label
 from judgebench.importing.tools import BATCH, INSPECT, TOOLS, ScorePlace, Tool
@@ -130,11 +138,9 @@ def _read(path: Path, sheet: str | None = None) -> tuple[Tool | None, Iterable[F
 def _json_rows(path: Path) -> Iterable[FileRow]:
     """The rows of a JSON file that is a list, a tool's object with one, or a table of columns; a
     log of Inspect is one row."""
-    with path.open("rb") as file:
-        start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not start.startswith(b"{"):
-        return file_rows(path)
     content = read_json(path, path.name, limits=LIMITS, remedy="give the whole file")
+    if not isinstance(content, dict):
+        return _objects(path, content if isinstance(content, list) else [content])
     whole = FileRow(content, path.name, 1)
     if whole.has("eval.task") or any(tool.known(whole) for tool in TOOLS):
         return [whole]
@@ -153,31 +159,20 @@ def _json_rows(path: Path) -> Iterable[FileRow]:
 
 def _objects(path: Path, values: Iterable[Any]) -> list[FileRow]:
     """Rows of a file, which know their places; `UserError` of one that is no object."""
-    rows = []
-    for i, row in enumerate(values, start=1):
-        place = f"{path.name} entry {i}"
-        if not isinstance(row, Mapping):
-            raise UserError(
-                f"{place}: is no object, as in {{...}}; give the file as its tool wrote it."
-            )
-        rows.append(FileRow(row, place, i))
-    return rows
+    return [json_entry(row, path.name, "entry", i) for i, row in enumerate(values, start=1)]
 
 
 def _of_columns(path: Path, columns: Any, data: Any) -> list[FileRow]:
     """Rows of a table as pandas splits it: names of columns, and a list of cells a row."""
     named = isinstance(columns, list) and all(isinstance(name, str) for name in columns)
-    if not named or len(set(columns)) < len(columns) or not isinstance(data, list):
+    is_table = named and isinstance(data, list) and len(set(columns)) == len(columns)
+    for cells in data if is_table else ():
+        is_table = is_table and isinstance(cells, list) and len(cells) == len(columns)
+    if not is_table:
         raise UserError(
-            f"{path.name}: 'columns' must be different names, and 'data' a list of rows; give the "
-            "file as its tool wrote it."
+            f"{path.name}: 'columns' must be different names, and 'data' a list of rows with a cell "
+            "for each; give the whole file as its tool wrote it."
         )
-    for number, cells in enumerate(data, start=1):
-        if not isinstance(cells, list) or len(cells) != len(columns):
-            raise UserError(
-                f"{path.name} row {number}: has not a cell for each of the table's columns; "
-                "give the whole file."
-            )
     return _objects(path, [dict(zip(columns, cells, strict=True)) for cells in data])
 
 
@@ -209,8 +204,7 @@ _BEGUN = "_journal/start.json"
 
 def _sample_rows(logs: Sequence[FileRow]) -> tuple[list[FileRow], list[str]]:
     """Samples of logs, with names of their own, and lines on logs that are not whole. Samples of
-    one name are of one group where all logs are of one task."""
-    tasks = {str(log.value("eval.task")) for log in logs}
+    one name are of one group where they are of one task."""
     befores = names_within([Path(log.place) for log in logs])
     rows: list[FileRow] = []
     notes = []
@@ -226,7 +220,7 @@ def _sample_rows(logs: Sequence[FileRow]) -> tuple[list[FileRow], list[str]]:
             notes.append(f"{log.place}: {fault}; the samples that are there are taken")
         for row in _objects(Path(log.place), samples):
             name = str(row.value("id"))
-            group = name if len(tasks) == 1 else f"{log.value('eval.task')}/{name}"
+            group = f"{log.value('eval.task')}/{name}"
             epoch = row.value("epoch")
             called = f"{before}{name}" if epoch in (None, 1) else f"{before}{name}#{epoch}"
             values = {"log": {"model": log.value("eval.model")}, "sample": row.values}
