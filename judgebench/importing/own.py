@@ -311,11 +311,10 @@ def _take(
         found = f"{written(list(ends))}{how}"
         values["ranges"] = [list(ends)]
     # 5. how it was taken, of what no override says otherwise
-    people = people_clause(columns, ", ".join(dimensions), human, objects)
-    if not labelled:
-        people = f"labels={words['labels']}"
-    elif "data.classes" in words or "data.scale" in words:
-        people = people_clause(columns, ", ".join(dimensions), None, objects)
+    people = f"labels={words.get('labels')}"
+    if labelled:
+        known = "data.classes" in words or "data.scale" in words
+        people = people_clause(columns, ", ".join(dimensions), None if known else human, objects)
     judge = judge_clause(columns, found)
     if columns.judge is None:
         judge = (

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -135,21 +134,13 @@ def _cells_of(column: pa.Array) -> list[Any]:
     if pa.types.is_dictionary(column.type):
         texts = _cells_of(column.dictionary)
         return [None if i is None else texts[i] for i in column.indices.to_pylist()]
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     try:
-        values = column.to_pylist()
+        values: list[Any] = column.to_pylist()
     except (ArithmeticError, LookupError, ValueError):
         values = [*map(_value, column)]
-    return [*map(_without_decimals, values)] if "decimal" in str(column.type) else values
-
-
-def _without_decimals(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, list):
-        return [*map(_without_decimals, value)]
-    if isinstance(value, dict):
-        return {name: _without_decimals(inner) for name, inner in value.items()}
-    return value
+    return values
 
 
 def _value(scalar: pa.Scalar) -> Any:
