@@ -63,9 +63,9 @@ def completions(line: str) -> list[str]:
     """
     # 1. the command
     *before, word = line.split(" ")
-    called = re.search(r"-m (judgebench[\w.]*)(.*)|", " ".join(before))
-    module = called[1] or ""
-    typed = (called[2] if module else " ".join(before[1:])).split()
+    start, _, module = " ".join(before).partition(" -m ")
+    called, *typed = (module or start).split() or [""]
+    module = called if module else ""
     found = []
     if module in ("", "judgebench"):
         if not typed:
