@@ -8,6 +8,7 @@ that of two filters, follow the tools' own types.
 
 import csv
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -497,6 +498,24 @@ def test_no_changed_byte_of_an_archive_is_read(take):
         except UserError:
             pass
     assert same < len(whole) / 4, "most bytes are of names and contents"
+
+
+def test_a_comment_in_an_archive_hides_no_entry(take):
+    """An entry whose comment is said to be longer swallows those behind it in the list."""
+    whole = (RESULTS / "inspect_one.eval").read_bytes()
+    Path("log.eval").write_bytes(whole)
+    before = [row.values for row in read_results([Path("log.eval")]).rows]
+    hidden = 0
+    for entry in re.finditer(b"PK\1\2", whole):
+        for bit in range(16):
+            changed = bytearray(whole)
+            changed[entry.start() + 32 + bit // 8] ^= 1 << bit % 8
+            Path("log.eval").write_bytes(changed)
+            try:
+                assert [row.values for row in read_results([Path("log.eval")]).rows] == before
+            except UserError as error:
+                hidden += "entries are in its list" in str(error)
+    assert hidden
 
 
 def test_an_archive_that_would_fill_the_memory_is_refused(take):

@@ -200,8 +200,8 @@ def join_labels(
     classes: Any = None,
 ) -> JoinedLabels:
     """Adds the labels of some files to the scores of the texts that they are about; `UserError`
-    where none rates any, pages differ in what their raters chose from, or a label lies outside that
-    or, of a file without, outside `scale`.
+    where none rates any, two of one rater differ and neither is the newer, pages differ in what
+    their raters chose from, or a label lies outside that or, of a file without, outside `scale`.
 
     Of two labels that a rater gave a text the newer counts, and where it was shown again the first
     look; an unclear one leaves it unrated.
@@ -237,6 +237,7 @@ def join_labels(
             first = firsts.setdefault((label.example_id, label.dimension, label.rater), label)
             if first is not label:
                 timed = None not in (label.time, first.time)
+                _check_order(first, label)
                 if timed and label.again == first.again:
                     joined.records.append(label.record("older", newer=first.name))
                 else:
@@ -271,6 +272,18 @@ def join_labels(
         ends = f"{min(probabilities):.2g} to {max(probabilities):.2g}"
         joined.note += f" They were drawn with probabilities of {ends}, and count alike."
     return joined
+
+
+def _check_order(first: Label, label: Label) -> None:
+    """Refuses two labels that one rater gave one text, of which neither is the newer: the order of
+    files says nothing."""
+    same_look = (label.again, label.time) == (first.again, first.time)
+    if same_look and label.name != first.name:
+        raise UserError(
+            f"{label.row.place}: rater {shown(label.rater)} gives {shown(label.name)} to "
+            f"{shown(label.example_id)}, and at {first.row.place} {shown(first.name)}; no time says "
+            "which is newer. Leave one of the two out."
+        )
 
 
 def _choices_of(

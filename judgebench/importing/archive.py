@@ -7,6 +7,7 @@ checksum; so a small file that would fill the memory is refused, and a damaged o
 from __future__ import annotations
 
 import copy
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -22,6 +23,9 @@ _LARGEST = 2**30
 _ZSTD = 93
 """Bytes of an entry at most; the number of a method of compression that `zipfile` does not know."""
 
+_END, _COUNTED = b"PK\5\6", 2**16 - 1
+"""What the end of an archive begins with; the number of entries that it says of as many or more."""
+
 
 def read_entries(path: Path) -> Iterator[tuple[str, bytes]]:
     """Name and content of the entries; of two of one name the last counts.
@@ -31,6 +35,7 @@ def read_entries(path: Path) -> Iterator[tuple[str, bytes]]:
     """
     try:
         with zipfile.ZipFile(path) as archive:
+            _check_count(path, archive)
             entries = {entry.filename: entry for entry in archive.infolist()}
             for name, entry in entries.items():
                 size = entry.file_size
@@ -49,6 +54,18 @@ def read_entries(path: Path) -> Iterator[tuple[str, bytes]]:
             f"{path.name}: this is no whole archive ({reason(error)}); give the log as Inspect "
             "wrote it."
         ) from error
+
+
+def _check_count(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuses an archive whose list of entries is not as long as its end says: one changed length
+    in the list hides entries behind it, which `zipfile` does not notice."""
+    held = len(archive.infolist())
+    with path.open("rb") as file:
+        file.seek(archive.start_dir)
+        _, found, end = file.read().rpartition(_END)
+    (counted,) = struct.unpack_from("<H", end, 6)
+    if not found or (counted, held)[counted == _COUNTED] != held:
+        raise ValueError(f"{held} of its {counted} entries are in its list")
 
 
 def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:

@@ -16,6 +16,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from judgebench.runtime.errors import UserError
+
 CARRIER = "taken"
 """The key under which values travel; no configuration keeps it."""
 
@@ -27,7 +29,13 @@ _KEY = re.compile(r"(?!(null|true|false)$)[A-Za-z_][\w-]*", re.ASCII | re.IGNORE
 
 
 def literal(node: Any) -> Any:
-    """A value in which `${...}` refers to nothing: it stays as it is."""
+    """A value in which `${...}` refers to nothing: it stays as it is; `UserError` of the one text
+    that no configuration can hold."""
+    if node == "???":
+        raise UserError(
+            "A column, a name or a path is called '???', which says in a configuration that a value "
+            "is missing; give it another name."
+        )
     if isinstance(node, Mapping):
         return {key: literal(value) for key, value in node.items()}
     if isinstance(node, list | tuple):

@@ -96,6 +96,16 @@ def test_the_first_label_of_a_rater_counts_and_the_second_is_agreement_with_ones
     assert "The same label again: ann 1 of 2." in data.note
 
 
+@pytest.mark.parametrize("time", [None, "2026-01-01T10:00:00Z"])
+def test_two_labels_of_one_rater_of_which_neither_is_newer_are_refused_in_any_order_of_files(joined, time):
+    first, second = [label("t0", 5, "ann", time=time)], [label("t0", 2, "ann", time=time), label("t1", 3)]
+    for files in ({"a": first, "b": second}, {"a": second, "b": first}):
+        with pytest.raises(UserError, match=r"^b.jsonl line 1: rater 'ann' gives .* 't0', and at a.jsonl line 1 .*Leave"):
+            joined(**files)
+    # the same label twice is one
+    assert human(joined(a=first, b=[label("t0", 5, "ann", time=time, reason="so"), *second[1:]]))["t0"] == 5
+
+
 def test_unclear_texts_are_unrated_and_not_0(joined):
     data = joined(ann=[label("t0", None, unclear=True), label("t1", 1), label("t2", 0), label("t3", "unclear")])
     assert human(data)["t0"] != human(data)["t0"]

@@ -231,6 +231,16 @@ def test_a_rater_is_one_whatever_they_are_called(judgebench, watched, name):
     assert "very-secret" not in out + err
 
 
+def test_the_name_that_no_configuration_can_hold_is_refused_by_name(judgebench):
+    table("x.csv", ["people", "???"])
+    for words in (["human=people", "judge='???'"], ["human='???'", "judge=people"]):
+        _, _, err = judgebench("data.path=x.csv", *words, *QUICK, mistaken=True)
+        assert "is called '???'" in err
+        assert "give it another name" in err
+    # where nobody means it, it is a column as any
+    judgebench("data.path=x.csv", "human=people", "judge=people", *QUICK)
+
+
 def test_fields_take_a_dimension_of_any_name():
     fields = ScoredFields.parse({"source": "a", "output": "b", "human": {"_target_": "os.getcwd"}})
     assert fields.human == {"_target_": "os.getcwd"}
