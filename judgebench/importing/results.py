@@ -300,7 +300,7 @@ def _taken_rows(tool: Tool, rows: Sequence[FileRow]) -> tuple[list[FileRow], lis
 
 
 def _joined(before: FileRow, row: FileRow, values: Row) -> Row:
-    """What two rows about one text hold; `UserError` where they differ."""
+    """Contents of two rows about one text; `UserError` where they differ."""
     for name, value in before.values.items():
         if values.get(name, value) != value:
             raise UserError(
