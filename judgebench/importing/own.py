@@ -270,8 +270,8 @@ def _take(
     dimensions = [*objects.dimensions] or [one]
     human = label_range(labels)
     with suppress(ValueError):
-        ends = [*map(json.loads, names_in(words.get("data.scale", "none")))]
-        human = LabelRange(ends, True) if len(ends) == 2 else human
+        given = [*map(json.loads, names_in(words.get("data.scale", "none")))]
+        human = LabelRange(given, True) if len(given) == 2 else human
     if human is not None and not human.whole:
         human = None  # the scale is what scores span, which the run says
     if human is not None and human.graded:

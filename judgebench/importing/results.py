@@ -299,7 +299,7 @@ def _taken_rows(tool: Tool, rows: Sequence[FileRow]) -> tuple[list[FileRow], lis
     return rows, notes
 
 
-def _joined(before: FileRow, row: FileRow, values: Row) -> Row:
+def _joined(before: FileRow, row: FileRow, values: Row) -> dict[str, Any]:
     """Contents of two rows about one text; `UserError` where they differ."""
     for name, value in before.values.items():
         if values.get(name, value) != value:
