@@ -63,21 +63,15 @@ def completions(line: str) -> list[str]:
     """
     # 1. the command
     *before, word = line.split(" ")
-    before = [each for each in before if each]
-    module = ""
-    if "-m" in before:
-        at = before.index("-m") + 1
-        module = before[at] if at < len(before) else ""
-        before = before[at:]
-    typed = before[1:]
-    named = module in ("", "judgebench")
+    start, _, module = " ".join(before).partition(" -m ")
+    called, *typed = (module or start).split() or [""]
+    module = called if module else ""
     found = []
-    if named and not typed:
-        found = [f"{command} " for command in COMMANDS if command.startswith(word)]
-    if named and typed and typed[0] in COMMANDS:
-        module = COMMANDS[typed[0]][0]
-    elif module == "":
-        return found
+    if module in ("", "judgebench"):
+        if not typed:
+            found = [f"{command} " for command in COMMANDS if command.startswith(word)]
+        elif typed[0] in COMMANDS:
+            module = COMMANDS[typed[0]][0]
     # 2. its words
     return [*found, *_words(_COMPOSED.get(module, ""), word)]
 

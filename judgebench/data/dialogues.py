@@ -82,8 +82,7 @@ def _called(call: Any) -> str:
     if not isinstance(function, Mapping):
         return str(function)
     given = function.get("arguments", "")
-    given = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    return f"{function.get('name')}({given})"
+    return f"{function.get('name')}({given if isinstance(given, str) else json.dumps(given)})"
 
 
 def part_of(value: Any, part: str) -> str | None:

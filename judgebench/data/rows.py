@@ -477,7 +477,7 @@ def json_row(raw: bytes, name: str, number: int, byte: int = 0) -> FileRow:
     """The row on a line of the file `name`, which begins at a byte."""
     place = f"{name} line {number}"
     values = parse_json(raw, place, limits=LIMITS, remedy="each line must be one whole JSON object")
-    return _entry(values, name, "line", number, byte)
+    return json_entry(values, name, "line", number, byte)
 
 
 def json_array(path: Path, within: str | None = None) -> Iterator[FileRow]:
@@ -495,10 +495,11 @@ def json_array(path: Path, within: str | None = None) -> Iterator[FileRow]:
         )
     for number, entry in enumerate(values, start=1):
         for value in entry if isinstance(entry, list) else [entry]:
-            yield _entry(value, path.name, "entry", number)
+            yield json_entry(value, path.name, "entry", number)
 
 
-def _entry(value: Any, name: str, unit: str, number: int, byte: int = 0) -> FileRow:
+def json_entry(value: Any, name: str, unit: str, number: int, byte: int = 0) -> FileRow:
+    """A value of the file `name` as a row; `UserError` of one that is no object."""
     place = f"{name} {unit} {number}"
     if not isinstance(value, dict):
         raise UserError(
@@ -546,14 +547,10 @@ def table_rows(path: Path) -> Iterator[FileRow]:
     # columns of numbers, in which commas are decimal ones: as long as a cell is no other
     numeric: set[int] = set()
     if tabs or commas == ";":
-        others: set[int] = set()
         numeric = set(range(len(next(lines(), ([], 0))[0])))
         for cells, _ in islice(lines(), 1, None):
-            for i in numeric - others:
-                cell = cells[i] if i < len(cells) else ""
-                if cell and not _DECIMAL_COMMA.fullmatch(cell):
-                    others.add(i)
-        numeric -= others
+            words = {i for i, cell in enumerate(cells) if not _DECIMAL_COMMA.fullmatch(cell or "0")}
+            numeric -= words
     header: list[str] = []
     for cells, number in lines():
         place = f"{path.name} line {number}"

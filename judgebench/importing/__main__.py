@@ -26,9 +26,10 @@ import filecmp
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn, TextIO
 
 from judgebench.data.rows import FileRow, by_rater, in_words
@@ -44,15 +45,17 @@ from judgebench.importing.columns import (
     judge_clause,
     judge_range,
     label_range,
+    numbers_in,
     people_clause,
+    singly,
     table_columns,
     taken_lines,
 )
 from judgebench.importing.preferences import pairs_of
 from judgebench.importing.results import read_results
-from judgebench.importing.sample import Distinct, telling_rows
+from judgebench.importing.sample import telling_rows
 from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.files import Input, atomic, check_outputs, user_path, writing
+from judgebench.runtime.files import Input, check_outputs, user_path, writing
 from judgebench.runtime.terminal import print_safely
 from judgebench.runtime.values import as_word, command_of, names_in, quoted, written
 from judgebench.runtime.workbook import sheet_lines
@@ -124,33 +127,31 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     asked = given.get("dimension", given.get("dimensions", "")).strip("[]").split(",")
     objects = inside([row.value(column) for row in sample for column in columns.human], asked)
     dimension = "" if objects.dimensions else asked[0] or dimension_of(columns.human)
-    data, answered, command = [
-        folder / file for file in ("data.jsonl", "answers.jsonl", "command.sh")
-    ]
+    data, answered, command = [folder / file for file in _FILES]
     inputs = [Input(str(file), file) for file in files]
     check_outputs([(f"out={folder}", path) for path in (data, answered, command)], inputs)
-    with _whole(folder) as files_of:
+    with _whole(folder) as opened:
         # 1. texts and answers, as they are read
-        texts = _Lines(files_of(data))
-        answers = _Lines(files_of(answered) if columns.judge is not None else None)
+        texts = _Lines(opened(data.name))
+        answers = _Lines(opened(answered.name) if columns.judge is not None else None)
         for text, answer in _judged_texts(rows, columns, dimension):
             texts.write(text)
-            texts.labels.add(text.get("human"))
+            texts.add_labels(singly([text.get("human")]))
             if answer is not None:
                 answers.write({"example_id": text["example_id"], "text": answer})
-                answers.labels.add(answer)
+                answers.add_labels([answer])
         _check_any(name, columns, texts, answers)
         # 2. the range of the answers
-        labels = texts.labels.values
+        labels = [*texts.labels]
         ranges = given.get("ranges")
         better = "" if ranges else "give 'ranges=[[WORST,BEST]]'"
-        check_told_apart(name, columns, labels or answers.labels.values, better)
+        check_told_apart(name, columns, labels or [*answers.labels], better)
         human = label_range(labels)
         if human is not None and not human.whole:
             human = None
         judged = ranges or "none"
         if answers.count and ranges is None:
-            ends, how = judge_range(name, answers.labels.values, human)
+            ends, how = judge_range(name, [*answers.labels], human)
             ranges, judged = written([list(ends)]), f"{written(list(ends))}{how}"
         # 3. the commands that measure the judge; where nobody has labelled a text, one before
         run = ["python", "-m", "judgebench", f"data.path={quoted(str(data))}"]
@@ -161,16 +162,14 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
             run.append(f"data.scale={human}")
         elif given.get("ranges") and (pairs or human is not None or _are_in(labels, ranges)):
             run.append(f"data.classes={ranges[1:-1]}")
-        commands = (
-            [] if columns.human else [_page(data, answers.labels.values, ranges, bool(pairs))]
-        )
+        commands = [] if columns.human else [_page(data, [*answers.labels], ranges, bool(pairs))]
         if columns.judge is None:
             commands += _open_commands(files, folder, given, columns, sample, run)
         else:
             run += ["judge=replay", f"judge.path={quoted(str(answered))}", f"ranges={ranges}"]
             run.append(f"judge.title={quoted(columns.judge)}")
             commands.append(command_of(run))
-            files_of(command).write("".join(f"{each}\n" for each in commands))
+            opened(command.name).write("".join(f"{each}\n" for each in commands))
     # 4. what was done, for people
     left = count - texts.count if columns.rater is None else 0
     unanswered = texts.count - answers.count if answers.count else 0
@@ -238,14 +237,10 @@ def _open_commands(
 def _likely_judges(columns: Columns, sample: Sequence[FileRow]) -> list[str]:
     """Columns that a judge may have given: labels, and texts that end in a verdict."""
     taken = {columns.source, columns.system, columns.group, columns.id, columns.rater}
-    values: dict[str, list[Any]] = {}
-    for row in sample:
-        for column, value in row.values.items():
-            if column not in taken and value not in (None, "", {}, []):
-                values.setdefault(column, []).append(value)
+    taken |= {*columns.human}
     likely = []
-    for column, held in values.items():
-        if column in columns.human or column.startswith("check_"):
+    for column, held in columns_held(sample).items():
+        if column in taken or column.startswith("check_"):
             continue
         if label_range(final_words(held)) or (column != columns.output and is_label(held)):
             likely.append(column)
@@ -267,14 +262,18 @@ def _check_any(name: str, columns: Columns, texts: _Lines, answers: _Lines) -> N
 
 # --- files --------------------------------------------------------------------------------------
 
+_OTHERS = 1000
+"""Different labels that are kept though they are no numbers."""
+
 
 class _Lines:
-    """Rows that are written, a line each, and their different labels."""
+    """Rows that are written, a line each, and their different labels: all numbers, and a thousand
+    others, which is all that a range depends on."""
 
     def __init__(self, file: TextIO | None) -> None:
         self._file = file
         self.count = 0
-        self.labels = Distinct()
+        self.labels: dict[str, None] = {}
         self._fields = set[str]()
         self._sources: dict[int, int] = {}
 
@@ -282,6 +281,11 @@ class _Lines:
     def named(self) -> list[str]:
         """Fields that a run must be told of: further texts, reasons, groups of several sources."""
         return [field for field in ("context", "reason", "group_id") if field in self._fields]
+
+    def add_labels(self, labels: Iterable[str]) -> None:
+        for label in labels:
+            if len(self.labels) < _OTHERS or numbers_in([label]):
+                self.labels.setdefault(label)
 
     def write(self, row: Row) -> None:
         self._fields.update(row.keys() - {"group_id"})
@@ -302,35 +306,30 @@ class _Lines:
         self.count += 1
 
 
+_FILES = ("data.jsonl", "answers.jsonl", "command.sh")
+
+
 @contextmanager
-def _whole(folder: Path) -> Iterator[Callable[[Path], TextIO]]:
+def _whole(folder: Path) -> Iterator[Callable[[str], TextIO]]:
     """Opens files of a folder, of which all are written when the block ends well, and none where it
     does not, or one that is there holds something else."""
-    new = [place for place in (folder, *folder.parents) if not place.exists()]
-    opened: dict[Path, TextIO] = {}
-    try:
-        with writing(f"out={folder}:", "; name another folder"), ExitStack() as stack:
-
-            def open_new(path: Path) -> TextIO:
-                temporary = stack.enter_context(atomic(path))
-                opened[path] = stack.enter_context(temporary.open("w", encoding="utf-8"))
-                return opened[path]
-
-            yield open_new
-            for name in ("data.jsonl", "answers.jsonl", "command.sh"):
-                path = folder / name
-                file = opened.get(path)
-                if file is not None:
-                    file.flush()
-                if path.is_file() and not (file and filecmp.cmp(file.name, path, shallow=False)):
+    with writing(f"out={folder}:", "; name another folder"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as place:
+            with ExitStack() as stack:
+                yield lambda name: stack.enter_context(
+                    Path(place, name).open("w", encoding="utf-8")
+                )
+            for name in _FILES:
+                old, new = folder / name, Path(place, name)
+                same = new.exists() and old.is_file() and filecmp.cmp(new, old, shallow=False)
+                if old.exists() and not same:
                     raise UserError(
-                        f"out={folder}: {path.name} is there with other rows; name a new folder."
+                        f"out={folder}: {name} is there with other rows; name a new folder."
                     )
-    except BaseException:
-        for place in new:
-            with suppress(OSError):
-                place.rmdir()
-        raise
+            folder.mkdir(exist_ok=True)
+            for new in Path(place).iterdir():
+                new.replace(folder / new.name)
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -397,10 +396,9 @@ def _text(row: FileRow, columns: Columns) -> dict[str, Any]:
         column = getattr(columns, role)
         if column is not None and row.has(column):
             text[f"{role}_id"] = row.identifier(column)
-    if any(map(row.has, columns.context)):
-        text["context"] = row.text(columns.context)
-    if columns.reason is not None and row.has(columns.reason):
-        text["reason"] = row.text(columns.reason)
+    for role, names in (("context", columns.context), ("reason", [columns.reason or ""])):
+        if any(map(row.has, names)):
+            text[role] = row.text(names)
     return text
 
 

@@ -273,7 +273,7 @@ class _Table:
             if len(held) < len(self.rows) or not _all_are(str | int, held):
                 continue
             words = [str(value) for value in held]
-            short = max(map(len, words)) <= _LONGEST and not any(" " in word for word in words)
+            short = not any(" " in word or len(word) > _LONGEST for word in words)
             decimals = any(re.fullmatch(r"-?\d*[.,]\d+", word) for word in words)
             if len(set(words)) == len(words) and short and not decimals:
                 return name
@@ -334,11 +334,7 @@ class _Table:
         source = (chosen.get("source") or ["SOURCE"])[0]
         preferences = preference_columns(self.values)
         if len(preferences) > 1:
-            judge = [name for name in preferences if JUDGE.fullmatch(plain_name(name))]
-            judges = (judge or preferences[1:])[0]
-            people = next(name for name in preferences if name != judges)
-            words = [f"human={quoted(people)}", f"judge={quoted(judges)}"]
-            take = command_of(["judgebench", "from", self.file, *words, "out=pairs"])
+            take = command_of(["judgebench", "from", self.file, "out=pairs"])
             return UserError(
                 f"{self.file}: {listed(pair)} are two texts, and {listed(preferences)} say which "
                 f"is better; {take} writes the command that measures the judge's by people's, "
@@ -390,8 +386,8 @@ def check_told_apart(file: str, columns: Columns, human: Sequence[Any], remedy: 
             judge's.
         remedy: what says which is better; empty where something has said it.
     """
-    labels = _singly(human)
-    numbers = [label for label in labels if _numbers([label])]
+    labels = singly(human)
+    numbers = [label for label in labels if numbers_in([label])]
     if numbers and len(numbers) < len(labels):
         word = next(label for label in labels if label not in numbers)
         raise UserError(
@@ -399,7 +395,7 @@ def check_told_apart(file: str, columns: Columns, human: Sequence[Any], remedy: 
             "a cell empty where there is no label."
         )
     entries = {label.casefold() for label in labels}
-    yes_or_no = entries <= {"yes", "no"} or entries <= {"true", "false"} or entries <= {"0", "1"}
+    yes_or_no = any(entries <= pair for pair in ({"yes", "no"}, {"true", "false"}, {"0", "1"}))
     names = columns.human or [columns.judge or ""]
     if remedy and labels and yes_or_no and any(BAD.search(plain_name(name)) for name in names):
         raise UserError(
@@ -493,7 +489,7 @@ def inside(labels: Sequence[Any], dimensions: Sequence[str] = ()) -> Inside:
 
 def _kind(values: Sequence[Any]) -> str:
     """A kind of labels: words, shares, grades or percentages."""
-    numbers = _numbers(_singly(values))
+    numbers = numbers_in(singly(values))
     if not numbers:
         return "words"
     return "shares" if max(numbers) <= 1 else "grades" if max(numbers) <= 10 else "percentages"
@@ -531,19 +527,19 @@ def judge_clause(columns: Columns, found: str) -> str:
 # --- labels -------------------------------------------------------------------------------------
 
 
-def _singly(values: Sequence[Any]) -> list[str]:
+def singly(values: Sequence[Any]) -> list[str]:
     """Labels one by one, where some are a list of raters' or an object; signs as their words."""
-    singly = []
+    labels = []
     for value in map(by_rater, values):
         inner = list(value.values()) if isinstance(value, Mapping) else value
         if isinstance(inner, list):
-            singly += _singly(inner)
+            labels += singly(inner)
         elif inner not in (None, ""):
-            singly.append(in_words(str(inner).strip()))
-    return singly
+            labels.append(in_words(str(inner).strip()))
+    return labels
 
 
-def _numbers(labels: Sequence[str]) -> set[float]:
+def numbers_in(labels: Sequence[str]) -> set[float]:
     """Different labels as numbers, which may have decimal commas; empty where one is none."""
     try:
         return {float(re.sub(r"^(-?\d+),(\d+)$", r"\1.\2", label)) for label in labels}
@@ -553,9 +549,9 @@ def _numbers(labels: Sequence[str]) -> set[float]:
 
 def is_label(values: Sequence[Any]) -> bool:
     """True where values are numbers, or a few short words."""
-    labels = set(_singly(values))
+    labels = set(singly(values))
     few = len(labels) <= _MOST and max(map(len, labels), default=0) <= _LONGEST
-    return bool(_numbers([*labels]) or (few and labels))
+    return bool(numbers_in([*labels]) or (few and labels))
 
 
 @dataclass(frozen=True)
@@ -588,8 +584,8 @@ def label_range(values: Sequence[Any]) -> LabelRange | None:
         >>> str(label_range(["Pass", "Fail", "Pass"])), label_range([2, 3, 4, 1, 5]).whole
         ('[Fail,Pass]', True)
     """
-    labels = _singly(values)
-    numbers = _numbers(labels)
+    labels = singly(values)
+    numbers = numbers_in(labels)
     if not numbers:
         pair = better_last(labels)
         return None if pair is None else LabelRange(pair, len(set(labels)) > 1)
@@ -607,8 +603,8 @@ def judge_range(
     scores, or words, on no usual scale."""
     own = label_range(answers) or label_range(final_words(answers))
     if own is None and answers and is_label(answers):
-        labels = list(dict.fromkeys(_singly(answers)))
-        words = [label for label in labels if not _numbers([label])]
+        labels = list(dict.fromkeys(singly(answers)))
+        words = [label for label in labels if not numbers_in([label])]
         remedy = (
             "name theirs, worst first, with 'ranges=[[WORST,...,BEST]]'; in a run "
             "'data.classes=[WORST,...,BEST]' names people's words and the judge's at once."

@@ -3,6 +3,7 @@ becomes the settings that it stands for. One grammar for all commands that read 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ from judgebench.data.rows import FILE_ENDINGS, FileRow, data_files, file_rows, l
 from judgebench.importing.columns import (
     ROLES,
     Columns,
+    Inside,
     LabelRange,
     check_told_apart,
     dimension_of,
@@ -207,10 +209,29 @@ def _texts(columns: Columns) -> Iterator[tuple[str, Any]]:
             yield f"data.fields.{entry}", column
 
 
-def _labels(columns: Columns, dimension: str) -> dict[str, Any]:
-    """The entry of `data.fields` of people's labels."""
-    listed = list(columns.human)
-    return {dimension: listed if len(listed) > 1 else listed[0]}
+def _take_labels(
+    taken: _Taken,
+    path: str,
+    columns: Columns,
+    rows: Sequence[FileRow],
+    dimension: str,
+    asked: Sequence[str] = (),
+    remedy: str = "",
+) -> tuple[list[Any], Inside]:
+    """Takes the columns of people's labels, which are of a dimension, or hold those that are
+    `asked` for or are there; the labels, and what is inside them."""
+    labels = [row.value(name) for row in rows for name in columns.human]
+    check_told_apart(path, columns, labels, remedy)
+    objects = inside(labels, asked)
+    first = next(iter(columns.human), "human")
+    human: Any = [*columns.human] if len(columns.human) > 1 else first
+    if objects.dimensions and any(isinstance(label, str) for label in labels):
+        human = {name: f"{first}.{name}" for name in objects.dimensions}  # objects as JSON text
+    elif not objects.dimensions:
+        human = {dimension: human}
+    if columns.human and human != "human":
+        taken.values["data.fields.human"] = human
+    return labels, objects
 
 
 # --- a run --------------------------------------------------------------------------------------
@@ -240,26 +261,17 @@ def _take(
     values = taken.values
     values |= dict(_texts(columns))
     # 2. people's labels, and their scale where it is plain
-    labels = [row.value(name) for row in rows for name in columns.human]
     one = unquoted(words.get("dimensions", "").strip("[]"))
-    objects = inside(labels, names_in(words.get("dimensions", "none")))
-    dimensions = list(objects.dimensions)
     if not re.fullmatch(r"\w+", one):
         one = dimension_of(columns.human)
-    if dimensions and any(isinstance(label, str) for label in labels):  # objects as JSON text
-        paths = {name: f"{columns.human[0]}.{name}" for name in dimensions}
-        values["data.fields.human"] = paths
-    elif dimensions and columns.human != ["human"]:
-        values["data.fields.human"] = columns.human[0]
-    if not dimensions and columns.human:
-        values["data.fields.human"] = _labels(columns, one)
-    dimensions = dimensions or [one]
+    asked = names_in(words.get("dimensions", "none"))
     better = "" if "data.classes" in words else "give 'data.classes=[WORST,BEST]'"
-    check_told_apart(path, columns, labels, better)
+    labels, objects = _take_labels(taken, path, columns, rows, one, asked, better)
+    dimensions = [*objects.dimensions] or [one]
     human = label_range(labels)
-    number = r"\s*(-?\d+(?:\.\d+)?)\s*"
-    if given_ends := re.fullmatch(rf"\[{number},{number}\]", words.get("data.scale", "")):
-        human = LabelRange([_number(end) for end in given_ends.groups()], True)
+    with suppress(ValueError):
+        given = [*map(json.loads, names_in(words.get("data.scale", "none")))]
+        human = LabelRange(given, True) if len(given) == 2 else human
     if human is not None and not human.whole:
         human = None  # the scale is what scores span, which the run says
     if human is not None and human.graded:
@@ -299,11 +311,10 @@ def _take(
         found = f"{written(list(ends))}{how}"
         values["ranges"] = [list(ends)]
     # 5. how it was taken, of what no override says otherwise
-    people = people_clause(columns, ", ".join(dimensions), human, objects)
-    if not labelled:
-        people = f"labels={words['labels']}"
-    elif "data.classes" in words or "data.scale" in words:
-        people = people_clause(columns, ", ".join(dimensions), None, objects)
+    people = f"labels={words.get('labels')}"
+    if labelled:
+        known = "data.classes" in words or "data.scale" in words
+        people = people_clause(columns, ", ".join(dimensions), None if known else human, objects)
     judge = judge_clause(columns, found)
     if columns.judge is None:
         judge = (
@@ -311,10 +322,6 @@ def _take(
             "(judge=COLUMN of its answers, 'ranges=[[WORST,BEST]]')"
         )
     taken.how += taken_lines(columns, people, judge)
-
-
-def _number(text: str) -> float:
-    return float(text) if "." in text else int(text)
 
 
 def _answers(columns: Columns) -> dict[str, Any]:
@@ -387,13 +394,8 @@ def _take_for_card(
             card = JudgeCard.read(user_path(unquoted(words["card"])))
     if labelled:
         _check_labelled(path, columns)
-        labels = [row.value(name) for row in rows for name in columns.human]
-        check_told_apart(path, columns, labels)
-        if not inside(labels).dimensions:
-            dimension = card.dimension if card else dimension_of(columns.human)
-            taken.values["data.fields.human"] = _labels(columns, dimension)
-        elif columns.human != ["human"]:
-            taken.values["data.fields.human"] = columns.human[0]
+        dimension = card.dimension if card else dimension_of(columns.human)
+        _take_labels(taken, path, columns, rows, dimension)
     # 2. the judge's answers
     if columns.judge is not None and config_name != "label":
         _check_once(path, columns)

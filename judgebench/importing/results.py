@@ -17,7 +17,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from judgebench.data.rows import FILE_ENDINGS, LIMITS, FileRow, existing, file_rows, names_within
+from judgebench.data.rows import (
+    FILE_ENDINGS,
+    LIMITS,
+    FileRow,
+    existing,
+    file_rows,
+    json_entry,
+    names_within,
+)
 from judgebench.importing.archive import read_entries
 from judgebench.importing.columns import is_label
 from judgebench.importing.tools import BATCH, INSPECT, TOOLS, ScorePlace, Tool
@@ -67,26 +75,21 @@ def read_results(files: Sequence[Path], sheet: str | None = None) -> Imported:
     for file in files:
         paths += _logs_in(file) if file.is_dir() else [existing(file, "FILE")]
     read = [_read(path, sheet) for path in paths]
-    kinds = {tool.kind if tool else "a table": tool for tool, _ in read}
-    rows = read[0][1]
+    tool, rows = read[0]
     if len(paths) > 1:
-        names = " with ".join(path.name for path in paths)
-        if [*kinds] not in ([BATCH.kind], [INSPECT.kind]):
+        if tool not in (BATCH, INSPECT) or any(other != tool for other, _ in read):
+            names = " with ".join(path.name for path in paths)
             raise UserError(
                 f"{names}: are no two files of one batch, and no logs of Inspect; give one file."
             )
         rows = [row for _, more in read for row in more]
-    tool = read[0][0]
     if tool is None:
         return Imported("a table", rows)
-    if tool is BATCH:
-        return Imported(BATCH.kind, batch_rows(rows))
     notes: list[str] = []
     if tool is INSPECT:
         rows, notes = _sample_rows([*rows])
-    made = [*rows]
-    taken, more = _taken_rows(tool, made)
-    return Imported(tool.kind, taken, [*notes, *more])
+    taken, more = _taken_rows(tool, [*rows])
+    return Imported(tool.kind, _judged(taken) if tool is BATCH else taken, [*notes, *more])
 
 
 def _logs_in(folder: Path) -> list[Path]:
@@ -135,11 +138,9 @@ def _read(path: Path, sheet: str | None = None) -> tuple[Tool | None, Iterable[F
 def _json_rows(path: Path) -> Iterable[FileRow]:
     """The rows of a JSON file that is a list, a tool's object with one, or a table of columns; a
     log of Inspect is one row."""
-    with path.open("rb") as file:
-        start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if not start.startswith(b"{"):
-        return file_rows(path)
     content = read_json(path, path.name, limits=LIMITS, remedy="give the whole file")
+    if not isinstance(content, dict):
+        return _objects(path, content if isinstance(content, list) else [content])
     whole = FileRow(content, path.name, 1)
     if whole.has("eval.task") or any(tool.known(whole) for tool in TOOLS):
         return [whole]
@@ -158,31 +159,20 @@ def _json_rows(path: Path) -> Iterable[FileRow]:
 
 def _objects(path: Path, values: Iterable[Any]) -> list[FileRow]:
     """Rows of a file, which know their places; `UserError` of one that is no object."""
-    rows = []
-    for i, row in enumerate(values, start=1):
-        place = f"{path.name} entry {i}"
-        if not isinstance(row, Mapping):
-            raise UserError(
-                f"{place}: is no object, as in {{...}}; give the file as its tool wrote it."
-            )
-        rows.append(FileRow(row, place, i))
-    return rows
+    return [json_entry(row, path.name, "entry", i) for i, row in enumerate(values, start=1)]
 
 
 def _of_columns(path: Path, columns: Any, data: Any) -> list[FileRow]:
     """Rows of a table as pandas splits it: names of columns, and a list of cells a row."""
     named = isinstance(columns, list) and all(isinstance(name, str) for name in columns)
-    if not named or len(set(columns)) < len(columns) or not isinstance(data, list):
+    is_table = named and isinstance(data, list) and len(set(columns)) == len(columns)
+    for cells in data if is_table else ():
+        is_table = is_table and isinstance(cells, list) and len(cells) == len(columns)
+    if not is_table:
         raise UserError(
-            f"{path.name}: 'columns' must be different names, and 'data' a list of rows; give the "
-            "file as its tool wrote it."
+            f"{path.name}: 'columns' must be different names, and 'data' a list of rows with a cell "
+            "for each; give the whole file as its tool wrote it."
         )
-    for number, cells in enumerate(data, start=1):
-        if not isinstance(cells, list) or len(cells) != len(columns):
-            raise UserError(
-                f"{path.name} row {number}: has not a cell for each of the table's columns; "
-                "give the whole file."
-            )
     return _objects(path, [dict(zip(columns, cells, strict=True)) for cells in data])
 
 
@@ -193,9 +183,9 @@ def _archived_log(path: Path) -> FileRow:
     """A log with its samples, as a file of JSON has it."""
     log: dict[str, Any] = {}
     samples = []
-    for name, content in read_entries(
-        path, lambda name: name.startswith("samples/") or name in ("header.json", _BEGUN)
-    ):
+    for name, content in read_entries(path):
+        if not name.startswith("samples/") and name not in ("header.json", _BEGUN):
+            continue
         value = parse_json(content, f"{path.name}, {name}", shape={}, limits=LIMITS)
         if name == _BEGUN:
             log = {"status": "started", **value} | log
@@ -214,12 +204,8 @@ _BEGUN = "_journal/start.json"
 
 def _sample_rows(logs: Sequence[FileRow]) -> tuple[list[FileRow], list[str]]:
     """Samples of logs, with names of their own, and lines on logs that are not whole. Samples of
-    one name are of one group where all logs are of one task."""
-    tasks = {str(log.value("eval.task")) for log in logs}
-    models = [str(log.value("eval.model")) for log in logs]
+    one name are of one group where they are of one task."""
     befores = names_within([Path(log.place) for log in logs])
-    if len(logs) > 1 and len(set(models)) == len(logs):
-        befores = [f"{model}/" for model in models]
     rows: list[FileRow] = []
     notes = []
     for log, before in zip(logs, befores, strict=True):
@@ -234,7 +220,7 @@ def _sample_rows(logs: Sequence[FileRow]) -> tuple[list[FileRow], list[str]]:
             notes.append(f"{log.place}: {fault}; the samples that are there are taken")
         for row in _objects(Path(log.place), samples):
             name = str(row.value("id"))
-            group = name if len(tasks) == 1 else f"{log.value('eval.task')}/{name}"
+            group = f"{log.value('eval.task')}/{name}"
             epoch = row.value("epoch")
             called = f"{before}{name}" if epoch in (None, 1) else f"{before}{name}#{epoch}"
             values = {"log": {"model": log.value("eval.model")}, "sample": row.values}
@@ -264,70 +250,64 @@ class _Score(NamedTuple):
         identity: what makes it another score than those of the same name: who gave it, its name,
             the part of it, and the judge's model or the like.
         apart: what tells it apart from others of its identity in one row.
-        place: of the row.
+        rater: the person.
     """
 
     identity: tuple[str, str, str, str]
     apart: str
     rater: str
     value: Any
-    place: str
 
 
 def _taken_rows(tool: Tool, rows: Sequence[FileRow]) -> tuple[list[FileRow], list[str]]:
     """Rows of a tool with their columns as they are called here, and lines on these."""
     # 1. what each row holds
-    texts = []
-    scores = []
-    for row in rows:
-        if tool.encoded:
-            row = replace(row, values={name: _decoded(cell) for name, cell in row.values.items()})
-        texts.append(_texts_of(tool, row))
-        scores.append(_distinct(_scores_of(tool, row)))
+    if tool.encoded:
+        rows = [
+            replace(row, values={name: _decoded(cell) for name, cell in row.values.items()})
+            for row in rows
+        ]
+    scores = [_distinct(_scores_of(tool, row)) for row in rows]
     # 2. a column for each score, so that no two are ever one, and none is another's
     crowded = set()
     for found in scores:
         counts = Counter(score.identity for score in found)
         crowded |= {identity for identity, count in counts.items() if count > 1}
     columns = _columns_of(scores, crowded, [*tool.fields])
-    named = {*tool.fields, *columns.values()}
-    raters = {(score.identity, score.rater) for found in scores for score in found}
-    several = {identity for identity, count in Counter(i for i, _ in raters).items() if count > 1}
+    taken = {*tool.fields, *columns.values()}
     # 3. the rows, of which some may be about one text
     made: dict[Any, FileRow] = {}
-    for number, row in enumerate(rows):
-        values = dict(texts[number])
+    for row, found in zip(rows, scores, strict=True):
+        values = _texts_of(tool, row)
         for name, cell in _others_of(tool, row).items():
-            values[f"other/{name}" if name in named else name] = cell
-        found = scores[number]
-        held: dict[str, Any] = {}
+            values[f"other/{name}" if name in taken else name] = cell
         for score in found:
             column = columns[_key(score, crowded)]
-            if score.identity[0] == "human" and score.identity in several:
-                given = held.setdefault(column, {score.identity[1]: {}})
-                given[score.identity[1]][score.rater] = score.value
+            role, name, _, _ = score.identity
+            if role == "human":
+                values.setdefault(column, {name: {}})[name][score.rater] = score.value
             else:
-                held[column] = score.value
-        key = str(row.value(tool.key)) if tool.key else number
+                values[column] = score.value
+        key = row.identifier(tool.key) if tool.key else len(made)
         if key in made:
-            _check_joined(made[key], row, values, held)
-            held = {**made[key].values, **held}
+            values = _joined(made[key], row, values)
             row = made[key]
-        made[key] = replace(row, values={**values, **held})
+        made[key] = replace(row, values=values)
+    rows = [replace(row, position=i) for i, row in enumerate(made.values(), start=1)]
     checks = [f"'{name}'" for (score, _), name in columns.items() if score[0] == "check"]
     notes = [f"computed without a model, so no judge's: {', '.join(checks)}"] if checks else []
-    return [*made.values()], notes
+    return rows, notes
 
 
-def _check_joined(before: FileRow, row: FileRow, values: Row, held: Row) -> None:
-    """Raises `UserError` where two rows about one text differ in it, or both hold a score."""
-    differing = [name for name in values if values[name] != before.values.get(name)]
-    differing += [name for name in held if name in before.values]
-    if differing:
-        raise UserError(
-            f"{row.place}: is about the text of {before.place}, and has another "
-            f"'{differing[0]}'; leave one of the two."
-        )
+def _joined(before: FileRow, row: FileRow, values: Row) -> dict[str, Any]:
+    """Contents of two rows about one text; `UserError` where they differ."""
+    for name, value in before.values.items():
+        if values.get(name, value) != value:
+            raise UserError(
+                f"{row.place}: is about the text of {before.place}, and has another '{name}'; "
+                "leave one of the two."
+            )
+    return {**before.values, **values}
 
 
 def _texts_of(tool: Tool, row: FileRow) -> dict[str, Any]:
@@ -407,15 +387,13 @@ def _read_score(
 
     giver = name if scores.giver == "name" else said(scores.giver)
     roles = {"human": scores.people, "judge": scores.judges, "check": scores.checks}
-    role = next((role for role, giver_is in roles.items() if _fits(giver_is, giver)), "")
+    role = next((role for role, giver_is in roles.items() if re.fullmatch(giver_is, giver)), "")
     value = _first(inner, scores.value) if isinstance(entry, Mapping) else entry
     parts: Mapping[str, Any] = {"": value}
     if isinstance(value, Mapping):
         parts = value
-    elif isinstance(value, list) and len(value) != 1:
-        parts = {str(i): part for i, part in enumerate(value, start=1)}
     elif isinstance(value, list):
-        parts = {"": value[0]}
+        parts = {str(i) if len(value) > 1 else "": part for i, part in enumerate(value, start=1)}
     # people's scores of one name are of one column, whoever gave them
     detail = "" if role == "human" else detail or said(scores.detail)
     read = []
@@ -425,31 +403,25 @@ def _read_score(
         word = tool.words.get(of_part, of_part) if isinstance(of_part, str) else of_part
         identity = (role, name, part, detail)
         rater = said(scores.rater) if role == "human" else ""
-        read.append(_Score(identity, said(scores.apart), rater, word, row.place))
+        read.append(_Score(identity, said(scores.apart), rater, word))
     return read
-
-
-def _fits(expression: str, giver: str) -> bool:
-    return bool(expression) and re.fullmatch(expression, giver) is not None
 
 
 def _distinct(scores: Sequence[_Score]) -> list[_Score]:
     """Scores of a row, of which no two are told by the same; of one person's two labels the later
     one counts."""
-    people: dict[Any, _Score] = {}
-    others: list[_Score] = []
+    distinct = {}
     counts: Counter[Any] = Counter()
     for score in scores:
         told = (score.identity, score.apart)
         counts[told] += 1
+        number = str(counts[told])
         if score.identity[0] == "human":
-            rater = score.rater or f"{counts[told]}"
-            people[score.identity, rater] = score._replace(apart="", rater=rater)
+            score = score._replace(apart="", rater=score.rater or number)
         elif counts[told] > 1:
-            others.append(score._replace(apart=f"{score.apart} {counts[told]}".strip()))
-        else:
-            others.append(score)
-    return [*people.values(), *others]
+            score = score._replace(apart=f"{score.apart} {number}".strip())
+        distinct[score.identity, score.apart, score.rater] = score
+    return [*distinct.values()]
 
 
 def _key(score: _Score, crowded: set[Any]) -> tuple[tuple[str, str, str, str], str]:
@@ -465,9 +437,7 @@ def _columns_of(
     wanted = {}
     for found in scores:
         for score in found:
-            role, name, part, _ = score.identity
-            before = f"{role}_" if role else ""
-            wanted[_key(score, crowded)] = f"{before}{name}{'_' if part else ''}{part}"
+            wanted[_key(score, crowded)] = "_".join(filter(None, score.identity[:3]))
     alike = Counter([*wanted.values(), *taken])
     names: dict[Any, str] = {}
     used = {*taken}
@@ -531,46 +501,18 @@ def _text_in(value: Any, last: bool) -> str | None:
     return json.dumps(value, ensure_ascii=False) if value else None
 
 
-# --- batches ------------------------------------------------------------------------------------
-
-_ASKED = "body.messages|body.input|body.prompt"
-_ANSWERED = (
-    "response.body.choices.0.message.content|response.body.output.-1.content"
-    "|response.body.choices.0.text"
-)
-"""Paths of what a batch asks, and of what is answered."""
-
-
-def batch_rows(rows: Iterable[FileRow]) -> list[FileRow]:
-    """A row for each request of a batch, of files of requests, of answers, or of both. An answer is
-    the text that is judged, or, where all are labels, the judge's about the request."""
-    # 1. requests and answers of one name
-    asked: dict[str, tuple[str | None, FileRow]] = {}
-    answers: dict[str, tuple[str | None, FileRow]] = {}
-    for row in rows:
-        name = row.identifier("custom_id")
-        for kind, paths, known in (("a request", _ASKED, asked), ("an answer", _ANSWERED, answers)):
-            if not any(map(row.has, ("body",) if known is asked else ("response", "error"))):
-                continue
-            text = _text_in(_first(row, paths), last=known is answers)
-            before, first = known.setdefault(name, (text, row))
-            if before != text:
-                raise UserError(
-                    f"{row.place}: {kind} is called {name!r}, as another one at {first.place}; "
-                    "leave one of the two, or give each a custom_id of its own."
-                )
+def _judged(rows: Sequence[FileRow]) -> list[FileRow]:
+    """The rows of a batch, whose answers are the texts that are judged, or, where all are labels,
+    the judge's about the requests."""
+    answers = [row.values["output"] for row in rows if row.has("output")]
     if not answers:
         raise UserError(
             "These are requests of a batch without answers; name the file of those too."
         )
-    # 2. texts, or labels of texts
-    judged = is_label([answer for answer, _ in answers.values() if answer is not None])
-    joint = []
-    for i, (name, (answer, row)) in enumerate(answers.items(), start=1):
-        source = asked[name][0] if name in asked else None
-        model = row.value("response.body.model")
-        values: Row = {"id": name, "source": source, "output": answer, "model": model}
-        if judged:
-            values = {"id": name, "output": source, "judge_answer": answer}
-        joint.append(FileRow(values, f"request {name}", i))
-    return joint
+    if not is_label(answers):
+        return [*rows]
+    judged = []
+    for row in rows:
+        values = {"id": row.value("id"), "output": row.value("source")}
+        judged.append(replace(row, values={**values, "judge_answer": row.value("output")}))
+    return judged

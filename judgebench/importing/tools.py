@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 
 from judgebench.data.rows import FileRow
 
+_NOTHING = r"(?!)"
+"""An expression that nothing matches."""
+
 
 @dataclass(frozen=True)
 class ScorePlace:
@@ -39,9 +42,9 @@ class ScorePlace:
     name: str = "name"
     value: str = "score"
     giver: str = ""
-    judges: str = ""
-    people: str = ""
-    checks: str = ""
+    judges: str = _NOTHING
+    people: str = _NOTHING
+    checks: str = _NOTHING
     detail: str = ""
     apart: str = ""
     rater: str = ""
@@ -123,8 +126,15 @@ INSPECT = Tool(
 BATCH = Tool(
     "a batch of OpenAI's form",
     lambda row: row.has("custom_id") and any(map(row.has, ("response", "body", "error"))),
+    {
+        "id": "custom_id",
+        "source": "body.messages|body.input|body.prompt",
+        "output": "response.body.choices.0.message.content|response.body.output.-1.content"
+        "|response.body.choices.0.text",
+        "model": "response.body.model",
+    },
+    key="custom_id",
 )
-"""Its requests and answers are joined by `results.batch_rows`."""
 
 TOOLS = (
     Tool(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +70,15 @@ def read_rows(path: Path) -> Iterator[Record]:
     """The rows of anybody's file; one that is not ours, and may be large, is read in pieces.
     Decimals are given as floats. Raises as `read_table`, and `Damaged` where a column would be far
     larger in memory than it is in the file."""
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with pq.ParquetFile(path) as file:
         check_columns(file.schema_arrow.names, path.name)
         ours = DIGESTS in (file.schema_arrow.metadata or {})
-        batches = read_table(path).to_batches(1024) if ours else _batches(path, file)
-        for batch in batches:
-            columns = [_cells_of(column) for column in batch.columns]
-            yield from (
-                dict(zip(batch.schema.names, values, strict=True))
-                for values in zip(*columns, strict=True)
-            )
+    for batch in read_table(path).to_batches(1024) if ours else _batches(path):
+        columns = [_cells_of(column) for column in batch.columns]
+        yield from (
+            dict(zip(batch.schema.names, values, strict=True))
+            for values in zip(*columns, strict=True)
+        )
 
 
 _ROWS = 1024
@@ -95,73 +93,54 @@ _RATIO = 200
 many as in the file."""
 
 
-def _batches(path: Path, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """The rows of a file in pieces that are small in memory, too: a text that
-    stands once in the file may be a cell of every row."""
-    largest = _largest_repeated(path)
-    rows = max(1, min(_ROWS, _AT_ONCE // largest))
-    size = path.stat().st_size
-    total = 0
-    for batch in file.iter_batches(batch_size=rows):
-        columns = []
-        for column in batch.columns:
-            is_coded = pa.types.is_dictionary(column.type)
-            columns.append(column.dictionary_decode() if is_coded else column)
-        total += sum(column.nbytes for column in columns)
-        if total > _LARGEST and total > _RATIO * size:
-            raise Damaged(f"its rows would be more than {_LARGEST:,} bytes of {size:,}")
-        yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _largest_repeated(path: Path) -> int:
-    """Bytes of the largest text that stands once in a file for several rows; raises `Damaged` of a
-    column that would be far larger in memory than it is in the file."""
-    largest = 1
-    coded = []
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of a file in pieces that are small in memory, too: a text that stands once in the
+    file for several rows stands once in a piece, or, where that cannot be, the piece has few rows.
+    """
+    rows = _ROWS
+    texts = set[str]()
+    packed = set[str]()
     with pq.ParquetFile(path) as file:
         notes = file.metadata
     for group in map(notes.row_group, range(notes.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
+            name = column.path_in_schema
             unpacked = column.total_uncompressed_size
             if unpacked > _LARGE and unpacked > _RATIO * max(1, column.total_compressed_size):
                 raise Damaged(
-                    f"column {column.path_in_schema!r} would be {unpacked:,} bytes of "
+                    f"column {name!r} would be {unpacked:,} bytes of "
                     f"{column.total_compressed_size:,}"
                 )
-            if unpacked <= _AT_ONCE // _ROWS or not column.physical_type.endswith("BYTE_ARRAY"):
-                continue
-            if "DELTA_BYTE_ARRAY" in column.encodings or "." in column.path_in_schema:
-                largest = max(largest, unpacked)  # texts are not told apart before they are read
-            elif column.has_dictionary_page:
-                coded.append(column.path_in_schema)
-    if coded:
-        with pq.ParquetFile(path, read_dictionary=coded) as file:
-            for i in range(notes.num_row_groups):
-                first = next(file.iter_batches(1, row_groups=[i], columns=coded), None)
-                for column in first.columns if first is not None else ():
-                    if pa.types.is_dictionary(column.type) and len(column.dictionary):
-                        lengths = pc.binary_length(column.dictionary.cast(pa.large_binary()))
-                        largest = max(largest, pc.max(lengths).as_py() or 0)
-    return largest
+            if column.physical_type == "BYTE_ARRAY":
+                texts.add(name)
+            if "DELTA_BYTE_ARRAY" in column.encodings or "." in name:
+                packed.add(name)
+                rows = min(rows, max(1, _AT_ONCE // max(1, unpacked)))
+    shared = [*(texts - packed)]
+    with pq.ParquetFile(path, read_dictionary=shared, page_checksum_verification=True) as file:
+        total = 0
+        for batch in file.iter_batches(batch_size=rows):
+            for column in map(batch.column, shared):
+                if pa.types.is_dictionary(column.type):
+                    lengths = pc.binary_length(column.dictionary)
+                    total += pc.sum(lengths.take(column.indices)).as_py() or 0
+            if total > _LARGEST and total > _RATIO * path.stat().st_size:
+                raise Damaged(f"its rows would be more than {_LARGEST:,} bytes")
+            yield batch
 
 
 def _cells_of(column: pa.Array) -> list[Any]:
-    """A column's values as Python has them."""
+    """A column's values as Python has them; a text that rows share is one."""
+    if pa.types.is_dictionary(column.type):
+        texts = _cells_of(column.dictionary)
+        return [None if i is None else texts[i] for i in column.indices.to_pylist()]
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     try:
-        values = column.to_pylist()
+        values: list[Any] = column.to_pylist()
     except (ArithmeticError, LookupError, ValueError):
         values = [*map(_value, column)]
-    return [*map(_without_decimals, values)] if "decimal" in str(column.type) else values
-
-
-def _without_decimals(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return float(value)
-    if isinstance(value, list):
-        return [*map(_without_decimals, value)]
-    if isinstance(value, dict):
-        return {name: _without_decimals(inner) for name, inner in value.items()}
-    return value
+    return values
 
 
 def _value(scalar: pa.Scalar) -> Any:

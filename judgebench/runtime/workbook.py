@@ -150,9 +150,10 @@ def _rows(path: Path, sheet: Any) -> Iterator[tuple[int, Record]]:
 
 def _value(cell: Any) -> Any:
     """The value of a cell; a date as text."""
+    from openpyxl.utils.escape import unescape
+
     value = cell.value
     if isinstance(value, str):
-        # signs that XML cannot hold, as Excel writes them
-        value = re.sub(r"_x([0-9A-Fa-f]{4})_", lambda sign: chr(int(sign[1], 16)), value)
+        value = unescape(value)  # signs that XML cannot hold
         return value if value.strip() else None
     return value if value is None or isinstance(value, bool | int | float) else str(value)

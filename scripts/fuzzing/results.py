@@ -95,7 +95,7 @@ def _case(chance: random.Random) -> tuple[str, bytes, dict[str, str]]:
 def _odd_archive(chance: random.Random, name: str) -> bytes:
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for entry, content in read_entries(_FILES / name, lambda _: True):
+        for entry, content in read_entries(_FILES / name):
             archive.writestr(entry, _odd_json(chance, content) if chance.random() < 0.3 else content)
     return buffer.getvalue()
 
