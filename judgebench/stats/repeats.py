@@ -150,8 +150,8 @@ def _components_record(values: Array, clusters: Clusters) -> Record:
     # 2. the repeat's, and what it leaves in the means
     apart = np.nansum((values - means[:, :, None]) ** 2, axis=2)
     several = counts > 1
-    within = np.where(several, apart / np.maximum(counts - 1, 1), 0.0).sum(axis=1)
-    left = np.where(counts > 0, 1 / np.maximum(counts, 1), 0.0).sum(axis=1)
+    within = np.nansum(divided(apart, counts - 1.0), axis=1)
+    left = np.nansum(divided(np.ones(counts.shape), 1.0 * counts), axis=1)
     repeat, part_left = (
         divided(
             crossed.clusters.sums(above[answered]), crossed.clusters.sums(1.0 * below[answered])
@@ -193,11 +193,9 @@ def _differing(answers: Array, clusters: Clusters) -> Array:
     with fewer than two that could be read are left out."""
     chances = np.full(len(answers), np.nan)
     for row, values in enumerate(answers):
-        known = values[~np.isnan(values)]
-        if len(known) < 2:
-            continue
-        counts = np.unique(known, return_counts=True)[1]
-        alike = (counts * (counts - 1)).sum() / (len(known) * (len(known) - 1))
-        chances[row] = 1 - alike
+        counts = np.unique(values[~np.isnan(values)], return_counts=True)[1]
+        read = counts.sum()
+        if read > 1:
+            chances[row] = 1 - (counts * (counts - 1)).sum() / (read * (read - 1))
     several = ~np.isnan(chances)
     return clusters.mean(np.nan_to_num(chances), several)

@@ -22,7 +22,7 @@ import httpx
 from judgebench.judges.served.client import Client, Unclear
 from judgebench.judges.served.passes import ApiPass, outer_loop_paused
 from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, answer_of, is_filtered
-from judgebench.readings.claims import batch_name, holder_of, notes_of
+from judgebench.readings.claims import batch_name, holders_of, notes_of
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import ComeBack, UserError
@@ -694,7 +694,12 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
             if not missing:
                 return True
             elsewhere = {key: name for each in work for key, name in each.elsewhere.items()}
-            asked = _asked_elsewhere(passes[0].store.path, elsewhere)
+            asked = ""
+            if elsewhere:
+                who = "; ".join(holders_of(passes[0].store.path, elsewhere.values()).values())
+                asked = (
+                    f" {len(elsewhere):,} requests are under way in another command ({who})."
+                )
             if spec.batch == "submit":
                 count = sum(each.batches for each in work)
                 more = f" {len(refused):,} were refused." if refused else ""
@@ -710,14 +715,6 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
                 told = True
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, 2 * pause)
-
-
-def _asked_elsewhere(store: Path, claims: dict[str, str]) -> str:
-    """A sentence on requests that other commands have under way, behind a blank; empty of none."""
-    if not claims:
-        return ""
-    who = filter(None, (holder_of(store, name) for name in sorted(set(claims.values()))))
-    return f" {len(claims):,} requests are under way in another command ({'; '.join(who)})."
 
 
 def _refusal(spec: Any, refused: dict[str, str], total: int) -> str:

@@ -103,12 +103,8 @@ def _mistakes(results: Results, verdict: Row) -> Row:
     bars = dict(zip(_SIDES, _bars(results, verdict), strict=False))
     side = min(shares, key=lambda name: shares[name] - bars.get(name, 0.0), default="tpr")
     right = Estimate.of(row, side)
-    wrong = None
-    if right is not None:
-        high, low = (None if end is None else 1 - end for end in right[1:])
-        wrong = Estimate(1 - right.value, low, high)
     allowed = (results.config.get("ask") or {}).get("error")
-    return {"row": row, "side": side, "wrong": wrong, "error": allowed}
+    return {"row": row, "side": side, "wrong": right and right.rest, "error": allowed}
 
 
 _SIDES = ("tpr", "tnr")
