@@ -103,14 +103,13 @@ def _record(parts: Sequence[pd.DataFrame], mark: float | None, resamples: int, s
     """The figures of one range, or of several over the texts that all have."""
     # 1. scores as parts of their range: [T, ranges, repeats]
     tables = [_part_table(part) for part in parts]
-    names = sorted(set.intersection(*(set(table.index) for table in tables)))
     most = max(len(table.columns) for table in tables)
-    aligned = [table.reindex(index=names, columns=range(most)).to_numpy() for table in tables]
-    values = np.stack(aligned, axis=1)
-    group_of = parts[0].drop_duplicates("example_id").set_index("example_id")["group_id"]
-    clusters = Clusters.of(group_of.loc[names].to_numpy(), resamples, seed)
+    aligned = [table.reindex(columns=range(most)) for table in tables]
+    table = pd.concat(aligned, axis=1, join="inner").sort_index()
+    values = table.to_numpy().reshape(len(table), len(parts), most)
+    clusters = Clusters.of(table.index.get_level_values("group_id"), resamples, seed)
     record: Record = {
-        "texts": len(names),
+        "texts": len(table),
         "groups": clusters.count,
         "repeats": most,
         "failed_share": float(np.mean([part["score"].isna().mean() for part in parts])),
@@ -134,7 +133,7 @@ def _part_table(part: pd.DataFrame) -> pd.DataFrame:
     highest."""
     low, high = part[["range_min", "range_max"]].iloc[0]
     shares = part.assign(score=(part["score"] - low) / (high - low))
-    return shares.pivot(index="example_id", columns=REPEAT, values="score")
+    return shares.pivot(index=["example_id", "group_id"], columns=REPEAT, values="score")
 
 
 def _components_record(values: Array, clusters: Clusters) -> Record:

@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass, field, replace
@@ -117,14 +117,13 @@ class ApiPass(Pass):
         """The prompts in the order given, of each server's a few for each request that may be under
         way."""
         size = _AT_ONCE * self.spec.concurrency
-        of_server = defaultdict[int, list[Prompt]](list)
         turns = defaultdict[int, list[Prompt]](list)
+        asked = Counter[int]()  # of each server
         for prompt in self.prompts:
-            of_server[self._home(prompt)].append(prompt)
-        for prompts in of_server.values():
-            for number, prompt in enumerate(prompts):
-                turns[number // size].append(prompt)
-        return [Batch((tuple(turns[number]),)) for number in sorted(turns)]
+            server = self._home(prompt)
+            turns[asked[server] // size].append(prompt)
+            asked[server] += 1
+        return [Batch((tuple(turn),)) for turn in turns.values()]
 
     def _home(self, prompt: Prompt) -> int:
         return self._homes[prompt.example.group_id][0]

@@ -366,30 +366,27 @@ def _fact(
     if answers[0].logprobs is not None:
         _, lower, upper = unstacked(answers[0])
         value, share = _listed_scores(answers[0], floor)
-        return fact | {
-            "value": value,
-            "on_scores": share,
-            "without_score": bool(np.isneginf(value).all()),
+        fact |= {
             "lower": lower.tolist(),
             "upper": upper.tolist(),
             "thoughts": first.get("text", ""),
         }
     # 2. of answers
-    texts = ["" if "refused" in record else record["text"] for record in records]
-    scores = [candidate_of(prompt, text) for text in texts]
-    counts = np.array([scores.count(value) for value in prompt.condition.range.values])
-    share = float(counts.sum() / len(answers))
-    with np.errstate(divide="ignore"):
-        shares = np.log(counts * (share >= floor) / len(answers))
-    return fact | {
-        "value": shares,
-        "on_scores": share,
-        "without_score": not 0 < share >= floor,
-        "texts": texts,
-        "answers": len(texts),
-        "failed_answers": 0 if free else scores.count(None),
-        "thoughts": "",
-    }
+    else:
+        texts = ["" if "refused" in record else record["text"] for record in records]
+        scores = [candidate_of(prompt, text) for text in texts]
+        counts = np.array([scores.count(value) for value in prompt.condition.range.values])
+        share = float(counts.sum() / len(answers))
+        with np.errstate(divide="ignore"):
+            value = np.log(counts * (share >= floor) / len(answers))
+        fact |= {
+            "texts": texts,
+            "answers": len(texts),
+            "failed_answers": 0 if free else scores.count(None),
+            "thoughts": "",
+        }
+    without = bool(np.isneginf(value).all())
+    return fact | {"value": value, "on_scores": share, "without_score": without}
 
 
 def candidate_of(prompt: Prompt, answer: str) -> float | None:

@@ -156,14 +156,13 @@ def rules(results: Results) -> list[Block]:
         return []
     rows = []
     judged = {row["use"] for row in results.verdict}
-    rules = rules_of(results.config)
-    for rule in [rules[use] for use in rules if use in judged]:
-        earns = {
-            "Yes": rule.yes,
-            "With care": rule.with_care,
-            "No": rule.no,
-        }
-        lines = [f"{verdict}: {condition}." for verdict, condition in earns.items()]
-        told = [f"{rule.measured_by}.", *lines]
-        rows.append((rule.title, [in_groups(results, line) for line in told]))
+    for use, rule in rules_of(results.config).items():
+        if use in judged:
+            lines = [
+                f"{rule.measured_by}.",
+                f"Yes: {rule.yes}.",
+                f"With care: {rule.with_care}.",
+                f"No: {rule.no}.",
+            ]
+            rows.append((rule.title, [in_groups(results, line) for line in lines]))
     return [Facts(rows)]
