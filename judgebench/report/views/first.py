@@ -98,8 +98,7 @@ def looks(results: Results) -> Rows:
     reasons = examples.get("reason", {})
     rows.sort(key=lambda row: -row["gap"])
     distinct = {
-        (row["dimension"], texts.get(row["example"], row["example"])): row
-        for row in reversed(rows)
+        (row["dimension"], texts.get(row["example"], row["example"])): row for row in reversed(rows)
     }
     rows = sorted(distinct.values(), key=lambda row: -row["gap"])
     # 3. the worst, of each kind of mistake as many, and some of the rest
