@@ -348,7 +348,7 @@ class _Given:
 
 @dataclass
 class Standing:
-    """How far the missing readings of all passes are.
+    """The state of the missing readings of all passes.
 
     Attributes:
         missing: those that may come.
