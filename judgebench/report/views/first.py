@@ -95,7 +95,7 @@ def looks(results: Results) -> Rows:
     # 2. each text once, those of the largest gap first
     examples = results.examples.set_index("example_id")
     texts = examples["output"].to_dict()
-    reasons = examples.get("reason", {})
+    reasons: Any = examples.get("reason", {})
     rows.sort(key=lambda row: -row["gap"])
     distinct = {
         (row["dimension"], texts.get(row["example"], row["example"])): row for row in reversed(rows)
