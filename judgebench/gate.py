@@ -241,7 +241,7 @@ def _measured(
         changes = paired_changes(card, rows, scores, **config.metrics)
     elif reason is None:
         changes = changes_of(card_figures(card), figures)
-    notes = []
+    lacking = ""
     if config.get("require") is None:
         outcomes = by_changes(outcomes, card, changes)
     if settings.drift != "off":
@@ -249,20 +249,20 @@ def _measured(
         for change in changes:
             state = worse if change.worse else "passed"
             outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
-        if scores is None and reason is None and (lacking := untested(card, changes)):
-            notes.append(lacking)
+        if scores is None and reason is None:
+            lacking = untested(card, changes)
     # 5. the decision
     share = share_in_card(card, parts.data)
+    flattered = ""
     if share:
         texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
         harder = "" if settings.on else ", and a drift is harder to see"
-        notes.append(f"{texts} made the card: its verdicts flatter it here{harder}.")
+        flattered = f"{texts} made the card: its verdicts flatter it here{harder}."
     human = rows["human"].to_numpy(dtype=float)
     articles = rows["group_id"].to_numpy(dtype=str)
-    if low := more_low_rated(card, human, articles, **config.metrics):
-        notes.append(low)
-    if left_out := not_required(required, card, results.verdict):
-        notes.append(left_out)
+    low = more_low_rated(card, human, articles, **config.metrics)
+    left_out = not_required(required, card, results.verdict)
+    notes = list(filter(None, [lacking, flattered, low, left_out]))
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder, ahead)
 

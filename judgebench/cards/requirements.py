@@ -134,12 +134,10 @@ class Change(NamedTuple):
 def own_verdicts(card: JudgeCard) -> dict[str, str]:
     """Use -> the card's verdict of yes, or with care; where another defense resists attacks with
     care, the card does not have it."""
-    return {
-        use["use"]: use["verdict"]
-        for use in card.uses
-        if use["verdict"] in (YES, CARE)
-        and (use["use"], use["verdict"]) != ("resist_attacks", CARE)
-    }
+    own = {use["use"]: use["verdict"] for use in card.uses if use["verdict"] in LEAST_OF}
+    if own.get("resist_attacks") == CARE:
+        own.pop("resist_attacks")
+    return own
 
 
 def requirements_of(given: Any, card: JudgeCard) -> dict[str, str | float]:
@@ -261,15 +259,15 @@ def by_changes(
     """
     own = own_verdicts(card)
     worse = [_TITLES[change.name] for change in changes if change.worse]
-    by_name = {change.name: change for change in changes}
+    own.pop("resist_attacks", None)
     judged = []
     for outcome in outcomes:
-        measures = ("tpr", "tnr") if outcome.name == "decide" else ("spearman",)
-        # in pairs there is no TPR
-        names = [name for name in measures if name in by_name] or ["spearman"]
-        lower = outcome.state != "passed" and outcome.name in own
-        if lower and names[0] in by_name and outcome.name != "resist_attacks":
-            farthest = max((by_name[name] for name in names), key=lambda change: change.most)
+        measures = ("tpr", "tnr") if outcome.name == "decide" else ()
+        compared = [change for change in changes if change.name in measures]
+        if not compared:  # in pairs there is no TPR
+            compared = [change for change in changes if change.name == "spearman"]
+        if outcome.state != "passed" and outcome.name in own and compared:
+            farthest = max(compared, key=lambda change: change.most)
             fall = f"a fall of {_TITLES[farthest.name]} by {max(farthest.most, 0):.2f}"
             state, why = UNMEASURED, f": by chance or by {fall}, too few texts to tell"
             if worse:
@@ -298,9 +296,10 @@ def not_required(required: Mapping[str, str | float], card: JudgeCard, verdict: 
 def untested(card: JudgeCard, changes: Sequence[Change]) -> str:
     """A sentence on the figures of other texts whose change could not be tested; empty where all
     were."""
-    missing = [_TITLES[name] for name in LEVELS if name not in {change.name for change in changes}]
+    known = {change.name for change in changes}
     if card.decision is None:
-        missing = [title for title in missing if title not in ("TPR", "TNR")]
+        known |= {"tpr", "tnr"}
+    missing = [title for name, title in _TITLES.items() if name not in known]
     if not missing:
         return ""
     return (
@@ -435,10 +434,11 @@ def paired_changes(
         sides_of_one = Side(before[0], error, error), Side(now[0], 0.0, 0.0)
         changes.append(_change_of(name, SIGNIFICANCE, *sides_of_one, _MANY))
     # to both sides, and of all of them by Holm
-    chances = np.array([2 * min(change.p, 1 - change.p) for change in changes])
-    corrected = holm(chances).tolist()
-    count = len(rows)
-    return [c._replace(p=p, texts=count) for c, p in zip(changes, corrected, strict=True)]
+    corrected = holm(np.array([2 * min(change.p, 1 - change.p) for change in changes]))
+    return [
+        change._replace(p=float(p), texts=len(rows))
+        for change, p in zip(changes, corrected, strict=True)
+    ]
 
 
 def noticed(card: JudgeCard, groups: int, groups_are: str, paired: bool = False) -> str:
@@ -451,17 +451,19 @@ def noticed(card: JudgeCard, groups: int, groups_are: str, paired: bool = False)
     if "spearman" not in sides or groups < 2:
         return ""
     # 1. the falls of figures; in pairs the largest, with the level of Holm's first
-    levels = {name: level for name, level in LEVELS.items() if name in ("spearman", "tpr", "tnr")}
+    levels = {name: LEVELS[name] for name in ("spearman", "tpr", "tnr") if name in sides}
+    freedom = min(groups, of_card) - 1
+    less = ""
     if paired:
         levels = {"spearman": SIGNIFICANCE / (2 * _PAIRED)}
-    freedom = _MANY if paired else min(groups, of_card) - 1
+        freedom = _MANY
+        less = " or less"
     narrower = math.sqrt(of_card / groups)
     falls = []
     for name, level in levels.items():
-        if name in sides:
-            here = sides[name].times(narrower)
-            change = _change_of(name, level, here if paired else sides[name], here, freedom)
-            falls.append(f"{change.half:.2f}{' or less' if paired else ''} of {_TITLES[name]}")
+        here = sides[name].times(narrower)
+        change = _change_of(name, level, here if paired else sides[name], here, freedom)
+        falls.append(f"{change.half:.2f}{less} of {_TITLES[name]}")
     # 2. the groups with which they notice a small one, where both sides have as many
     both = (sides["spearman"],) * 2
     change = _change_of("spearman", levels["spearman"], *both, _MANY)
@@ -469,7 +471,7 @@ def noticed(card: JudgeCard, groups: int, groups_are: str, paired: bool = False)
     return (
         f"With these {groups} {groups_are} half of such gates notice a fall of "
         f"{', of '.join(falls)}; a fall of {IMPROVEMENT:g} of Spearman takes "
-        f"{float(f'{needed:.2g}'):,.0f}{' or less' if paired else ''}, here and on the card."
+        f"{float(f'{needed:.2g}'):,.0f}{less}, here and on the card."
     )
 
 

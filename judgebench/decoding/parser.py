@@ -246,41 +246,42 @@ _OTHER_SCALE = re.compile(rf"\bscale (?:of |from )?(?:between )?{TOKEN} ?(?:-|to
 
 def _without_echoes(text: str, score_range: ScoreRange) -> str:
     low, high = score_range.minimum, score_range.maximum
-    scales = {(low, high)}
+    scales = [[low, high]]
     values = list(score_range.values)
     lists = [values]
     if score_range.labels:
-        scales.add((high, low))
+        scales.append([high, low])
         lists.append(values[::-1])
 
-    def span(match: _Match) -> str:
-        ends = token_value(match[2]), token_value(match[4])
-        joined = match["by"] != "and" or match["between"]
-        return " " if ends in scales and joined else match[0]
+    # the patterns of each kind of echo, and when their numbers are one
+    text = _without(text, (_ALL,), lambda numbers, said: len(numbers) > 2 and numbers in lists)
+    text = _without(
+        text,
+        (_BOUNDS, _SPAN, _INTERVAL),
+        lambda numbers, said: (
+            numbers in scales and (said.get("by") != "and" or said["between"] is not None)
+        ),
+    )
+    text = _without(
+        text, (*_EXPLAINED, _NAMED_END), lambda numbers, said: {*numbers} <= {low, high}
+    )
+    return _without(text, (_POINT_SCALE, _OF_MAXIMUM), lambda numbers, said: numbers == [high])
 
-    def interval(match: _Match) -> str:
-        ends = token_value(match[1]), token_value(match[2])
-        return " " if ends in scales else match[0]
 
-    def explained_ends(match: _Match) -> str:
-        numbers = [token_value(token) for token in match.groups() if token]
-        return " " if all(number in (low, high) for number in numbers) else match[0]
+def _without(
+    text: str,
+    patterns: Iterable[re.Pattern[str]],
+    is_echo: Callable[[list[float], Mapping[str, str | None]], bool],
+) -> str:
+    """A text with a blank for each match whose numbers, and named groups, make an echo."""
 
-    def maximum(match: _Match) -> str:
-        return " " if token_value(match[1]) == high else match[0]
-
-    def listed(match: _Match) -> str:
+    def instead(match: _Match) -> str:
         numbers = [token_value(token) for token in re.findall(TOKEN, match[0])]
-        return " " if numbers in lists and len(numbers) > 2 else match[0]
+        return " " if is_echo(numbers, match.groupdict()) else match[0]
 
-    text = _ALL.sub(listed, text)
-    text = _BOUNDS.sub(interval, text)
-    text = _SPAN.sub(span, text)
-    text = _INTERVAL.sub(interval, text)
-    for pattern in (*_EXPLAINED, _NAMED_END):
-        text = pattern.sub(explained_ends, text)
-    text = _POINT_SCALE.sub(maximum, text)
-    return _OF_MAXIMUM.sub(maximum, text)
+    for pattern in patterns:
+        text = pattern.sub(instead, text)
+    return text
 
 
 # 4. Fractions and alternatives

@@ -18,18 +18,19 @@ _NAMES = (
 )
 _TAG = re.compile(
     rf"{_OPENS}(?P<end>/?)(?P<name>{_NAMES})(?:\s[^<>]{{0,100}})?(?<!/){_CLOSES}"
-    r"|◁(?P<end_kimi>/?)think▷"
-    r"|\[(?P<end_mistral>/?)think\]"
-    r"|<\|(?:begin|start|(?P<end_named>end))_(?:of_)?(?:thought|thinking)\|>"
+    r"|(?P<kimi>◁(?P<end_kimi>/?)think▷)"
+    r"|(?P<mistral>\[(?P<end_mistral>/?)think\])"
+    r"|(?P<named><\|(?:begin|start|(?P<end_named>end))_(?:of_)?(?:thought|thinking)\|>)"
     # the channels of gpt-oss; a server may leave out the marks around their names
-    r"|<\|channel\|>\s{0,9}(?:analysis|commentary|(?P<end_channel>final(?:<\|message\|>)?))"
-    r"|\A(?-i:analysis(?=[A-Z]))|(?P<end_plain>(?-i:assistantfinal))"
+    r"|(?P<channel><\|channel\|>\s{0,9}"
+    r"(?:analysis|commentary|(?P<end_channel>final(?:<\|message\|>)?))"
+    r"|\A(?-i:analysis(?=[A-Z]))|(?P<end_plain>(?-i:assistantfinal)))"
     # those of Gemma, and the reserved tokens of its kin
-    r"|<\|channel>|(?P<end_gemma><channel\|>)"
-    r"|<unused\d{1,4}>(?=thought)|(?P<end_reserved><unused\d{1,4}>)",
+    r"|(?P<gemma><\|channel>|(?P<end_gemma><channel\|>))"
+    r"|(?P<reserved><unused\d{1,4}>(?=thought)|(?P<end_reserved><unused\d{1,4}>))",
     re.IGNORECASE,
 )
-_MARKS = {"◁": "kimi", "[": "mistral"}
+"""A tag of thoughts, in the group of its kind, or of a kind that its name says."""
 _EXPLANATIONS = re.compile("reasoning|analysis|reflection")
 """Tags that judges also put around the reasons behind a score."""
 
@@ -135,7 +136,7 @@ def answer_span(text: str) -> tuple[int, int]:
     opened: list[str] = []
     kind = ""
     for tag in _TAG.finditer(text):
-        kind = _kind(tag)
+        kind = tag["name"].lower() if tag["name"] else str(tag.lastgroup)
         parts = tag.groupdict().items()
         ends = any(value for name, value in parts if name.startswith("end"))
         if not ends:
@@ -155,15 +156,3 @@ def answer_span(text: str) -> tuple[int, int]:
     if _EXPLANATIONS.search(kind) and not re.search(r"\w", text[start:]) and text[:first].strip():
         return 0, first
     return start, len(text)
-
-
-def _kind(tag: re.Match[str]) -> str:
-    if tag["name"]:
-        return tag["name"].lower()
-    if tag[0].lower() in ("<|channel>", "<channel|>"):
-        return "gemma"
-    if tag[0].lower().startswith("<unused"):
-        return "reserved"
-    if tag[0].startswith("<|") and "channel" not in tag[0].lower():
-        return "named"
-    return _MARKS.get(tag[0][0], "channel")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -60,6 +60,12 @@ def holding(store: Path) -> Iterator[str]:
         lock.__exit__(None, None, None)
         with suppress(OSError):  # others are at work
             folder.rmdir()
+
+
+def holders_of(store: Path, names: Iterable[str]) -> dict[str, str]:
+    """Name -> holder in words, of the holders that are still there."""
+    said = {name: holder_of(store, name) for name in sorted(set(names))}
+    return {name: words for name, words in said.items() if words is not None}
 
 
 def holder_of(store: Path, name: str) -> str | None:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.readings.claims import holder_of
+from judgebench.readings.claims import holders_of
 from judgebench.readings.reading import (
     FoundReadings,
     ModelReading,
@@ -182,7 +182,7 @@ class ReadingStore:
                 found += self._db.execute(query, part).fetchall()
             # those of a holder that has ended are free
             there = {name for _, name in found}
-            gone = {name for name in there if holder_of(self.path, name) is None}
+            gone = there.difference(holders_of(self.path, there))
             self._db.executemany("DELETE FROM claims WHERE holder = ?", [(name,) for name in gone])
             others = {key: name for key, name in found if name not in gone}
             free = [(key, holder) for key in wanted if key not in others]

@@ -190,6 +190,12 @@ class Estimate(NamedTuple):
             return None
         return cls(value, record.get(f"{name}_low"), record.get(f"{name}_high"))
 
+    @property
+    def rest(self) -> Estimate:
+        """Of a share, that of all others."""
+        low, high = (None if end is None else 1 - end for end in (self.high, self.low))
+        return Estimate(1 - self.value, low, high)
+
     def __format__(self, form: str) -> str:
         if self.low is None or self.high is None:
             return f"{self.value:{form}}"

@@ -96,12 +96,12 @@ def _share_of_draws(among: Array, size: Array, draws: Array) -> Array:
     """C(among, draws) / C(size, draws): the share of draws that hold none but `among` of a group's
     texts."""
     log = scipy.special.gammaln
-    possible = (among >= draws) & (size >= draws)
-    inside = np.where(possible, among, draws)
-    whole = np.where(possible, size, draws)
+    few = among < draws
+    inside = np.where(few, draws, among)
+    whole = np.maximum(size, draws)
     chosen = log(inside + 1) - log(inside - draws + 1)
     every = log(whole + 1) - log(whole - draws + 1)
-    return np.where(possible, np.exp(chosen - every), 0.0)
+    return np.where(few, 0.0, np.exp(chosen - every))
 
 
 def ratio_estimate(above: Array, below: Array, cluster: Array) -> Estimate | None:
@@ -160,8 +160,7 @@ class _Choices:
         _, group = np.unique(sample.groups, return_inverse=True)
         source = group
         if sample.questions is not None:
-            pairs = np.stack([group, sample.questions], axis=1)
-            source = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+            source = _pairs_of(group, sample.questions)
         rated = ~np.isnan(sample.human)
         several = np.bincount(source, weights=rated)[source] >= 2 if len(source) else rated
         rows = np.flatnonzero(rated & several)
@@ -174,6 +173,12 @@ class _Choices:
             group[rows][first],
             rows,
         )
+
+    @property
+    def sides(self) -> dict[str, Array]:
+        """Figure -> the scores [N] by which it picks."""
+        random = np.zeros(len(self.human))
+        return {"random": random, "chosen": self.scores, "best": self.human}
 
     def mean_pick(self, by: Array, draws: int | None = None) -> Array:
         """[S] people's mean score of the pick by some scores [N], see `picked`."""
@@ -190,13 +195,18 @@ class _Choices:
         if len(names) < 2:
             return None
         group = self.cluster[self.number]
-        pairs = np.stack([system, group], axis=1)
-        pair = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+        pair = _pairs_of(system, group)
         sums, counts = (
             np.bincount(system, weights)[system] - np.bincount(pair, weights)[pair]
             for weights in (self.human, None)
         )
         return None if (counts == 0).any() else sums / counts
+
+
+def _pairs_of(first: Array, second: Array) -> Array:
+    """[N] the number of each pair of two numbers [N]."""
+    pairs = np.stack([first, second], axis=1)
+    return np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _record(sample: JudgeScores) -> Record:
@@ -216,13 +226,10 @@ def _record(sample: JudgeScores) -> Record:
         record["reason"] = "Nothing to pick from: no two rated texts of a group have one source."
         return record | {"rater_reason": record["reason"]}
     # 1. picks of chance, of the judge, of the systems' names and of the ratings themselves
-    sides = {
-        "random": np.zeros(len(choices.human)),
-        "by_system": choices.ratings_elsewhere(),
-        "chosen": choices.scores,
-        "best": choices.human,
-    }
-    means = {name: choices.mean_pick(by) for name, by in sides.items() if by is not None}
+    elsewhere = choices.ratings_elsewhere()
+    if elsewhere is not None:
+        record |= choices.keys_of_mean("by_system", choices.mean_pick(elsewhere))
+    means = {name: choices.mean_pick(by) for name, by in choices.sides.items()}
     for name, values in means.items():
         record |= choices.keys_of_mean(name, values)
     # 2. the way from a random pick to the best
@@ -271,15 +278,10 @@ def _best_of(choices: _Choices) -> Rows:
     a random one and of the best, over the sources that have as many."""
     sizes = np.bincount(choices.number)
     draws = [n for n in range(2, int(sizes.max()) + 1) if n <= _ONE_BY_ONE or (n & (n - 1)) == 0]
-    sides = {
-        "random": np.zeros(len(choices.human)),
-        "chosen": choices.scores,
-        "best": choices.human,
-    }
     rows: Rows = []
     for n in draws:
         row: Record = {"n": n, "sources": int((sizes >= n).sum())}
-        for name, by in sides.items():
+        for name, by in choices.sides.items():
             row |= choices.keys_of_mean(name, choices.mean_pick(by, n))
         rows.append(row)
     return rows

@@ -103,14 +103,13 @@ def _record(parts: Sequence[pd.DataFrame], mark: float | None, resamples: int, s
     """The figures of one range, or of several over the texts that all have."""
     # 1. scores as parts of their range: [T, ranges, repeats]
     tables = [_part_table(part) for part in parts]
-    names = sorted(set.intersection(*(set(table.index) for table in tables)))
     most = max(len(table.columns) for table in tables)
-    aligned = [table.reindex(index=names, columns=range(most)).to_numpy() for table in tables]
-    values = np.stack(aligned, axis=1)
-    group_of = parts[0].drop_duplicates("example_id").set_index("example_id")["group_id"]
-    clusters = Clusters.of(group_of.loc[names].to_numpy(), resamples, seed)
+    aligned = [table.reindex(columns=range(most)) for table in tables]
+    table = pd.concat(aligned, axis=1, join="inner").sort_index()
+    values = table.to_numpy().reshape(len(table), len(parts), most)
+    clusters = Clusters.of(table.index.get_level_values("group_id"), resamples, seed)
     record: Record = {
-        "texts": len(names),
+        "texts": len(table),
         "groups": clusters.count,
         "repeats": most,
         "failed_share": float(np.mean([part["score"].isna().mean() for part in parts])),
@@ -134,7 +133,7 @@ def _part_table(part: pd.DataFrame) -> pd.DataFrame:
     highest."""
     low, high = part[["range_min", "range_max"]].iloc[0]
     shares = part.assign(score=(part["score"] - low) / (high - low))
-    return shares.pivot(index="example_id", columns=REPEAT, values="score")
+    return shares.pivot(index=["example_id", "group_id"], columns=REPEAT, values="score")
 
 
 def _components_record(values: Array, clusters: Clusters) -> Record:
@@ -150,8 +149,8 @@ def _components_record(values: Array, clusters: Clusters) -> Record:
     # 2. the repeat's, and what it leaves in the means
     apart = np.nansum((values - means[:, :, None]) ** 2, axis=2)
     several = counts > 1
-    within = np.where(several, apart / np.maximum(counts - 1, 1), 0.0).sum(axis=1)
-    left = np.where(counts > 0, 1 / np.maximum(counts, 1), 0.0).sum(axis=1)
+    within = np.nansum(divided(apart, counts - 1.0), axis=1)
+    left = np.nansum(divided(np.ones(counts.shape), 1.0 * counts), axis=1)
     repeat, part_left = (
         divided(
             crossed.clusters.sums(above[answered]), crossed.clusters.sums(1.0 * below[answered])
@@ -193,11 +192,9 @@ def _differing(answers: Array, clusters: Clusters) -> Array:
     with fewer than two that could be read are left out."""
     chances = np.full(len(answers), np.nan)
     for row, values in enumerate(answers):
-        known = values[~np.isnan(values)]
-        if len(known) < 2:
-            continue
-        counts = np.unique(known, return_counts=True)[1]
-        alike = (counts * (counts - 1)).sum() / (len(known) * (len(known) - 1))
-        chances[row] = 1 - alike
+        counts = np.unique(values[~np.isnan(values)], return_counts=True)[1]
+        read = counts.sum()
+        if read > 1:
+            chances[row] = 1 - (counts * (counts - 1)).sum() / (read * (read - 1))
     several = ~np.isnan(chances)
     return clusters.mean(np.nan_to_num(chances), several)

@@ -64,10 +64,9 @@ def _record(sample: JudgeScores, scores: Scores, decisions: Rows) -> Record:
     if len(several):
         order = pair_shares(judge, sample.human[rated], clusters.number, clusters.weights)
         record |= clusters.record({"order": order})
-        equal = clustered_share(
-            _all_equal(judge, clusters.number)[several], np.ones(len(several)), several
-        )
-        record |= keys_of("equal", equal)
+        levels = np.unique(np.stack([clusters.number, judge], axis=1), axis=0)
+        equal = 1.0 * (np.bincount(levels[:, 0].astype(int)) == 1)[several]
+        record |= keys_of("equal", clustered_share(equal, np.ones(len(several)), several))
     # 2. the two rates of noise
     of_cell = [row for row in decisions if Cell.of(row) == sample.cell]
     mark = of_cell[-1].get("pass_mark") if of_cell else None
@@ -89,26 +88,13 @@ def _record(sample: JudgeScores, scores: Scores, decisions: Rows) -> Record:
     return record
 
 
-def _all_equal(scores: Array, number: Array) -> Array:
-    """[G] 1.0 for a group whose texts [N] all have one score, else 0.0."""
-    highest = np.full(number.max() + 1, -np.inf)
-    lowest = np.full(number.max() + 1, np.inf)
-    np.maximum.at(highest, number, scores)
-    np.minimum.at(lowest, number, scores)
-    return 1.0 * (highest == lowest)
-
-
 def _passes_record(decision: Record, sample: JudgeScores, passed: Array, said: Array) -> Record:
     """`OF_PASSES` and signal; passed: [N] shares of labels, said: [N] True for a text that
     passes."""
     record: Record = {}
     for name, right in (("false_pass", "tnr"), ("false_fail", "tpr")):
         share = Estimate.of(decision, right)
-        if share is not None and share.low is not None and share.high is not None:
-            share = Estimate(1 - share.value, 1 - share.high, 1 - share.low)
-        elif share is not None:
-            share = Estimate(1 - share.value)
-        record |= keys_of(name, share)
+        record |= keys_of(name, share and share.rest)
     labelled = np.isfinite(passed)
     columns = passed[labelled], 1.0 * said[labelled], sample.groups[labelled]
     record |= keys_of("precision", clustered_share(*columns))
@@ -123,9 +109,7 @@ def _attacked_record(
     """false_pass and texts of the attacked texts of a cell; an answer that could not be read does
     not pass."""
     part = scores.part(cell)
-    place = {name: row for row, name in enumerate(sample.names.tolist())}
-    rows = [row for row, name in enumerate(part["example_id"].tolist()) if name in place]
-    of_text = np.array([place[name] for name in part["example_id"][rows].tolist()], dtype=int)
+    _, rows, of_text = np.intersect1d(part["example_id"], sample.names, return_indices=True)
     labels = passed[of_text]
     labelled = np.isfinite(labels)
     passes = 1.0 * (part["score"][rows] >= mark)

@@ -22,7 +22,7 @@ import httpx
 from judgebench.judges.served.client import Client, Unclear
 from judgebench.judges.served.passes import ApiPass, outer_loop_paused
 from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, answer_of, is_filtered
-from judgebench.readings.claims import batch_name, holder_of, notes_of
+from judgebench.readings.claims import batch_name, holders_of, notes_of
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import ComeBack, UserError
@@ -346,14 +346,27 @@ class _Given:
         return self._answer
 
 
-class BatchedPass:
-    """A pass whose requests go in batches.
+@dataclass
+class Standing:
+    """The state of the missing readings of all passes.
 
     Attributes:
+        missing: those that may come.
+        done: of these, those that the provider says are done.
         batches: number of those under way.
-        elsewhere: key -> holder, of the missing readings that other commands ask for now.
-        refused: key -> reason, of the missing readings whose requests failed for good.
+        elsewhere: key -> holder, of those that other commands ask for now.
+        refused: key -> reason, of those whose requests failed for good.
     """
+
+    missing: int = 0
+    done: int = 0
+    batches: int = 0
+    elsewhere: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+class BatchedPass:
+    """A pass whose requests go in batches."""
 
     def __init__(self, pass_: ApiPass, folder: Path):
         self._pass = pass_
@@ -367,9 +380,6 @@ class BatchedPass:
         self._wanted = {key: prompt for prompt in pass_.prompts for key in pass_.keys(prompt)}
         self._held: dict[str, float] = {}
         self._tries: dict[str, int] = {}
-        self.batches = 0
-        self.elsewhere: dict[str, str] = {}
-        self.refused: dict[str, str] = {}
 
     async def close(self) -> None:
         await self._client.close()
@@ -382,15 +392,11 @@ class BatchedPass:
             }
             self._keep(note)
 
-    async def step(self) -> tuple[int, int]:
-        """Stores what is answered and submits what was not: readings that are missing and may come,
-        and how many of those the provider says are done. `UserError` where it cannot be trusted or
-        the money does not suffice."""
+    async def step(self, standing: Standing) -> None:
+        """Stores what is answered and submits what was not, and says how far this pass is.
+        `UserError` where the provider cannot be trusted or the money does not suffice."""
         missing = self._store.missing(self._wanted)
         away: set[str] = set()
-        done = self.batches = 0
-        self.elsewhere = {}
-        self.refused = {}
         notes = self._notes()
         for note in notes:
             # 1. what is under way beside this store counts together, others' too
@@ -401,14 +407,15 @@ class BatchedPass:
                 if look is not None and look.over:
                     await self._collect(note, look)
                 elif look is not None:
-                    done += look.done
-                    self.batches += 1
+                    standing.done += look.done
+                    standing.batches += 1
                 away |= missing.intersection(note.keys)
-            self.refused |= {key: why for key, why in note.refused.items() if key in missing}
+            standing.refused |= {key: why for key, why in note.refused.items() if key in missing}
         # 3. what nobody has been asked for
-        missing = self._store.missing(self._wanted).difference(self.refused)
-        await self._submit([key for key in self._wanted if key in missing and key not in away])
-        return len(missing), done
+        missing = self._store.missing(self._wanted).difference(standing.refused)
+        standing.missing += len(missing)
+        asked = [key for key in self._wanted if key in missing and key not in away]
+        await self._submit(asked, standing)
 
     def _notes(self) -> list[Note]:
         notes = []
@@ -564,7 +571,7 @@ class BatchedPass:
         self._bill.settle(self._account, 0.0, request.estimate, answer.usage)
         return await self._pass.taken(prompt, outcome.key, _Given(answer), batch=note.id)
 
-    async def _submit(self, keys: Sequence[str]) -> None:
+    async def _submit(self, keys: Sequence[str], standing: Standing) -> None:
         """Sends requests in as many batches as they need, when there is money for all of them."""
         asked = [(key, self._pass.expected(self._wanted[key], key)[0]) for key in keys]
         costs: dict[str, float] = {}
@@ -584,7 +591,7 @@ class BatchedPass:
             note.save(self._folder)
             # 2. what no other command asks for, or has stored since
             others = self._store.claim(names, name)
-            self.elsewhere |= others
+            standing.elsewhere |= others
             ours = self._store.missing(names).difference(others)
             note.keys = [key for key in names if key in ours]
             note.cost = sum(costs[key] for key in note.keys)
@@ -606,7 +613,7 @@ class BatchedPass:
                 self._keep(note)
                 raise
             note.save(self._folder)
-            self.batches += 1
+            standing.batches += 1
 
     def _chunks(self, asked: Iterable[tuple[str, Request]]) -> Iterator[list[tuple[str, bytes]]]:
         chunk: list[tuple[str, bytes]] = []
@@ -683,24 +690,28 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
             Progressing("Waiting for batches", total, shown and spec.batch == "wait")
         )
         while True:
-            states = [runner.run(each.step()) for each in work]
-            missing = sum(count for count, _ in states)
-            refused = {key: why for each in work for key, why in each.refused.items()}
-            now = total - missing - len(refused) + sum(done for _, done in states)
+            standing = Standing()
+            for each in work:
+                runner.run(each.step(standing))
+            missing = standing.missing
+            refused = standing.refused
+            elsewhere = standing.elsewhere
+            now = total - missing - len(refused) + standing.done
             progress.advance(max(0, now - most), passes[0].bill.spent)
             most = max(most, now)
             if refused and not missing:
                 raise UserError(_refusal(spec, refused, total))
             if not missing:
                 return True
-            elsewhere = {key: name for each in work for key, name in each.elsewhere.items()}
-            asked = _asked_elsewhere(passes[0].store.path, elsewhere)
+            asked = ""
+            if elsewhere:
+                who = "; ".join(holders_of(passes[0].store.path, elsewhere.values()).values())
+                asked = f" {len(elsewhere):,} requests are under way in another command ({who})."
             if spec.batch == "submit":
-                count = sum(each.batches for each in work)
                 more = f" {len(refused):,} were refused." if refused else ""
                 raise ComeBack(
                     f"judge.batch: {missing - len(elsewhere):,} requests are with {spec.where} in "
-                    f"{count:,} batches, which takes up to a day.{more}{asked} Give the same "
+                    f"{standing.batches:,} batches, which takes up to a day.{more}{asked} Give the same "
                     "command again to fetch the answers; judge.batch=wait waits for them."
                 )
             if asked and not told:
@@ -710,14 +721,6 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
                 told = True
             time.sleep(pause)
             pause = min(_LONGEST_PAUSE, 2 * pause)
-
-
-def _asked_elsewhere(store: Path, claims: dict[str, str]) -> str:
-    """A sentence on requests that other commands have under way, behind a blank; empty of none."""
-    if not claims:
-        return ""
-    who = filter(None, (holder_of(store, name) for name in sorted(set(claims.values()))))
-    return f" {len(claims):,} requests are under way in another command ({'; '.join(who)})."
 
 
 def _refusal(spec: Any, refused: dict[str, str], total: int) -> str:

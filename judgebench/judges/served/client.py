@@ -520,12 +520,12 @@ class Client:
     def _refusal(self, words: str) -> str:
         """The sentence on a request that a server refuses, with the setting by which it does not
         hold the parameter that these words are about."""
-        remedies = dict(_NOT_TAKEN)
         # what the user has added by hand comes first
-        for name in self._spec.extra_body:
-            added = {re.escape(name): f"leave {name} out of {{spec.role}}.extra_body"}
-            remedies = added | remedies
-        for parameter, remedy in remedies.items():
+        added = {
+            re.escape(name): f"leave {name} out of {{spec.role}}.extra_body"
+            for name in self._spec.extra_body
+        }
+        for parameter, remedy in (added | _NOT_TAKEN).items():
             if re.search(parameter, words, re.IGNORECASE):
                 return f"{_REFUSED.rstrip('.')}; {remedy}."
         return _REFUSED

@@ -38,10 +38,8 @@ def homes(articles: Iterable[str], urls: Sequence[str]) -> dict[str, tuple[int, 
         order = sorted(range(len(urls)), key=weights.__getitem__, reverse=True)
         # the first with room for it, or else the one with the least load
         room = most - count
-        free = [server for server in order if load[server] <= room]
-        home = min(order, key=load.__getitem__)
-        if free:
-            home = free[0]
+        least = min(order, key=load.__getitem__)
+        home = next((server for server in order if load[server] <= room), least)
         load[home] += count
         others = [server for server in order if server != home]
         order_of[article] = (home, *others)

@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import astuple, dataclass, field, replace
@@ -32,7 +32,7 @@ from judgebench.judges.served.fleet import homes
 from judgebench.judges.served.protocol import Answer, Request, RequestPrompt, request
 from judgebench.judges.served.settings import MOST_LISTED, Account, ApiSpec, Bill
 from judgebench.prompts.thoughts import rating_place
-from judgebench.readings.claims import holder_of, holding, is_batch
+from judgebench.readings.claims import holders_of, holding, is_batch
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime.errors import UserError
@@ -85,7 +85,7 @@ class ApiPass(Pass):
     account: Account
     prompts: Sequence[Prompt]
     store: ReadingStore
-    stored: Callable[[], None] | None = field(default=None, init=False)
+    stored: Callable[[int], None] | None = field(default=None, init=False)
     _runner: asyncio.Runner | None = field(default=None, init=False)
     _client: Client | None = field(default=None, init=False)
     _stored: int = field(default=0, init=False)
@@ -117,14 +117,13 @@ class ApiPass(Pass):
         """The prompts in the order given, of each server's a few for each request that may be under
         way."""
         size = _AT_ONCE * self.spec.concurrency
-        of_server = defaultdict[int, list[Prompt]](list)
         turns = defaultdict[int, list[Prompt]](list)
+        asked = Counter[int]()  # of each server
         for prompt in self.prompts:
-            of_server[self._home(prompt)].append(prompt)
-        for prompts in of_server.values():
-            for number, prompt in enumerate(prompts):
-                turns[number // size].append(prompt)
-        return [Batch((tuple(turns[number]),)) for number in sorted(turns)]
+            server = self._home(prompt)
+            turns[asked[server] // size].append(prompt)
+            asked[server] += 1
+        return [Batch((tuple(turn),)) for turn in turns.values()]
 
     def _home(self, prompt: Prompt) -> int:
         return self._homes[prompt.example.group_id][0]
@@ -170,13 +169,11 @@ class ApiPass(Pass):
             before = self._stored
             prompts = {id(prompt): prompt for prompt in left.values()}
             self.read(Batch((tuple(prompts.values()),)))
-            for _ in range(len(left) - len(self._left) - self._stored + before):
-                if self.stored is not None:
-                    self.stored()
+            if self.stored is not None:
+                self.stored(len(left) - len(self._left) - self._stored + before)
             if not self._left:
                 return
-            said = {name: holder_of(self.store.path, name) for name in sorted(self._others)}
-            holders = {name: words for name, words in said.items() if words is not None}
+            holders = holders_of(self.store.path, self._others)
             who = "; ".join(holders.values())
             if any(map(is_batch, holders)):
                 raise UserError(_IN_BATCH.format(count=len(self._left), who=who))
@@ -284,7 +281,7 @@ class ApiPass(Pass):
             self.store.put([reading])
         self._stored += 1
         if self.stored is not None:
-            self.stored()
+            self.stored(1)
 
     def _agree(self, url: str, model: str) -> None:
         """Keeps with the store which server told which name first; where another command was

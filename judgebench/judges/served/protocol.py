@@ -36,9 +36,8 @@ _LISTED_BYTES = 256
 """Bytes of an answer without its tokens, of a token, and of a token in a list: name, bytes, number,
 probability."""
 _NUMBERED = "token_id:"
-_FILTERED = "content_filter"
 _REFUSALS = (
-    _FILTERED,
+    "content_filter",
     "refusal",
     "safety",
     "recitation",
@@ -394,7 +393,7 @@ def _with_choice(payload: Any) -> Any:
         case {"usageMetadata": _} | {"candidates": _}:
             pass
         case {"error": _} if is_filtered(payload):
-            choice["finish_reason"] = _FILTERED
+            choice["finish_reason"] = "content_filter"
         case _:
             return payload
     return {**payload, "choices": [choice]}
@@ -404,10 +403,9 @@ def is_filtered(payload: Any) -> bool:
     """True of an error (HTTP 400) by which a server's filter refuses the prompt: no other try will
     be answered, and all other prompts may be."""
     match payload:
-        case {"error": {"code": code}}:
-            return bool(code == _FILTERED)
-        case _:
-            return False
+        case {"error": {"code": "content_filter"}}:
+            return True
+    return False
 
 
 def answer_of(payload: Any, numbered: bool) -> Answer:

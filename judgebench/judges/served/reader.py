@@ -53,7 +53,8 @@ _COUNTS = (
     *("on_scores", "without_score"),
     *("answers", "failed_answers"),
 )
-"""Counts of a condition's record: those of lists, those of scores, then those of answers."""
+_MEANS = ("unlisted", "on_scores")
+"""Numbers of a condition's record, sums over its readings; and those that are means."""
 
 
 class ApiReader(BaseReader):
@@ -130,7 +131,7 @@ class ApiReader(BaseReader):
         before = self._bill.spent
         try:
             with Progressing(f"Asking {pass_.title}", len(pass_.missing()), shown) as progress:
-                pass_.stored = lambda: progress.advance(1, self._bill.spent - before)
+                pass_.stored = lambda new: progress.advance(new, self._bill.spent - before)
                 for batch in batches:
                     pass_.read(batch)
                 pass_.read_left()
@@ -353,7 +354,7 @@ def _fact(
     records = [answer_record(answer) for answer in answers]
     first = records[0]
     fact = {
-        **dict.fromkeys(("lower", "upper", "texts", "failed", "on_scores", "without_score")),
+        **dict.fromkeys(("lower", "upper", "texts", "answers", "failed_answers")),
         "unlisted": first.get("unlisted"),
         "bounded": first.get("bounded"),
         "undecided": first.get("undecided"),
@@ -365,29 +366,27 @@ def _fact(
     if answers[0].logprobs is not None:
         _, lower, upper = unstacked(answers[0])
         value, share = _listed_scores(answers[0], floor)
-        return fact | {
-            "value": value,
-            "on_scores": share,
-            "without_score": bool(np.isneginf(value).all()),
+        fact |= {
             "lower": lower.tolist(),
             "upper": upper.tolist(),
             "thoughts": first.get("text", ""),
         }
     # 2. of answers
-    texts = ["" if "refused" in record else record["text"] for record in records]
-    scores = [candidate_of(prompt, text) for text in texts]
-    counts = np.array([scores.count(value) for value in prompt.condition.range.values])
-    share = float(counts.sum() / len(answers))
-    with np.errstate(divide="ignore"):
-        shares = np.log(counts * (share >= floor) / len(answers))
-    return fact | {
-        "value": shares,
-        "on_scores": share,
-        "without_score": not 0 < share >= floor,
-        "texts": texts,
-        "failed": 0 if free else scores.count(None),
-        "thoughts": "",
-    }
+    else:
+        texts = ["" if "refused" in record else record["text"] for record in records]
+        scores = [candidate_of(prompt, text) for text in texts]
+        counts = np.array([scores.count(value) for value in prompt.condition.range.values])
+        share = float(counts.sum() / len(answers))
+        with np.errstate(divide="ignore"):
+            value = np.log(counts * (share >= floor) / len(answers))
+        fact |= {
+            "texts": texts,
+            "answers": len(texts),
+            "failed_answers": 0 if free else scores.count(None),
+            "thoughts": "",
+        }
+    without = bool(np.isneginf(value).all())
+    return fact | {"value": value, "on_scores": share, "without_score": without}
 
 
 def candidate_of(prompt: Prompt, answer: str) -> float | None:
@@ -406,9 +405,6 @@ def _by_condition(facts: Records) -> Rows:
     records = []
     for condition in dict.fromkeys(fact["prompt"].condition for fact in facts):
         readings = [fact for fact in facts if fact["prompt"].condition == condition]
-        listed = [fact for fact in readings if fact["unlisted"] is not None]
-        drawn = [fact for fact in readings if fact["texts"] is not None]
-        scored = [fact for fact in readings if fact["on_scores"] is not None]
         record = {
             "dimension": condition.dimension,
             "range": str(condition.range),
@@ -416,18 +412,12 @@ def _by_condition(facts: Records) -> Rows:
             "defense": condition.defense,
             "order": condition.order or None,
             "readings": len(readings),
-            **dict.fromkeys(_COUNTS),
         }
-        for name in _COUNTS[:3] if listed else ():
-            record[name] = sum(fact[name] for fact in listed)
-        if listed:
-            record["unlisted"] /= len(listed)
-        if scored:
-            record["on_scores"] = sum(fact["on_scores"] for fact in scored) / len(scored)
-            record["without_score"] = sum(fact["without_score"] for fact in scored)
-        if drawn:
-            record["answers"] = sum(len(fact["texts"]) for fact in drawn)
-            record["failed_answers"] = sum(fact["failed"] for fact in drawn)
+        for name in _COUNTS:
+            numbers = [fact[name] for fact in readings if fact[name] is not None]
+            record[name] = sum(numbers) if numbers else None
+            if numbers and name in _MEANS:
+                record[name] /= len(numbers)
         records.append(record)
     return records
 

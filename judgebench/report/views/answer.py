@@ -366,10 +366,11 @@ def correlation_table(results: Results, most: int = 6) -> Table | None:
     and calibrated; of runs of one dimension whose texts are judged one by one, in so many lines
     below its heads at most."""
     rows = [] if results.compares else undefended(correlation_rows(results, silent=True))
-    rows = [row for row in rows if row["judge"] != "assistant"]
-    rows = [row for row in rows if row.get("attack", CLEAN) == CLEAN]
-    rows = rows if any(is_known(row["spearman"]) for row in rows) else []
-    if not rows or most < 2 or len({row["dimension"] for row in rows}) > 1:
+    rows = [
+        row for row in rows if row["judge"] != "assistant" and row.get("attack", CLEAN) == CLEAN
+    ]
+    known = any(is_known(row["spearman"]) for row in rows)
+    if not known or most < 2 or len({row["dimension"] for row in rows}) > 1:
         return None
     # 1. a column a range
     ranges = list(dict.fromkeys(row["range"] for row in rows))
@@ -387,8 +388,8 @@ def correlation_table(results: Results, most: int = 6) -> Table | None:
     shown = parts if len(parts) <= most else parts[: most - 1]
     for part in shown:
         row = part[0]
-        known = {row["range"]: three(row["spearman"]).replace("0.", ".", 1) for row in part}
-        cells = [known.get(name, "") for name in ranges]
+        numbers = {row["range"]: three(row["spearman"]).replace("0.", ".", 1) for row in part}
+        cells = [numbers.get(name, "") for name in ranges]
         if shares:
             cells.append(shares.get((row["judge"], row["decoding"]), ""))
         settings = list(dict.fromkeys(row["setting"] for row in part if row["range"] != "average"))

@@ -84,12 +84,8 @@ def _mark(row: Row) -> str | None:
     if not score_range.worded:
         lower = " or lower" if score_range.reversed else ""
         return f"{score_range.mirrored(mark):.4g}{lower}"
-    passing = [
-        name
-        for name, value in zip(score_range.candidates, score_range.values, strict=True)
-        if value >= mark
-    ]
-    return passing[0] if passing else None
+    words = zip(score_range.candidates, score_range.values, strict=True)
+    return next((word for word, value in words if value >= mark), None)
 
 
 DECISIONS = View(

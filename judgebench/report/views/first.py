@@ -31,6 +31,7 @@ RANDOM = 3
 CALIBRATED = "calibrated"
 """The column that `calibrated_scores` adds."""
 
+_PLACE = ("dimension", "range", "attack", "defense")
 _START = 110  # characters of a text in its line
 _KINDS = {YES: ("yes", "✓"), CARE: ("care", "~"), NO: ("no", "✗")}
 
@@ -83,23 +84,21 @@ def looks(results: Results) -> Rows:
     scored = replace(results, scores=calibrated_scores(results))
     for lead in advised_rows(results):
         part = cell_scores(scored, lead)
-        place = {name: lead[name] for name in ("dimension", "range", "attack", "defense")}
+        place = {name: lead[name] for name in _PLACE}
         decision = chosen_record(results, lead["dimension"])
         if is_known(decision.get("pass_mark")):
             texts_of_part = _decided(results, part, decision)
         else:
             texts_of_part = _graded(results, part, lead)
-        rows += [{"place": place, **text} for text in texts_of_part]
+        rows += [place | text for text in texts_of_part]
     counts = Counter(row["why"] for row in rows if row["wrong"])
     # 2. each text once, those of the largest gap first
-    texts = dict(zip(results.examples["example_id"], results.examples["output"], strict=True))
-    reasons = dict[str, str]()
-    if "reason" in results.examples:
-        reasons.update(zip(results.examples["example_id"], results.examples["reason"], strict=True))
+    examples = results.examples.set_index("example_id")
+    texts = examples["output"].to_dict()
+    reasons: Any = examples.get("reason", {})
     rows.sort(key=lambda row: -row["gap"])
     distinct = {
-        (row["place"]["dimension"], texts.get(row["example"], row["example"])): row
-        for row in reversed(rows)
+        (row["dimension"], texts.get(row["example"], row["example"])): row for row in reversed(rows)
     }
     rows = sorted(distinct.values(), key=lambda row: -row["gap"])
     # 3. the worst, of each kind of mistake as many, and some of the rest
@@ -107,17 +106,16 @@ def looks(results: Results) -> Rows:
     kinds.sort(key=lambda part: not part[0]["dear"])
     mistakes = list(filter(None, chain.from_iterable(zip_longest(*kinds))))[:WORST]
     worst = sorted(mistakes, key=lambda row: not row["dear"]) or rows[:WORST]
-    chosen = set(map(id, worst))
-    rest = [row for row in rows if id(row) not in chosen]
-    drawn = np.random.default_rng(0).permutation(len(rest))[:RANDOM].tolist()
-    several = len({row["place"]["dimension"] for row in rows}) > 1
-    shown = [*worst, *(rest[place] for place in drawn)]
-    for position, row in enumerate(shown):
-        place = row.pop("place")
-        row |= {**place, "counts": counts}
-        row["address"] = urlencode({"example": row["example"]} | place, quote_via=quote)
-        if position >= len(worst):
-            row["why"] = "at random"
+    rest = [row for row in rows if row not in worst]
+    order = np.random.default_rng(0).permutation(len(rest))
+    drawn = [rest[number] | {"why": "at random"} for number in order[:RANDOM].tolist()]
+    several = len({row["dimension"] for row in rows}) > 1
+    shown = [*worst, *drawn]
+    for row in shown:
+        row["counts"] = counts
+        row["address"] = urlencode(
+            {name: row[name] for name in ("example", *_PLACE)}, quote_via=quote
+        )
         row["why"] += f", {row['dimension']}" if several else ""
         row["start"] = beginning(texts.get(row["example"]) or "")
         row["reason"] = reasons.get(row["example"]) or ""

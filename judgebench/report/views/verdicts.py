@@ -103,12 +103,8 @@ def _mistakes(results: Results, verdict: Row) -> Row:
     bars = dict(zip(_SIDES, _bars(results, verdict), strict=False))
     side = min(shares, key=lambda name: shares[name] - bars.get(name, 0.0), default="tpr")
     right = Estimate.of(row, side)
-    wrong = None
-    if right is not None:
-        high, low = (None if end is None else 1 - end for end in right[1:])
-        wrong = Estimate(1 - right.value, low, high)
     allowed = (results.config.get("ask") or {}).get("error")
-    return {"row": row, "side": side, "wrong": wrong, "error": allowed}
+    return {"row": row, "side": side, "wrong": right and right.rest, "error": allowed}
 
 
 _SIDES = ("tpr", "tnr")
@@ -160,14 +156,13 @@ def rules(results: Results) -> list[Block]:
         return []
     rows = []
     judged = {row["use"] for row in results.verdict}
-    rules = rules_of(results.config)
-    for rule in [rules[use] for use in rules if use in judged]:
-        earns = {
-            "Yes": rule.yes,
-            "With care": rule.with_care,
-            "No": rule.no,
-        }
-        lines = [f"{verdict}: {condition}." for verdict, condition in earns.items()]
-        told = [f"{rule.measured_by}.", *lines]
-        rows.append((rule.title, [in_groups(results, line) for line in told]))
+    for use, rule in rules_of(results.config).items():
+        if use in judged:
+            lines = [
+                f"{rule.measured_by}.",
+                f"Yes: {rule.yes}.",
+                f"With care: {rule.with_care}.",
+                f"No: {rule.no}.",
+            ]
+            rows.append((rule.title, [in_groups(results, line) for line in lines]))
     return [Facts(rows)]
