@@ -32,7 +32,7 @@ from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.local.loading import DTYPES
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import Recording
-from judgebench.report.formats import say
+from judgebench.report.formats import in_groups, say
 from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.errors import Mistakes, UserError
@@ -250,7 +250,11 @@ def _card(
         figures[TEST] |= estimate_errors(
             rated, resamples, chances=decision is not None and scale == (0, 1)
         )
-    verdict = [record for record in results.verdict if record["dimension"] == dimension]
+    verdict = [
+        {**record, "clause": in_groups(record["clause"], results.groups)}
+        for record in results.verdict
+        if record["dimension"] == dimension
+    ]
     words = {record["use"]: record["verdict"] for record in verdict}
     may = words.get("decide") in (YES, CARE)
     sentences = limits(
