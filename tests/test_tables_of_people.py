@@ -397,7 +397,7 @@ def test_by_their_names_people_and_judge_are_told_apart(take):
     write_pairs("letters")
     _, out, _ = take("pairs.jsonl", "out=taken")
     assert "people's labels: 'winner' of preference" in out
-    assert "judge: judge_preference, range [[B,A]]" in out
+    assert "judge: judge_preference, range [B,A]" in out
 
 
 def test_a_run_on_pairs_names_the_command_that_measures_them(take, judgebench):
