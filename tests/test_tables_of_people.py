@@ -388,7 +388,7 @@ def test_a_judges_preferences_are_measured_by_peoples(take, judgebench, form):
         for a, t in zip(lines("taken/answers.jsonl"), lines("taken/data.jsonl"), strict=True)
     )
     if ties:
-        assert f"same class as people for {agreed / COUNT:.0%}".replace("%", " %") in " ".join(answer.split())
+        assert f"its class is that of {agreed / COUNT:.0%}".replace("%", " %") in " ".join(answer.split())
     else:
         assert "right on 33 %" in answer
 

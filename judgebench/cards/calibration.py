@@ -33,6 +33,7 @@ from judgebench.judges.local.loading import DTYPES
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import Recording
 from judgebench.report.formats import in_groups, say
+from judgebench.report.views.decisions import mark_shown
 from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.errors import Mistakes, UserError
@@ -729,13 +730,14 @@ def limits(
     estimate that was asked for, `decision` and `score_range` the card's, `may` whether it may
     decide."""
     test = figures[TEST]
+    mark = mark_shown(decision["pass_mark"], score_range) if decision and score_range else None
     facts = {
         "tried": [{**record, "range": ScoreRange.of(record)} for record in tried],
         "promise": figures[PROMISED],
         "test": test,
         "data": data,
         "decision": decision,
-        "range": score_range,
+        "mark": mark,
         "may": may,
         "few": (test.get("groups") or 0) < _FEW_GROUPS,
         "many_failed": _MANY_FAILED,
