@@ -91,7 +91,7 @@ def label_files(given: Any) -> list[Path]:
 
 
 class _Choices(NamedTuple):
-    """What a rater chose from: the ends of a scale or classes, worst first, and who says so."""
+    """A rater's choices: the ends of a scale or classes, worst first, and who says so."""
 
     kind: str
     entries: tuple[Any, ...]
@@ -134,7 +134,7 @@ class Label:
 
     @property
     def choices(self) -> _Choices | None:
-        """What its page let the rater choose from; None where its row does not say. `UserError` of
+        """The choices that its page gave the rater; None where its row does not say. `UserError` of
         what cannot be that."""
         for kind in ("scale", "choices"):
             given = self.row.value(kind)
