@@ -85,12 +85,16 @@ def _words(composed: str, word: str) -> list[str]:
         # several choices are a list
         head = re.match(r".*[\[,]|", value)
         start = head[0] if head else ""
-        known = choices(key.lstrip("+")) if key.lstrip("+") in groups() else []
-        return [f"{key}={start}{name}" for name in known if f"{start}{name}".startswith(value)]
+        group = key.lstrip("+")
+        known = choices(group) if group in groups() else []
+        listed = [f"{start}{name}" for name in known]
+        return [f"{key}={name}" for name in listed if name.startswith(value)]
     group = key.partition(".")[0].lstrip("+")
     if "." in key and group in groups():
-        files = [FOLDER / group / f"{name}.yaml" for name in choices(group)]
-        keys = [f"{group}.{name}" for file in files for name in _keys(file.read_text("utf-8"))]
+        keys = []
+        for name in choices(group):
+            text = (FOLDER / group / f"{name}.yaml").read_text("utf-8")
+            keys += [f"{group}.{entry}" for entry in _keys(text)]
     else:
         keys = [*_keys((FOLDER / f"{composed}.yaml").read_text("utf-8")), *_ROLES, "data.path"]
         if composed == "config":

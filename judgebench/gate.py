@@ -21,6 +21,7 @@ from judgebench.config.check import check_config, check_labels, data_of
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
 from judgebench.importing.own import score_command
+from judgebench.report.formats import in_groups, say
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.errors import UserError
 from judgebench.runtime.fields import RATER, OneOf, Words, check_fields, plain
@@ -217,6 +218,9 @@ def _measured(
             "check_models=false"
         )
         check_models(card, results.environment["model_fingerprints"], compared)
+    verdict = [
+        {**row, "clause": in_groups(row["clause"], results.groups)} for row in results.verdict
+    ]
     # 3. what it says of the card's judge, on clean texts that humans rated
     judge = card.series["judge"]
     place = {"level": "dataset", "attack": "none", "judge": judge}
@@ -226,21 +230,22 @@ def _measured(
     decision = first_record(results.decisions, {"judge": judge, "mark": CHOSEN})
     # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they
     # decide
-    clauses = {row["clause"] for row in results.verdict if row["use"] != "resist_attacks"}
+    clauses = {row["clause"] for row in verdict if row["use"] != "resist_attacks"}
     reason = None
     figures = {}
     if metric is None or not clauses:
-        reason = "too few rated articles"
+        reason = f"too few rated {results.groups}"
     elif len(clauses) == 1:
         reason = clauses.pop()
     else:
-        figures = figures_of(card, results.verdict, metric, rows, decision, **config.metrics)
-    outcomes = outcomes_of(required, results.verdict, figures, reason)
+        figures = figures_of(card, verdict, metric, rows, decision, **config.metrics)
+    outcomes = outcomes_of(required, verdict, figures, reason)
     changes: list[Change] = []
     if reason is None and scores is not None:
         changes = paired_changes(card, rows, scores, **config.metrics)
     elif reason is None:
         changes = changes_of(card_figures(card), figures)
+    may = say("card", part="may", card=card, force=None)
     lacking = ""
     if config.get("require") is None:
         outcomes = by_changes(outcomes, card, changes)
@@ -261,8 +266,8 @@ def _measured(
     human = rows["human"].to_numpy(dtype=float)
     articles = rows["group_id"].to_numpy(dtype=str)
     low = more_low_rated(card, human, articles, **config.metrics)
-    left_out = not_required(required, card, results.verdict)
-    notes = list(filter(None, [lacking, flattered, low, left_out]))
+    left_out = not_required(required, card, verdict)
+    notes = list(filter(None, [may, lacking, flattered, low, left_out]))
     head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
     return Decision(head, outcomes, notes, results.folder, ahead)
 
@@ -278,7 +283,13 @@ def _run_config(
     data["dimensions"] = [card.dimension]
     if "dev_share" in data:
         data["dev_share"] = 0
-    if "scale" in data and data["scale"] is None and card.ends is not None:
+    decision = card.decision or {"fail": "fail", "pass": "pass"}
+    classes = [decision["fail"], decision["pass"]]
+    unmarked = data.get("scale") is None and data.get("pass_from") is None
+    # fail and pass are also the names of what lies below a mark of ratings, and above it
+    if unmarked and "classes" in data and card.ends == (0, 1) and classes != ["fail", "pass"]:
+        data["classes"] = data["classes"] or classes
+    elif "scale" in data and data["scale"] is None and card.ends is not None:
         data["scale"] = list(card.ends)
     scale = data.get("scale")
     card.check_task(None, scale if isinstance(scale, list) else None)

@@ -241,7 +241,7 @@ def test_a_card_holds_the_scores_of_a_sample_of_its_texts():
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["data.path=few.jsonl"], "5 rated articles; it takes 10"),
+        (["data.path=few.jsonl"], "5 rated groups; it takes 10"),
         (["data.path=alike.jsonl"], "the humans gave every text one score"),
         (["data.path=judge/labels.jsonl", "+judge.path=silent.jsonl"], "no answer could be read"),
         (["data.path=judge/labels.jsonl", "+judge.path=nowhere.jsonl"], "there is no such file"),
@@ -405,6 +405,31 @@ def test_a_gate_of_pass_and_fail_takes_the_cards_pass_mark(deciding, called, mon
         mark = JudgeCard.read("run/judge_card.yaml").decision["pass_mark"]
         records = json.loads(Path("gate/worth/decisions.json").read_text())
         assert {record["pass_mark"] for record in records if record["mark"] == "chosen mark"} == {mark}
+
+
+@pytest.mark.parametrize(
+    ("fail", "passes", "more"), [(0, 1, ()), ("not yet", "helpful", ("data.classes=[not yet,helpful]",))]
+)
+def test_a_gate_takes_the_two_classes_of_its_card(deciding, called, monkeypatch, tmp_path, fail, passes, more):
+    """Its labels hold these classes; the command that calibrate prints need not name them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    named = {"fail": fail, "pass": passes}
+    rows = [json.loads(line) for line in (deciding / "calibrated.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["human"] = {"coherence": [named[word] for word in row["human"]["coherence"]]}
+    write_rows("labels.jsonl", rows)
+    answers = f"judge.path={deciding / 'answers.jsonl'}"
+    judge = ("judge=replay", answers, "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
+    data = ("data=jsonl", "data.path=labels.jsonl", "dimensions=[coherence]", *more)
+    _, shown, _ = called(calibrate_main, *judge, *data, "logger=none", *FAST[:2], "run_dir=run")
+    asked = ("card=run/judge_card.yaml", "data.path=labels.jsonl", f"+{answers}", *FAST)
+    code, out, err = called(gate_main, *asked, mistaken=True)
+    assert (code, bool(re.search("passed +decide: ", out))) == (0, True), out + err
+    # one word for groups, and one for what it may decide, in both
+    assert "articles" not in shown + out
+    band = "No band of scores keeps mistakes below" in shown
+    assert ("has no band of scores that it may decide" in out) == band
 
 
 def test_a_judge_that_passes_everything_fails_by_its_tnr(deciding, called, monkeypatch):

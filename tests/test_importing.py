@@ -247,6 +247,31 @@ def test_an_assertion_of_promptfoo_is_a_judge_of_its_own(take):
     _, out, _ = take(damaged("checks.json", content), "out=checked")
     assert "No judge was found" in out
     assert not Path("checked/answers.jsonl").exists()
+    assert "which saves labels_NAME.jsonl, NAME being who labelled:\njudgebench label " in out
+
+
+def test_what_people_rated_in_promptfoo_are_their_labels(take):
+    content = json.loads((RESULTS / "promptfoo.json").read_text())
+    for row in content["results"]["results"]:
+        good = row["response"]["output"] == "Paris."
+        row["gradingResult"]["componentResults"].append(
+            {"pass": good, "score": float(good), "reason": "Manual", "assertion": {"type": "human"}}
+        )
+    _, out, _ = take(damaged("rated.json", content), "out=taken")
+    assert "people's labels: 'human_human' of quality, on [0,1] (" in out
+    assert "no judge's: 'check_contains', 'check_latency', 'check_javascript'\n" in out
+
+
+LONG_VERDICT = "Reasoning: the reply is vague, and names no step that helps the one who asks. Verdict: FAIL"
+
+
+def test_why_a_judge_said_so_is_offered_as_its_answer_only_where_nothing_else_is(take):
+    ends = {"judge_reason": "it helps", "judge_verdict": LONG_VERDICT}
+    _, out, _ = take(damaged("words.json", [TEXT | ends] * 4), "out=taken")
+    assert "Put its column for COLUMN, which may be judge_verdict:\n" in out
+    only = {"judge_reason": LONG_VERDICT}
+    _, out, _ = take(damaged("only.json", [TEXT | only] * 4), "out=other")
+    assert "Put its column for COLUMN, which may be judge_reason:\n" in out
 
 
 def test_a_folder_with_other_rows_is_not_written_over(take):

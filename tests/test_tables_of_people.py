@@ -388,7 +388,7 @@ def test_a_judges_preferences_are_measured_by_peoples(take, judgebench, form):
         for a, t in zip(lines("taken/answers.jsonl"), lines("taken/data.jsonl"), strict=True)
     )
     if ties:
-        assert f"same class as people for {agreed / COUNT:.0%}".replace("%", " %") in " ".join(answer.split())
+        assert f"its class is that of {agreed / COUNT:.0%}".replace("%", " %") in " ".join(answer.split())
     else:
         assert "right on 33 %" in answer
 
@@ -397,7 +397,7 @@ def test_by_their_names_people_and_judge_are_told_apart(take):
     write_pairs("letters")
     _, out, _ = take("pairs.jsonl", "out=taken")
     assert "people's labels: 'winner' of preference" in out
-    assert "judge: judge_preference, range [[B,A]]" in out
+    assert "judge: judge_preference, range [B,A]" in out
 
 
 def test_a_run_on_pairs_names_the_command_that_measures_them(take, judgebench):

@@ -32,7 +32,8 @@ from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.local.loading import DTYPES
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import Recording
-from judgebench.report.formats import say
+from judgebench.report.formats import in_groups, say
+from judgebench.report.views.decisions import mark_shown
 from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.errors import Mistakes, UserError
@@ -250,7 +251,11 @@ def _card(
         figures[TEST] |= estimate_errors(
             rated, resamples, chances=decision is not None and scale == (0, 1)
         )
-    verdict = [record for record in results.verdict if record["dimension"] == dimension]
+    verdict = [
+        {**record, "clause": in_groups(record["clause"], results.groups)}
+        for record in results.verdict
+        if record["dimension"] == dimension
+    ]
     words = {record["use"]: record["verdict"] for record in verdict}
     may = words.get("decide") in (YES, CARE)
     sentences = limits(
@@ -725,13 +730,14 @@ def limits(
     estimate that was asked for, `decision` and `score_range` the card's, `may` whether it may
     decide."""
     test = figures[TEST]
+    mark = mark_shown(decision["pass_mark"], score_range) if decision and score_range else None
     facts = {
         "tried": [{**record, "range": ScoreRange.of(record)} for record in tried],
         "promise": figures[PROMISED],
         "test": test,
         "data": data,
         "decision": decision,
-        "range": score_range,
+        "mark": mark,
         "may": may,
         "few": (test.get("groups") or 0) < _FEW_GROUPS,
         "many_failed": _MANY_FAILED,

@@ -338,10 +338,14 @@ class JudgeCard:
         return f"No intervals: {again}." if self.intervals is None else None
 
     @property
+    def verdicts(self) -> dict[str, str]:
+        """The verdict of each use."""
+        return {use["use"]: use["verdict"] for use in self.uses}
+
+    @property
     def may_decide(self) -> bool:
         """True where its verdict on deciding is yes, or with care."""
-        verdicts = {use["use"]: use["verdict"] for use in self.uses}
-        return verdicts.get("decide") in ("yes", "with care")
+        return self.verdicts.get("decide") in ("yes", "with care")
 
     @property
     def decides(self) -> bool:

@@ -189,16 +189,26 @@ class Judge:
         Example:
             GRPOTrainer(model=..., reward_funcs=[judge.reward], train_dataset=...)
         """
-        texts = []
-        for prompt, completion in zip(prompts, completions, strict=True):
-            said = completion if isinstance(completion, str) else completion[-1]["content"]
-            asked = prompt if isinstance(prompt, str) else _conversation(prompt)
-            texts.append({"source": asked, "output": said})
-        given = [place for place, text in enumerate(texts) if text["output"].strip()]
-        rewards: list[float | None] = [None] * len(texts)
-        for place, judged in zip(given, self.score_all([texts[i] for i in given]), strict=True):
-            value = judged.score if np.isnan(judged.estimate) else judged.estimate
-            rewards[place] = None if np.isnan(value) else value
+        # 1. the texts that can be judged, by their places
+        texts = {}
+        for place, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+            asked = prompt
+            said = completion
+            if not isinstance(prompt, str):
+                asked = _conversation(prompt)
+            if not isinstance(completion, str):
+                said = completion[-1]["content"]
+            if said.strip():
+                texts[place] = {"source": asked, "output": said}
+        # 2. their rewards
+        rewards: list[float | None] = [None] * len(completions)
+        scored = self.score_all(list(texts.values()))
+        for place, judged in zip(texts, scored, strict=True):
+            value = judged.estimate
+            if np.isnan(value):
+                value = judged.score
+            if not np.isnan(value):
+                rewards[place] = value
         return rewards
 
     def frame(self, texts: pd.DataFrame | Sequence[Mapping[str, str]]) -> pd.DataFrame:

@@ -186,14 +186,12 @@ def _summary(judge: Judge, texts: Texts, notes: Records) -> list[str]:
     scores: means of many texts by the card's verdict, single texts by it and by the share of texts
     whose interval is too wide."""
     card = judge.card
-    verdicts = {use["use"]: use["verdict"] for use in card.uses}
     rows = sum(note["rows"] for note in notes)
     facts = {
         "card": card,
         "settings": judge.intervals,
         "force": judge.force,
-        "verdicts": verdicts,
-        "verdict": verdicts.get("report_scores"),
+        "verdict": card.verdicts.get("report_scores"),
         "rows": rows,
         "failed": sum(note["failed"] for note in notes),
         "wide": sum(note["wide"] for note in notes) / rows,

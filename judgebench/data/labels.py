@@ -91,7 +91,7 @@ def label_files(given: Any) -> list[Path]:
 
 
 class _Choices(NamedTuple):
-    """Choices that a rater had: the ends of a scale or classes, worst first, and who says so."""
+    """A rater's choices: the ends of a scale or classes, worst first, and who says so."""
 
     kind: str
     entries: tuple[Any, ...]

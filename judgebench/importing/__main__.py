@@ -51,6 +51,7 @@ from judgebench.importing.columns import (
     table_columns,
     taken_lines,
 )
+from judgebench.importing.names import MORE, plain_name
 from judgebench.importing.preferences import pairs_of
 from judgebench.importing.results import read_results
 from judgebench.importing.sample import telling_rows
@@ -62,6 +63,10 @@ from judgebench.runtime.workbook import sheet_lines
 from judgebench.types import Row
 
 _EXAMPLE = "judgebench from results.csv out=FOLDER"
+_UNLABELLED = (
+    "Nobody has labelled a text yet. The first command makes a page for that, which saves "
+    "labels_NAME.jsonl, NAME being who labelled:"
+)
 _WORDS = (*ROLES, "sheet", "dimension", "dimensions", "ranges", "out")
 
 
@@ -150,6 +155,8 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         if human is not None and not human.whole:
             human = None
         judged = ranges or "none"
+        if judged.count("[") == 2:  # one range, as every line shows it
+            judged = judged[1:-1]
         if answers.count and ranges is None:
             ends, how = judge_range(name, [*answers.labels], human)
             ranges, judged = written([list(ends)]), f"{written(list(ends))}{how}"
@@ -185,6 +192,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         *(f"  {line}" for line in taken_lines(columns, people, judge_clause(columns, judged))),
         *(f"  {note}" for note in notes),
         f"Written: {', '.join(map(str, made))}",
+        *([] if columns.human else [_UNLABELLED]),
         *commands,
     ]
 
@@ -244,7 +252,8 @@ def _likely_judges(columns: Columns, sample: Sequence[FileRow]) -> list[str]:
             continue
         if label_range(final_words(held)) or (column != columns.output and is_label(held)):
             likely.append(column)
-    return likely
+    reasons = MORE["reason"].split()
+    return [name for name in likely if plain_name(name) not in reasons] or likely
 
 
 def _check_any(name: str, columns: Columns, texts: _Lines, answers: _Lines) -> None:

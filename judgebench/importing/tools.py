@@ -153,6 +153,7 @@ TOOLS = (
                 name="assertion.metric|assertion.type",
                 giver="assertion.type",
                 judges=_PROMPTFOO_JUDGES,
+                people="human",
                 checks=".+",
                 detail="assertion.type",
                 apart="assertion.value",

@@ -7,6 +7,7 @@ numbers are a dash.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from pathlib import Path
@@ -138,6 +139,17 @@ def singular(words: str) -> str:
         ('article', 'story', 'people')
     """
     return f"{words[:-3]}y" if words.endswith("ies") else words.removesuffix("s")
+
+
+def in_groups(words: str, groups: str) -> str:
+    """Words on articles, with a data set's own word for its groups.
+
+    Example:
+        >>> in_groups("1 rated article; 20 articles may tell", "stories")
+        '1 rated story; 20 stories may tell'
+    """
+    words = re.sub(r"\barticles\b", groups, words)
+    return re.sub(r"\barticle\b", singular(groups), words)
 
 
 def span(values: Iterable[Any]) -> str:

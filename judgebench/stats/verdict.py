@@ -815,12 +815,12 @@ def decides(row: Row, margins: Margins) -> Verdict:
         verdict = FEW
     if verdict != FEW:
         return Verdict(verdict, clause, share)
-    # so many labels of that class narrow its interval to the way from a coin to the share
+    # so many texts of that class, in parts where raters differ, narrow its interval to the way from a coin to the share
     labels = row[f"labels_{side}"]
     low, _ = ends_of(share)
     needed = _needed(round(labels), share.value - low, share.value - COIN)
     if needed:
-        clause += f"; {needed} labels of texts that people {side} may tell"
+        clause += f"; {needed} texts that people {side} may tell"
     return Verdict(FEW, clause, share, needed=needed)
 
 

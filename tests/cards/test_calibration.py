@@ -266,6 +266,10 @@ LIMITS = {
         "decision": DECISION | {"pass_mark": 3.5},
         "score_range": ScoreRange.parse([5, 1]),
     },
+    "With the pass mark good, of texts": {
+        "decision": DECISION | {"pass_mark": 1.5},
+        "score_range": ScoreRange.parse(["bad", "good"]),
+    },
     "No band of scores keeps mistakes below 5 %: a person must see every text. force=true decides by the pass": {
         "decision": DECISION
     },

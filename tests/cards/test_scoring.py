@@ -152,7 +152,7 @@ def test_a_card_that_may_not_decide_says_so_first_and_asks_but_by_force(score, v
     JudgeCard(**{**bare, "decision": decision, "uses": uses}).write(Path("card.yaml"))
     out = " ".join(score("out=asked.jsonl")[1].split())
     assert out.startswith(why if why.startswith("T") else "The judge of this card "), out
-    assert f"{why}every text is for a person to see, but with force=true." in out
+    assert f"{why}every text is for a person to see, unless force=true is given." in out
     assert f"0 pass, 0 fail; {asked} texts for a person to see." in out
     assert {json.loads(line)["decision"] for line in lines("asked.jsonl")} == {"ask", None}
     out = " ".join(score("out=forced.jsonl", "force=true")[1].split())

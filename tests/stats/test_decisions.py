@@ -267,7 +267,7 @@ def test_one_rater_is_the_bar_where_there_are_several():
     wide = row | {"tnr_low": 0.4, "tnr_high": 0.9, "tpr_rater": None, "tnr_rater": None}
     few = decides(wide, MARGINS)
     assert (few.verdict, few.needed) == (FEW, 106)  # 50 labels times (.32 / .22) squared
-    assert "106 labels of texts that people fail may tell" in few.clause
+    assert "106 texts that people fail may tell" in few.clause
     assert decides(row | {"tnr": None, "tpr_rater": None, "tnr_rater": None}, MARGINS).verdict == FEW
 
 

@@ -12,7 +12,7 @@ from judgebench.report.views.dimensions import headed, sentences
 from judgebench.results.results import Results, range_of
 from judgebench.stats.decisions import CHOSEN, SAID
 from judgebench.stats.scores import first_record
-from judgebench.types import Row, Rows
+from judgebench.types import Row, Rows, ScoreRange
 
 _MARKED = ("dimension", "pass_mark")
 PARTS = ("classes", "pass from", "ask")
@@ -78,9 +78,17 @@ def decision_parts(results: Results) -> dict[str, dict[str, str]]:
 def _mark(row: Row) -> str | None:
     """The worst score that passes, or the word; None where nothing passes."""
     mark: Any = row.get("pass_mark")
-    if not is_known(mark):
-        return None
-    score_range = range_of(row)
+    return mark_shown(mark, range_of(row)) if is_known(mark) else None
+
+
+def mark_shown(mark: float, score_range: ScoreRange) -> str | None:
+    """A pass mark as the judge's scores are written: a number, or the worst word that passes;
+    None where no word does.
+
+    Example:
+        >>> mark_shown(1.5, ScoreRange.parse(["fail", "pass"])), mark_shown(3.5, ScoreRange.parse([5, 1]))
+        ('pass', '2.5 or lower')
+    """
     if not score_range.worded:
         lower = " or lower" if score_range.reversed else ""
         return f"{score_range.mirrored(mark):.4g}{lower}"

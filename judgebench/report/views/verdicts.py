@@ -3,7 +3,6 @@ that earn it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -11,11 +10,11 @@ from typing import Any
 from judgebench.report.formats import (
     Format,
     bounded,
+    in_groups,
     is_known,
     percent,
     points,
     say,
-    singular,
     two,
 )
 from judgebench.report.table import Block, Col, Facts, View, rows_by
@@ -45,18 +44,12 @@ def verdict_rows(results: Results) -> Rows:
     groups, and say from where a judge may be used with care."""
     rows = []
     for row in results.verdict:
-        clause, rater, rest = in_groups(results, row["clause"]).partition("; one rater")
+        clause, rater, rest = in_groups(row["clause"], results.groups).partition("; one rater")
         if bars := _bars(results, row):
             clause += f"; with care from {' and '.join(dict.fromkeys(map(points, bars)))}"
         title = RULES[row["use"]].title
         rows.append({**row, "title": title, "clause": f"{clause}{rater}{rest}"})
     return rows
-
-
-def in_groups(results: Results, words: str) -> str:
-    """Words on articles, with the run's word for its groups."""
-    words = re.sub(r"\barticles\b", results.groups, words)
-    return re.sub(r"\barticle\b", singular(results.groups), words)
 
 
 def _bars(results: Results, row: Row) -> Sequence[float]:
@@ -164,5 +157,5 @@ def rules(results: Results) -> list[Block]:
                 f"With care: {rule.with_care}.",
                 f"No: {rule.no}.",
             ]
-            rows.append((rule.title, [in_groups(results, line) for line in lines]))
+            rows.append((rule.title, [in_groups(line, results.groups) for line in lines]))
     return [Facts(rows)]
