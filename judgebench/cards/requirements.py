@@ -269,11 +269,14 @@ def by_changes(
         if outcome.state != "passed" and outcome.name in own and compared:
             farthest = max(compared, key=lambda change: change.most)
             fall = f"a fall of {_TITLES[farthest.name]} by {max(farthest.most, 0):.2f}"
-            state, why = UNMEASURED, f": by chance or by {fall}, too few texts to tell"
+            state = UNMEASURED
+            why = f": by chance or by {fall}, too few texts to tell"
             if worse:
-                state, why = "failed", f", {worse[0]} is worse"
+                state = "failed"
+                why = f", {worse[0]} is worse"
             elif farthest.most < MATERIAL:
-                state, why = "passed", f": by chance, for {fall} is excluded"
+                state = "passed"
+                why = f": by chance, for {fall} is excluded"
             said = f"{outcome.reason}; {own[outcome.name]} on the card{why}"
             outcome = outcome._replace(state=state, reason=said)
         judged.append(outcome)

@@ -273,9 +273,11 @@ class _Table:
             if len(held) < len(self.rows) or not _all_are(str | int, held):
                 continue
             words = [str(value) for value in held]
-            short = not any(" " in word or len(word) > _LONGEST for word in words)
+            short = all(" " not in word for word in words)
+            short = short and max(map(len, words), default=0) <= _LONGEST
             decimals = any(re.fullmatch(r"-?\d*[.,]\d+", word) for word in words)
-            if len(set(words)) == len(words) and short and not decimals:
+            differ = len(set(words)) == len(words)
+            if differ and short and not decimals:
                 return name
         return None
 

@@ -173,7 +173,8 @@ def _of_columns(path: Path, columns: Any, data: Any) -> list[FileRow]:
             f"{path.name}: 'columns' must be different names, and 'data' a list of rows with a cell "
             "for each; give the whole file as its tool wrote it."
         )
-    return _objects(path, [dict(zip(columns, cells, strict=True)) for cells in data])
+    rows = [dict(zip(columns, cells, strict=True)) for cells in data]
+    return _objects(path, rows)
 
 
 # --- logs of Inspect ----------------------------------------------------------------------------

@@ -470,9 +470,12 @@ def aim_record(ratings: Array, classes: Classes, groups: Array, asking: Asking) 
     passed = label_shares(ratings, classes)[:, 1]
     known = np.isfinite(passed)
     passed = passed[known]
-    several = ratings.shape[1] > 1 and np.isfinite(ratings).sum(axis=1).max(initial=0) > 1
+    labels = np.isfinite(ratings).sum(axis=1)
+    several = ratings.shape[1] > 1 and labels.max(initial=0) > 1
     matrix = rater_matrices(ratings, classes, Clusters.of(groups, 0))[0]
-    rater = 1 - float(agreement_of(matrix)) if several else None
+    rater = None
+    if several:
+        rater = 1 - float(agreement_of(matrix))
     missed = np.minimum(passed, 1 - passed)
     aim: Any = asking.error
     if aim == RATER:

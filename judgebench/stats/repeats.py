@@ -108,11 +108,12 @@ def _record(parts: Sequence[pd.DataFrame], mark: float | None, resamples: int, s
     table = pd.concat(aligned, axis=1, join="inner").sort_index()
     values = table.to_numpy().reshape(len(table), len(parts), most)
     clusters = Clusters.of(table.index.get_level_values("group_id"), resamples, seed)
+    failed = [part["score"].isna().mean() for part in parts]
     record: Record = {
         "texts": len(table),
         "groups": clusters.count,
         "repeats": most,
-        "failed_share": float(np.mean([part["score"].isna().mean() for part in parts])),
+        "failed_share": float(np.mean(failed)),
         **_components_record(values, clusters),
         **unknown(("changed", "flipped")),
     }
@@ -123,7 +124,8 @@ def _record(parts: Sequence[pd.DataFrame], mark: float | None, resamples: int, s
         if mark is not None:
             low, high = parts[0][["range_min", "range_max"]].iloc[0]
             at = (mark - low) / (high - low) - _ROUNDING
-            passes = np.where(np.isnan(single), np.nan, 1.0 * (single >= at))
+            passes = 1.0 * (single >= at)
+            passes[np.isnan(single)] = np.nan
             record |= clusters.record({"flipped": _differing(passes, clusters)})
     return record
 

@@ -215,7 +215,8 @@ class ApiPass(Pass):
         self._left |= {key: wanted[key] for key in elsewhere}
         # 1. one answer of each of several servers, before any is stored: they must agree on the
         # model
-        first = self._first_of_each({key: wanted[key] for key in wanted if key in missing})
+        ours = {key: wanted[key] for key in wanted if key in missing}
+        first = self._first_of_each(ours)
         outcomes = await self._gathered(self._asked, first)
         if not any(isinstance(outcome, OtherModel) for outcome in outcomes):
             for reading in outcomes:
@@ -223,7 +224,7 @@ class ApiPass(Pass):
                     self._put(reading)
         # 2. all others, each stored at once
         if not any(isinstance(outcome, BaseException) for outcome in outcomes):
-            rest = {key: wanted[key] for key in wanted if key in missing and key not in first}
+            rest = {key: ours[key] for key in ours if key not in first}
             outcomes += await self._gathered(self._read, rest)
         # 3. a fault of ours, or the first mistake
         errors = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]

@@ -21,8 +21,9 @@ def _attacked_rows(results: Results) -> Rows:
     for row in reward_rows(results):
         place = {name: row[name] for name in ("dimension", "head", "range")}
         clean = {name: row[name] for name in row if name.startswith("false_pass")}
+        unattacked = {"attack": "none", "defense": row["defense"]}
         if row["attacked"]:
-            table.append(place | clean | {"attack": "none", "defense": row["defense"]})
+            table.append(place | clean | unattacked)
         table += [place | attacked for attacked in row["attacked"]]
     return table
 
