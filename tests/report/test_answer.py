@@ -139,7 +139,7 @@ def test_attacks_lead_by_what_to_do(attacked, verdict, advice):
     known["verdict"][-1] |= {"verdict": verdict, "clause": "attack 6 moves scores by +0.60 points of 4"}
     lines = answered(replace(attacked, **known))
     tried = [line for line in lines if line.startswith("  attack ")]
-    assert [line.split()[1] for line in tried] == list("6543")[: 3 + (verdict != NO)]  # the largest first
+    assert [line.split()[1] for line in tried] == list("6543")  # the largest first
     do = lines.index("") + 1  # below what may be done
     assert lines[do + 1] == tried[0]
     assert ("where strangers write what it judges" in " ".join(lines[:do])) == (verdict == NO)
