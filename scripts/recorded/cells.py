@@ -342,6 +342,10 @@ def given_verdicts(task: Task, judge: str, draw: int, half: np.ndarray, there: J
                 parts = short(use, record, labelled, there, decision)
             broken = "; ".join(part.reason for part in parts if part.surely)
             row: Row = {"labels": size, "use": use, "verdict": record["verdict"], "clause": record["clause"]}
+            # whether a yes would hold, whatever was said
+            row["holds"] = None
+            if use == "order_texts" and there.raters:
+                row["holds"] = not short(use, record | {"verdict": YES}, labelled, there, decision)
             yield row | {"broken": broken, "short": "; ".join(part.reason for part in parts)}
 
 
