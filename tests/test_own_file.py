@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 import judgebench as package
 from judgebench.calibrate import main as calibrate
@@ -15,7 +16,7 @@ from judgebench.cards.card import JudgeCard
 from judgebench.data.rows import FileRow
 from judgebench.gate import main as gate
 from judgebench.importing.columns import dimension_of, label_range, table_columns
-from judgebench.importing.own import written_out
+from judgebench.importing.own import file_words, written_out
 from judgebench.labelling.__main__ import main as label
 from judgebench.report.views.first import WORST, looks
 from judgebench.results.folder import RunFolder
@@ -368,3 +369,10 @@ def test_a_dry_run_counts_what_is_stored(judgebench, graded, tiny_pair):
     judgebench(*asked, "data.limit_groups=5", *QUICK)
     _, out, _ = judgebench(*asked, "dry_run=true", *QUICK)
     assert "Readings: 40; stored: 10; to be read: 30." in out
+
+
+def test_the_gates_words_say_what_labels_are_and_the_scores_do_not():
+    data = {"path": "d.jsonl", "labels": None, "fields": {}, "classes": ["B", "tie", "A"], "pass_from": "A"}
+    config = OmegaConf.create({"data": data})
+    assert file_words(config) == ["data.path=d.jsonl", "data.classes=[B,tie,A]", "data.pass_from=A"]
+    assert file_words(config, labelled=False) == ["data.path=d.jsonl"]

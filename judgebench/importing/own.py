@@ -443,6 +443,10 @@ def file_words(config: DictConfig, labelled: bool = True) -> list[str]:
         if role == "judge" and text in choices(role):  # a column, and not that
             text = f"'{text}'"
         shown.append(f"{role}={text}")
+    # 3. what the labels are
+    for key in ("classes", "pass_from") if labelled else ():
+        if data.get(key) is not None:
+            shown.append(f"data.{key}={written(data[key])}")
     labels = config.get("labels") if labelled else None
     return [*shown, *([f"labels={written(plain(labels))}"] if labels else [])]
 
