@@ -372,7 +372,8 @@ def test_a_dry_run_counts_what_is_stored(judgebench, graded, tiny_pair):
 
 
 def test_the_gates_words_say_what_labels_are_and_the_scores_do_not():
-    data = {"path": "d.jsonl", "labels": None, "fields": {}, "classes": ["B", "tie", "A"], "pass_from": "A"}
+    fields = {"source": "source", "output": "output", "human": "human"}
+    data = {"path": "d.jsonl", "labels": None, "fields": fields, "classes": ["B", "tie", "A"], "pass_from": "A"}
     config = OmegaConf.create({"data": data})
     assert file_words(config) == ["data.path=d.jsonl", "data.classes=[B,tie,A]", "data.pass_from=A"]
     assert file_words(config, labelled=False) == ["data.path=d.jsonl"]
