@@ -7,7 +7,7 @@ from typing import Any
 
 from judgebench import commands
 from judgebench.completion import asked
-from judgebench.config.choices import FOLDER, help_text
+from judgebench.config.choices import COMMANDS, FOLDER, help_text
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
         return
     if asked(sys.argv[1:]):  # by a shell, for what a word can become
         return
-    if sys.argv[1:] and sys.argv[1] in commands.COMMANDS:  # as `judgebench from FILE`
+    if sys.argv[1:] and sys.argv[1] in COMMANDS:  # as `judgebench from FILE`
         commands.main()
         return
     import hydra

@@ -7,8 +7,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from judgebench.commands import COMMANDS
-from judgebench.config.choices import FOLDER, choices, groups
+from judgebench.config.choices import COMMANDS, FOLDER, choices, groups
 from judgebench.runtime.terminal import print_safely
 
 INSTALL = ["-sc", "install=bash"]

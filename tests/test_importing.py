@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from judgebench.commands import COMMANDS
+from judgebench.config.choices import COMMANDS
 from judgebench.importing.__main__ import main, write_results
 from judgebench.importing.archive import read_entries
 from judgebench.importing.results import read_results

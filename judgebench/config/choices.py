@@ -12,6 +12,38 @@ FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent 
 """The configuration folder; its `sweeps` is a link to sweeps/, so that `+sweeps=NAME` finds the
 studies."""
 
+COMMANDS = {
+    "run": ("judgebench", "an experiment: judgebench run +exp=demo"),
+    "sweep": (
+        "judgebench",
+        "a run for each value: judgebench sweep +exp=NAME KEY=1,2; +sweeps=NAME searches",
+    ),
+    "label": (
+        "judgebench.labelling",
+        "makes a page on which people label your texts: judgebench label FILE out=label.html",
+    ),
+    "calibrate": (
+        "judgebench.calibrate",
+        "chooses range and decoding by your own labels; writes a judge card",
+    ),
+    "score": ("judgebench.score", "scores texts with the judge of a card"),
+    "from": (
+        "judgebench.importing",
+        "takes results of another tool, or a table: judgebench from FILE out=FOLDER",
+    ),
+    "gate": (
+        "judgebench.gate",
+        "says whether a card's judge still does on these labels: exit code 0, 1 or 2",
+    ),
+    "report": ("judgebench.report", "makes a run's page again, or one page of several runs"),
+    "record": (
+        "judgebench.record",
+        "writes a run's readings as one file, which judge=recorded reads",
+    ),
+    "store": ("judgebench.store", "verifies stores of readings, or merges them"),
+}
+"""Command -> its module, and what it does. A sweep is a run with Hydra's flag for several."""
+
 
 def groups() -> list[str]:
     """Names of the groups of conf/, but for Hydra's own."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.commands import COMMANDS
+from judgebench.config.choices import COMMANDS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = sorted(
