@@ -546,7 +546,7 @@ def _prose(text: str) -> Sequence[str]:
         elif not _TURN.search(match[0]):
             withheld.add(match.start(2))
     fractions = [match[1] for match in _FRACTION.finditer(text) if match.start(1) not in withheld]
-    leading = [match[1] for line in text.split("\n") if (match := _LEADING.match(line))]
+    leading = [first[1] for line in text.split("\n") if (first := _LEADING.match(line))]
     parts = _PART.findall(text)  # `4 for structure, 2 for flow` is no single score
     return stated + leading + fractions + _POINTS.findall(text) + (parts if len(parts) > 1 else [])
 

@@ -167,8 +167,10 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         run.append(f"data.name={quoted(files[0].stem)}")
         if human is not None and human.graded:
             run.append(f"data.scale={human}")
-        elif given.get("ranges") and (pairs or human is not None or _are_in(labels, ranges)):
-            run.append(f"data.classes={ranges[1:-1]}")
+        elif (named := given.get("ranges")) and (
+            pairs or human is not None or _are_in(labels, named)
+        ):
+            run.append(f"data.classes={named[1:-1]}")
         commands = [] if columns.human else [_page(data, [*answers.labels], ranges, bool(pairs))]
         if columns.judge is None:
             commands += _open_commands(files, folder, given, columns, sample, run)
