@@ -145,7 +145,7 @@ def with_remedies(
                 break
             overrides = carry(overrides, error.give)
     # 2. the command, where it can be typed
-    if not is_written(mistake.give):
+    if not is_written([*mistake.give.values()]):
         return UserError(*sentences)
     words = [masked_argument(override) for override in typed(overrides)]
     command = f"judgebench.run({words!r})"

@@ -58,7 +58,7 @@ def test_labels_of_files_give_the_run_that_labels_in_the_data_give(desk):
         assert [{**row, "dataset": ""} for row in one] == [{**row, "dataset": ""} for row in two]
     said = " ".join(out.split())
     assert "Labels of ann, ben, cem are joined to 60 texts" in said
-    assert "50 more labels, of texts of new articles, would make the interval of TPR about 0." in said
+    assert "50 more labels, of texts of new groups, would make the interval of TPR about 0." in said
     records = json.loads(Path("two/labels.json").read_text())
     assert {record["kind"] for record in records} == {"conflict"}
     assert f"{len(records)} on which raters differ" in said

@@ -50,7 +50,7 @@ OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
         ),
         (("judgebench", "+exp=demo", "ranges=[[7,9]]"), "answers under quality, 7-9"),
         (("judgebench.calibrate",), "usage"),
-        (("judgebench.score", "card=card.yaml", "data.path=lacks.jsonl"), "dimension is not given"),
+        (("judgebench.score", "card=card.yaml", "data.path=lacks.jsonl"), "looks like the judged texts"),
         (("judgebench.gate", "card=nowhere.yaml", "data.path=mine.jsonl"), "there is no such file"),
         (("judgebench.record", "nowhere", "out=readings.parquet"), "nowhere"),
         (("judgebench.plan", "run", "within=0.2"), "judgebench plan: is dropped; a run says how wide"),

@@ -104,8 +104,12 @@ def written_out(
     roles = {role: words.pop(role) for role in ROLES if role in words and role != "judge"}
     if config_name == "label" and "rater" in roles:  # who labels
         words["rater"] = roles.pop("rater")
-    # an experiment has data of its own
-    if "data.path" not in words or words.get("data", words.get("exp", "jsonl")) != "jsonl":
+    # an experiment has data of its own, and a second look those of a run
+    if (
+        "data.path" not in words
+        or words.get("data", words.get("exp", "jsonl")) != "jsonl"
+        or "disagreements" in words
+    ):
         for role, column in roles.items():
             raise UserError(
                 f"{role}={column}: a column of your own file; name the file with data.path=FILE, "

@@ -27,7 +27,7 @@ from judgebench.data.rows import (
     names_within,
 )
 from judgebench.importing.archive import read_entries
-from judgebench.importing.columns import is_label
+from judgebench.importing.columns import dimension_of, is_label
 from judgebench.importing.tools import BATCH, INSPECT, TOOLS, ScorePlace, Tool
 from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import parse_json, read_json
@@ -284,9 +284,10 @@ def _taken_rows(tool: Tool, rows: Sequence[FileRow]) -> tuple[list[FileRow], lis
             values[f"other/{name}" if name in taken else name] = cell
         for score in found:
             column = columns[_key(score, crowded)]
-            role, name, _, _ = score.identity
-            if role == "human":
-                values.setdefault(column, {name: {}})[name][score.rater] = score.value
+            if score.identity[0] == "human":
+                dimension = dimension_of([column])
+                labels = values.setdefault(column, {dimension: {}})
+                labels[dimension][score.rater] = score.value
             else:
                 values[column] = score.value
         key = row.identifier(tool.key) if tool.key else len(made)

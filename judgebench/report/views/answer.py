@@ -81,16 +81,13 @@ def answer_blocks(results: Results) -> list[RenderableType]:
     room = MOST - 1 - _height(*head, *tail)
     # 1. parts in a grid: runs about attacks and pairs lead with what was tried
     advice: Lines = [("take", Text(line)) for line in advice_lines(results, "terminal")]
-    every = (
-        _tried(results),
-        verdict_lines(results),
-        advice + _decisions(results) + _repairs(results),
-    )
+    taken = advice + _decisions(results)
+    every = (_tried(results), verdict_lines(results), taken + _repairs(results))
     parts = list(filter(None, every))
     shown = list(map(len, parts))
     # 2. what repairs buy is cut, a line at a time, then the longest part
     while _height(_grid(parts, shown)) > room and max(shown, default=0) > 2:
-        shown[-1 if shown[-1] > 2 else shown.index(max(shown))] -= 1
+        shown[-1 if shown[-1] > max(2, len(taken)) else shown.index(max(shown))] -= 1
     grid = _grid(parts, shown)
     # 3. the correlations, in what is left
     table = correlation_table(results, room - _height(grid) - 2)
