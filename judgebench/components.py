@@ -41,6 +41,18 @@ MOVED_TARGETS = {
 }
 """Classes that configurations of earlier versions name by another path -> where they are now."""
 
+def renamed(node: Any) -> Any:
+    """A plain value of a card, run folder or recording, with classes where they are now."""
+    if isinstance(node, Mapping):
+        return {
+            key: MOVED_TARGETS.get(value, value)
+            if key == TARGET and isinstance(value, str)
+            else renamed(value)
+            for key, value in node.items()
+        }
+    return [renamed(each) for each in node] if isinstance(node, list) else node
+
+
 _HYDRAS = {"_args_", "_convert_", "_partial_", "_recursive_"}
 _FIELD = re.compile(r"\{(\w+)\}")
 Component = TypeVar("Component")
@@ -234,7 +246,7 @@ def _made(plain: Any) -> Any:
     named = given.pop(TARGET)
     if (sentence := dropped(str(named))) is not None:
         raise UserError(sentence)
-    target = MOVED_TARGETS.get(named, named) if isinstance(named, str) else named
+    target = named
     # finds the class; no value passes through it
     maker = instantiate({TARGET: target, "_partial_": True})
     try:

@@ -15,6 +15,7 @@ from judgebench.judges.spec import (
     GRADIENT,
     JUDGES,
     LOCAL,
+    OWN,
     LOG_PROBABILITIES,
     PANEL,
     PROBABILITIES,
@@ -44,6 +45,7 @@ ASSISTANTS = {
     REPLAYED: (),
     PANEL: ("recorded",),
     RECORDED: ("recorded",),
+    OWN: (),
 }
 """Place of a judge -> the kinds of assistants that can be read with it."""
 
@@ -93,7 +95,7 @@ NEEDS = (
             for name, decoding in parts.decodings.items()
             if (
                 not decoding.generates
-                if parts.place in (LOCAL, RECORDED)
+                if parts.place in (LOCAL, RECORDED, OWN)
                 else decoding.kind != "greedy"
             )
         ],

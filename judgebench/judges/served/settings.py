@@ -42,6 +42,7 @@ from judgebench.runtime.parsing import parse_json
 from judgebench.types import Record, Row
 
 if TYPE_CHECKING:
+    from judgebench.judges.reader import BaseReader
     from transformers import PreTrainedTokenizerBase
 
 _Usd = Annotated[float, Ge(0), Le(1e9)] | None
@@ -446,6 +447,11 @@ class ApiSpec(JudgeSettings):
             "text": {GENERATION},
         }
         return frozenset({SERVED, *scores[self.scores_from]})
+
+    def reader(self, *asked: Any) -> BaseReader:
+        from judgebench.judges.served.reader import ApiReader
+
+        return ApiReader(*asked)
 
     @property
     def numbered(self) -> bool:
