@@ -47,6 +47,19 @@ VALUES = ("fields", "layouts", "scale", "classes", "pass_from", "labels")
 """Keys whose values stay what they are, whatever they are called: columns and dimensions of a file
 stand there."""
 
+
+def renamed(node: Any) -> Any:
+    """A plain value of a card, run folder or recording, with classes where they are now."""
+    if isinstance(node, Mapping):
+        return {
+            key: MOVED_TARGETS.get(value, value)
+            if key == TARGET and isinstance(value, str)
+            else renamed(value)
+            for key, value in node.items()
+        }
+    return [renamed(each) for each in node] if isinstance(node, list) else node
+
+
 _FIELD = re.compile(r"\{(\w+)\}")
 Component = TypeVar("Component")
 
@@ -246,9 +259,8 @@ def _made(plain: Any) -> Any:
         positional = _made(positional)
     if (sentence := dropped(str(named))) is not None:
         raise UserError(sentence)
-    target = MOVED_TARGETS.get(named, named) if isinstance(named, str) else named
     # 2. the class; no value passes through what finds it
-    maker = instantiate({TARGET: literal(target), "_partial_": True})
+    maker = instantiate({TARGET: literal(named), "_partial_": True})
     if partly:
         return partial(maker, *positional, **given)
     try:
@@ -256,4 +268,4 @@ def _made(plain: Any) -> Any:
     except (UserError, InstantiationException):
         raise
     except Exception as error:
-        raise InstantiationException(f"Error in call to target {target!r}:\n{error!r}") from error
+        raise InstantiationException(f"Error in call to target {named!r}:\n{error!r}") from error

@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from judgebench.config.parts import Parts
 from judgebench.experiment import Experiment
 from judgebench.judges.judge import Questions, ReadingJudge, RunReadings
 from judgebench.judges.local.models import Models, Trainers
-from judgebench.judges.local.ray_runner import RayTrainers
+from judgebench.judges.local.ray_runner import RayTrainer
 from judgebench.judges.reader import IN_STORE
 from judgebench.judges.served.settings import unpaid
 from judgebench.judges.spec import RECORDED
@@ -57,6 +56,7 @@ FREE = frozenset(
         "name",
         "run_dir",
         "logger",
+        "callbacks",
         "objective",
         "hydra",
         "dry_run",
@@ -145,7 +145,7 @@ class Job:
         loggers: make what the finished run is logged to.
         tables: names of the paper tables to write.
         models: those that are loaded.
-        trainer: see `trainers`.
+        trainer: see `trainer_for`.
     """
 
     config: DictConfig
@@ -171,8 +171,7 @@ class Job:
             # 1. the processes, all of which parse the experiment; the last run may know its data
             last = load_last(config)
             key = last.key if last else key_of(config)
-            make_trainer = trainers(parts)
-            trainer = make_trainer([])
+            trainer = trainer_for(parts)
             processes = begin(trainer)
             experiment = processes.together(lambda: _parsed(parts, last, trainer))
             # 2. what the run writes to; the first process, which alone writes there, keeps others
@@ -205,7 +204,7 @@ class Job:
             tables=tables,
             clock=clock,
             console=console,
-            trainer=make_trainer,
+            trainer=trainer,
         )
 
     def show_prompts(self) -> None:
@@ -230,7 +229,7 @@ class Job:
         from judgebench.judges.local.reader import Reader
 
         with self._timed("attack"):
-            trainer = self.trainer([])
+            trainer = self.trainer
             if trainer.world_size > 1:
                 raise UserError(
                     "trainer: a phrase is learned in one process; learn it with trainer=auto, then "
@@ -306,8 +305,8 @@ def show_dry_run(
             console.print(line, highlight=False, markup=False)
 
 
-def trainers(parts: Parts) -> Trainers:
-    """Makes the configured trainer, with some callbacks; what stands for it where one process reads
+def trainer_for(parts: Parts) -> Trainers:
+    """The configured trainer, one for all that is read; what stands for it where one process reads
     no model here, as of recorded readings or served judges: nothing else needs Lightning and
     torch."""
     settings = plain(parts.config.trainer)
@@ -315,16 +314,16 @@ def trainers(parts: Parts) -> Trainers:
     # 1. no model is read here: nothing stands in for a trainer that is as usual, or on the CPU
     on_cpu = changed == {"accelerator"} and settings["accelerator"] == "cpu"
     if not parts.computes and (not changed or on_cpu):
-        return lambda callbacks: Alone(settings.get("enable_progress_bar", True) or None)
+        return Alone(settings.get("enable_progress_bar", True) or None)
     # 2. Lightning here
     from judgebench.judges.local.loop import trainer_of  # torch and Lightning with it
 
-    local = partial(trainer_of, parts.config)
+    local = trainer_of(parts.config)
     if parts.runner is None:
         return local
     # 3. actors of Ray
     check_trainer_of_actors(settings)
-    return RayTrainers(parts.runner, local)
+    return RayTrainer(parts.runner, local)
 
 
 def check_trainer_of_actors(settings: Row) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from judgebench.results.folder import RunFolder
 
 _EXAMPLE = "python -m judgebench.record outputs/first out=readings.parquet"
-_RECORDED = "judgebench.judges.recorded.RecordedSpec"
+_RECORDED = "judgebench.judges.earlier.recorded.RecordedSpec"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,7 +118,7 @@ def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
 
     content = {
         **up_to_date(config),
-        "judge": {"_target_": "judgebench.judges.recorded.PlainJudge"},
+        "judge": {"_target_": "judgebench.judges.earlier.recorded.PlainJudge"},
         "assistant": NO_ASSISTANT,
         "decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}},
         "tune": None,

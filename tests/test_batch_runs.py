@@ -312,7 +312,7 @@ def test_all_shards_of_a_scoring_are_submitted_before_any_is_waited_for(
     provider, small_server, called, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    judge = {"_target_": "judgebench.judges.api.settings.ApiSpec", "url": small_server.url, "model": "small"}
+    judge = {"_target_": "judgebench.judges.served.settings.ApiSpec", "url": small_server.url, "model": "small"}
     judge |= {"scores_from": "text", "price": {"input": 1.0, "output": 2.0}}
     prompt = {**PARTS["prompt"], "truncate": "error", "template_options": None}
     parts = {**PARTS, "judge": judge, "prompt": prompt, "assistant": dict(NO_ASSISTANT)}

@@ -183,7 +183,7 @@ def test_a_card_of_recorded_readings_scores_new_texts_with_their_model(
         card.models["main"]["sha256"]
         == RunFolder.open("live").read("environment")["model_fingerprints"]["main"]["sha256"]
     )
-    assert card.parts["judge"]["_target_"] == "judgebench.judges.reader.JudgeSpec"
+    assert card.parts["judge"]["_target_"] == "judgebench.judges.spec.JudgeSpec"
     assert any("+judge.path=DIR" in limit for limit in card.limits)
     scores = RunFolder.open("run").read("scores")
     known = scores[scores.judge == "main"].set_index(["range_min", "example_id"])["score"]

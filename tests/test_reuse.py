@@ -47,4 +47,4 @@ def test_a_run_by_itself_and_another_multirun_share_nothing(multirun):
 def test_an_accelerator_whose_library_is_absent_is_a_sentence(name):
     trainer = {"_target_": "lightning.Trainer", "_partial_": True, "accelerator": name, "logger": False}
     with pytest.raises(UserError, match=r"^trainer: Lightning does not take it: "):
-        trainer_of(OmegaConf.create({"trainer": trainer}), [])
+        trainer_of(OmegaConf.create({"trainer": trainer}))

@@ -83,7 +83,7 @@ _USE = (
     *(f"{name}{end}" for name in ("value", "rater") for end in ENDS),
 )
 _WORTH = ("worth", "gain", "gain_se", "better", "share")
-_RECORDED = "judgebench.judges.recorded.RecordedSpec"
+_RECORDED = "judgebench.judges.earlier.recorded.RecordedSpec"
 _CHANGE = ("attack", "change", "change_low", "change_high", "raised_share")
 _FEW_GROUPS = 20
 _MANY_FAILED = 0.02

@@ -25,7 +25,7 @@ import numpy as np
 import yaml
 from annotated_types import Gt, Lt
 
-from judgebench.components import MOVED_TARGETS
+from judgebench.components import renamed
 from judgebench.config.inputs import inputs_of
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses.anchors import ANCHORS
@@ -42,8 +42,8 @@ FORMAT = "judgebench judge card 1"
 PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tutor")
 """The parts of a configuration that make the judge."""
 
-LOCAL_JUDGE = "judgebench.judges.reader.JudgeSpec"
-REPLAYED_JUDGE = "judgebench.judges.replay.ReplaySpec"
+LOCAL_JUDGE = "judgebench.judges.spec.JudgeSpec"
+REPLAYED_JUDGE = "judgebench.judges.earlier.replay.ReplaySpec"
 NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
 _SERVED = "judgebench.judges.assistants.served_assistant"
 _DECODINGS = (
@@ -57,7 +57,7 @@ _DECODINGS = (
     "judgebench.decoding.Calibrated",
 )
 _MAKERS = {
-    ("judge",): (LOCAL_JUDGE, "judgebench.judges.api.settings.ApiSpec", REPLAYED_JUDGE),
+    ("judge",): (LOCAL_JUDGE, "judgebench.judges.served.settings.ApiSpec", REPLAYED_JUDGE),
     ("assistant",): (NO_ASSISTANT["_target_"], _SERVED),
     ("decoding", "*"): _DECODINGS,
     ("decoding", "*", "of"): _DECODINGS,
@@ -513,7 +513,7 @@ class JudgeCard:
             values |= {
                 "range": ScoreRange.parse(content["range"]),
                 "series": {key: content["series"][key] for key in ("judge", "decoding")},
-                "parts": {key: content["parts"][key] for key in PARTS},
+                "parts": renamed({key: content["parts"][key] for key in PARTS}),
                 "scale": scale and (float(min(scale)), float(max(scale))),
                 "reversed": bool(scale and scale[0] > scale[1]),
                 "estimate": _made(EstimateMap, content["estimate"]),
@@ -633,7 +633,7 @@ def check_arguments(parts: Row) -> None:
     places |= {f"decoding.{name}": part for name, part in parts["decoding"].items()}
     for where, part in places.items():
         target = _ANSWERS_FOR.get(part["_target_"], part["_target_"])
-        module, _, name = MOVED_TARGETS.get(target, target).rpartition(".")
+        module, _, name = target.rpartition(".")
         maker = getattr(import_module(module), name)
         hints = typing.get_type_hints(maker)
         parameters = inspect.signature(maker).parameters

@@ -28,7 +28,7 @@ from judgebench.data.dataset import TEST
 from judgebench.data.jsonl import Unrated
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.experiment import check_texts, judge_of, planned, prepare
-from judgebench.job import show_dry_run, trainers
+from judgebench.job import show_dry_run, trainer_for
 from judgebench.judges.earlier.replay import ReplaySpec
 from judgebench.judges.judge import Questions, RunReadings
 from judgebench.judges.local.loading import ModelSource
@@ -126,11 +126,8 @@ class Judge:
         self._judge = judge_of(self._parts)
         self._planner = self._judge
         check_texts(self._parts, self._judge, Unrated())
-        make = trainers(self._parts)
-        self.processes = make([])  # a mistake in it
-        self.trainer: Trainers = make
-        if not self._parts.config.trainer.get("enable_progress_bar", True):
-            self.trainer = lambda bar: make([])  # a bar for each text would say nothing
+        self.trainer: Trainers = trainer_for(self._parts)
+        self.processes = self.trainer
 
     @classmethod
     def from_card(cls, path: str | Path, **options: Any) -> Judge:

@@ -16,7 +16,7 @@ from omegaconf.errors import InterpolationToMissingValueError
 
 from judgebench.attacks import Attack, LearnedPhrase
 from judgebench.attacks.search import AdvSuffix
-from judgebench.components import MOVED_TARGETS, TARGET, build_component
+from judgebench.components import TARGET, build_component
 from judgebench.config.keys import list_at
 from judgebench.data.dataset import DEV, JudgeDataModule, Rivals, rated
 from judgebench.decoding.rules import Decodings
@@ -202,7 +202,7 @@ def built(config: DictConfig, key: str, kind: Any) -> Any:
     refuse_names([str(target)])
     try:
         if isinstance(target, str):
-            maker: Any = get_object(MOVED_TARGETS.get(target, target))
+            maker: Any = get_object(target)
             parameters = inspect.signature(maker).parameters.values()
             names = [
                 parameter.name

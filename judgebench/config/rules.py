@@ -16,6 +16,7 @@ from judgebench.judges.spec import (
     JUDGES,
     LOCAL,
     LOG_PROBABILITIES,
+    OWN,
     PANEL,
     PROBABILITIES,
     RECORDED,
@@ -44,6 +45,7 @@ ASSISTANTS = {
     REPLAYED: (),
     PANEL: ("recorded",),
     RECORDED: ("recorded",),
+    OWN: (),
 }
 """Place of a judge -> the kinds of assistants that can be read with it."""
 
@@ -93,7 +95,7 @@ NEEDS = (
             for name, decoding in parts.decodings.items()
             if (
                 not decoding.generates
-                if parts.place in (LOCAL, RECORDED)
+                if parts.place in (LOCAL, RECORDED, OWN)
                 else decoding.kind != "greedy"
             )
         ],

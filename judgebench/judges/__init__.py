@@ -54,7 +54,7 @@ class PassRunner:
         another arithmetic."""
         from judgebench.judges.engine.kernels import Hardware, hardware
 
-        device: torch.device = self.trainer([]).strategy.root_device
+        device: torch.device = self.trainer.strategy.root_device
         if Hardware(device, hardware().compiled).arithmetic() != hardware().arithmetic():
             raise UserError(
                 "runner: a tutor is steered by its states, which this process computes, and its "

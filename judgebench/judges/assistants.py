@@ -168,7 +168,7 @@ def served_assistant(**settings: Any) -> Assistant:
 
 def recorded_assistant(path: str) -> Assistant:
     """The assistant of recorded readings; `none` where they have none. `path`: see
-    `judgebench.judges.recorded.RecordedSpec`, which also says what is wrong with it; a panel has
+    `judgebench.judges.earlier.recorded.RecordedSpec`, which also says what is wrong with it; a panel has
     none."""
     if not isinstance(path, str) or not path.strip():
         return Assistant("recorded")

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from judgebench.decoding.scores import decode
-from judgebench.judges.spec import LOCAL, RECORDED, REPLAYED, SERVED
+from judgebench.judges.spec import LOCAL
 from judgebench.readings.reading import reading_frame
 from judgebench.types import Array, Condition, Example, Prompt, Reading, Row, Split
 
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from judgebench.judges.spec import JudgeSettings
     from judgebench.prompts.builder import Defense, Judged, PromptBuilder
     from judgebench.readings.store import ReadingStore
+
+
+def _shared(store: Any) -> Any:
+    from judgebench.readings.store import shared
+    from judgebench.runtime.distributed import here
+
+    return shared(store, here())
 
 
 class Questions(NamedTuple):
@@ -83,6 +90,38 @@ class ReadingJudge:
     builder: PromptBuilder
     store: Callable[[], ReadingStore]
     defenses: Sequence[Defense] = ()
+
+    @classmethod
+    def of(
+        cls,
+        settings: JudgeSettings,
+        decodings: Mapping[str, Any],
+        prompt: Any,
+        dimensions: Sequence[str],
+        store: ReadingStore | Callable[[], ReadingStore],
+        assistant: Assistant | None = None,
+    ) -> ReadingJudge:
+        """A judge from its parts, as configuration names them."""
+        from judgebench.decoding.rules import Decoding as Rule
+        from judgebench.judges.assistants import Assistant as NoAssistant
+        from judgebench.prompts.builder import PromptBuilder, PromptSettings
+        from judgebench.runtime.fields import plain, settings_of
+
+        tokenizer = settings.source.tokenizer()
+        limit = int(getattr(settings.source.config(), "max_position_embeddings", None) or 2**31)
+        given = {key: value for key, value in plain(prompt).items() if "rivals" not in key}
+        settings_of(PromptSettings, given, "prompt")
+        builder = PromptBuilder.from_config(
+            tokenizer, given, list(dimensions), limit - 16, closed=settings.source.encoder_decoder
+        )
+        opened: Any = store if callable(store) else lambda: _shared(store)
+        return cls(
+            settings=settings,
+            assistant=assistant or NoAssistant(),
+            decodings={name: rule for name, rule in decodings.items() if isinstance(rule, Rule)},
+            builder=builder.spelling(settings.spelled_names(tokenizer)),
+            store=opened,
+        )
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -140,25 +179,9 @@ class ReadingJudge:
         return Questions(prompts, answers)
 
     def reader(self, questions: Questions, models: Models | None = None) -> BaseReader:
-        """The reader of the prompts; it is made here, for settings are checked before torch is
-        imported. `models`: those that are in memory already."""
-        from judgebench.judges import reader
-
-        kinds = {
-            REPLAYED: reader.Replayer,
-            RECORDED: reader.RecordedReader,
-        }
-        # these import what asks servers, or torch
-        if SERVED in self.settings.capabilities:
-            from judgebench.judges.served.reader import ApiReader
-
-            kinds[SERVED] = ApiReader
-        if LOCAL in self.settings.capabilities:
-            from judgebench.judges.local.reader import Reader
-
-            kinds[LOCAL] = Reader
-        (kind,) = (kind for place, kind in kinds.items() if place in self.settings.capabilities)
-        return kind(self, questions, models)
+        """The reader of the prompts, as the settings make it; `models`: those that are in memory
+        already."""
+        return self.settings.reader(self, questions, models)
 
     def read(
         self, questions: Questions, split: Split, trainer: Trainers, models: Models

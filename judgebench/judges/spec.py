@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from judgebench.judges.earlier.answers import Answers
+    from judgebench.judges.judge import Questions, ReadingJudge
+    from judgebench.judges.local.models import Models
+    from judgebench.judges.reader import BaseReader
     from judgebench.prompts.tokens import SpelledNames
 
 MODES = ("score_tokens", "generate")
@@ -38,6 +41,7 @@ LOCAL = "local_model"
 SERVED = "served_model"
 REPLAYED = "earlier_answers"
 RECORDED = "recorded_readings"
+OWN = "own_judge"
 PROBABILITIES = "probabilities"
 LOG_PROBABILITIES = "log_probabilities"
 GENERATION = "generation"
@@ -51,6 +55,7 @@ JUDGES = {
     REPLAYED: "judge=replay has answers only",
     PANEL: "judge=panel has its members' readings only",  # which are recorded too
     RECORDED: "judge=recorded has readings only",
+    OWN: "the judge is a class of your own",
 }
 """Place of a judge -> what it is, as the reason why it does not give what something needs."""
 
@@ -121,6 +126,13 @@ class JudgeSettings:
         tokens are sent."""
         return None
 
+    def reader(
+        self, judge: ReadingJudge, questions: Questions, models: Models | None = None
+    ) -> BaseReader:
+        """What reads prompts under these settings; only it may import torch, or what asks
+        servers."""
+        raise NotImplementedError
+
     def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers | None:
         """Its earlier answers to the prompts, where it has any."""
         return None
@@ -178,6 +190,11 @@ class JudgeSpec(JudgeSettings):
         scores = {GENERATION} if self.mode == "generate" else {PROBABILITIES, LOG_PROBABILITIES}
         gradient = {GRADIENT} if self.engine == "prefix" else set()
         return frozenset({LOCAL, *scores, *gradient})
+
+    def reader(self, *asked: Any) -> BaseReader:
+        from judgebench.judges.local.reader import Reader
+
+        return Reader(*asked)
 
 
 @dataclass(frozen=True, kw_only=True)

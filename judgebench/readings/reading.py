@@ -63,6 +63,10 @@ class ModelReading:
     seconds: float
     tokens: Array | None = None
 
+    def to(self, device: Any) -> ModelReading:
+        """Itself: Lightning moves what is predicted to the CPU, and refuses frozen dataclasses."""
+        return self
+
 
 def reading_key(identity: Record, token_ids: Array) -> str:
     """The address of a model reading, 64 hexadecimal digits.

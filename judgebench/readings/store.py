@@ -397,11 +397,11 @@ class SharedStore(ReadingStore):
     their readings, batch by batch.
     """
 
-    def __init__(self, path: Path, processes: Processes):
+    def __init__(self, path: Path, processes: Processes, store: ReadingStore | None = None):
         self._processes = processes
         self.path = path
         if processes.first:
-            self._store = ReadingStore(path)
+            self._store = store or ReadingStore(path)
 
     def close(self) -> None:
         if self._processes.first:
@@ -487,6 +487,13 @@ def _first_checksum(*columns: Any) -> int | None:
     except (TypeError, ValueError):
         return None
     return checksum(*columns) if possible else None
+
+
+def shared(store: ReadingStore, processes: Processes) -> ReadingStore:
+    """The store of all processes, of one that was opened before there were several."""
+    if processes.count == 1 or isinstance(store, SharedStore):
+        return store
+    return SharedStore(store.path, processes, store)
 
 
 def open_store(path: Path) -> ReadingStore:

@@ -359,6 +359,15 @@ def begin(trainer: L.Trainer | Alone) -> Processes:
     return here()
 
 
+def joined(trainer: L.Trainer) -> Processes:
+    """The processes of a trainer that runs; whoever has made it need not have begun them."""
+    processes = here()
+    if trainer.world_size != processes.count or processes._strategy not in (None, trainer.strategy):
+        processes = begin(trainer)
+    processes.join()
+    return processes
+
+
 def here() -> Processes:
     """The processes of the run that has begun; one where none has."""
     return _runs[0]

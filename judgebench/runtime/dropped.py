@@ -70,7 +70,7 @@ DROPPED = {
     "judge.combine=nnls": (
         "take judge.combine=mean: on unseen articles it orders texts as well as learned weights do"
     ),
-    "card of judgebench.judges.panel.PanelSpec": (
+    "card of judgebench.judges.earlier.panel.PanelSpec": (
         "calibrate each judge of the panel with `python -m judgebench.calibrate`, and take the "
         "mean of their estimates"
     ),

@@ -20,8 +20,8 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.engine.plain import Engine
 from judgebench.judges.judge import ReadingJudge
 from judgebench.judges.local.batches import Batch, Groups, plan
-from judgebench.judges.local.loop import JudgeModule
 from judgebench.judges.local.passes import LocalPass, ModelView
+from judgebench.judges.local.session import PassSession
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.runtime.errors import UserError
@@ -134,14 +134,15 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> Array:
     pass_ = StatesPass(tutor.view, prompts)
     models = tutor.runner.models
     models.make_room({tutor.spec.source})
-    module = JudgeModule(pass_, models)
-    module.configure_model()
-    module.to(tutor.runner.device).on_predict_start()
+    session = PassSession(pass_, models)
+    for model in session.models:
+        model.to(tutor.runner.device)
+    session.begin()
     # 2. its states, batch by batch
     states: Record = {}
     with torch.inference_mode():
         for batch in plan(prompts, tutor.spec.token_budget):
-            readings = module.predict_step(batch, 0)
+            readings = session.read(batch)
             states |= {reading.key: reading.logprobs for reading in readings}
     return np.stack([states[pass_.keys(prompt)[0]] for prompt in prompts])
 

@@ -256,7 +256,7 @@ def find_vectors(
         dataset, judge, judge_fingerprint: for `Origin`.
     """
     spec, title = tutor.spec, tutor.spec.source.title
-    if is_split(tutor.runner.trainer([]).strategy):
+    if is_split(tutor.runner.trainer.strategy):
         raise UserError(
             "tutor: standard vectors are found by a model that is whole in one process; find them "
             "by a run with trainer=auto or trainer=ddp, and give its tutor.vectors=RUN/defense."

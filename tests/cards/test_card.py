@@ -14,7 +14,7 @@ from judgebench.types import ScoreRange
 
 HELPER = {"_target_": "judgebench.defenses.settings.Helper", "path": "models/a"}
 PARTS = {
-    "judge": {"_target_": "judgebench.judges.reader.JudgeSpec", "path": "models/a", "trust_remote_code": True},
+    "judge": {"_target_": "judgebench.judges.spec.JudgeSpec", "path": "models/a", "trust_remote_code": True},
     "assistant": {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"},
     "prompt": {"rubrics": "summary", "variants": None, "max_tokens": None},
     "decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}},
@@ -146,7 +146,7 @@ def test_a_card_of_an_earlier_version_is_read_and_says_that_it_states_no_digest(
 
 
 def test_a_card_of_a_panel_says_what_to_use(tmp_path):
-    of_panel = {"_target_": "judgebench.judges.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
+    of_panel = {"_target_": "judgebench.judges.earlier.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
     card(parts={**PARTS, "judge": of_panel}).write(tmp_path / "card.yaml")
     with pytest.raises(
         UserError, match=r"card of judgebench\.judges\.panel\.PanelSpec: is dropped; calibrate each judge"
@@ -181,7 +181,11 @@ def test_what_a_card_says_is_literal_and_code_of_a_model_runs_only_where_the_use
 
 
 def test_a_key_goes_nowhere_that_the_user_has_not_named():
-    served = {"_target_": "judgebench.judges.api.settings.ApiSpec", "url": "http://evil", "key_variable": "AWS_SECRET"}
+    served = {
+        "_target_": "judgebench.judges.served.settings.ApiSpec",
+        "url": "http://evil",
+        "key_variable": "AWS_SECRET",
+    }
     asking = card(parts={**PARTS, "judge": {**served, "model": "m"}})
     with pytest.raises(UserError, match=r"would be sent every text that is scored\. If .* say so: send_to=evil"):
         scoring_config(asking, {}, store="s", overridden={"judge": {"key_variable": "MINE"}})
@@ -206,7 +210,7 @@ def test_a_key_goes_nowhere_that_the_user_has_not_named():
         ("decoding", "greedy", {"_target_": "judgebench.decoding.Greedy", "_args_": [1]}),
         ("prompt", "template_options", {"x": [{"_target_": "builtins.eval"}]}),
         ("judge", "_target_", "judgebench.defenses.settings.Helper"),
-        ("defense", "_target_", "judgebench.judges.reader.JudgeSpec"),
+        ("defense", "_target_", "judgebench.judges.spec.JudgeSpec"),
     ],
 )
 def test_a_card_makes_nothing_but_a_judge(tmp_path, place, key, value):

@@ -45,13 +45,13 @@ def rows_of(count: int) -> list[dict]:
 
 
 def parts() -> dict:
-    judge = {"_target_": "judgebench.judges.replay.ReplaySpec", "path": "answers.jsonl"}
+    judge = {"_target_": "judgebench.judges.earlier.replay.ReplaySpec", "path": "answers.jsonl"}
     judge |= {"fields": {"example_id": "example_id", "text": "text"}, "mode": "generate"}
     return {**PARTS, "judge": judge, "prompt": {**PARTS["prompt"], "truncate": "error", "template_options": None}}
 
 
 def local(path: Path) -> dict:
-    judge = {"_target_": "judgebench.judges.reader.JudgeSpec", "path": str(path)}
+    judge = {"_target_": "judgebench.judges.spec.JudgeSpec", "path": str(path)}
     return {"judge": judge, "decoding": {"greedy": {"_target_": "judgebench.decoding.Expectation"}}}
 
 

@@ -27,7 +27,7 @@ def served_card(url: str, **judge: Any) -> dict[str, Any]:
             "series": {"judge": "main", "decoding": "expectation"},
             "parts": {
                 "judge": {
-                    "_target_": "judgebench.judges.api.settings.ApiSpec",
+                    "_target_": "judgebench.judges.served.settings.ApiSpec",
                     **{"url": url, "model": "m", "retries": 1, "backoff": 0.01, "timeout": 5, "extra_body": {"a": 1}},
                     **judge,
                 },

@@ -147,7 +147,7 @@ def test_a_template_beside_the_card_is_read_if_it_is_the_one_that_was_calibrated
 def test_replayed_answers_are_those_that_were_calibrated(secrets, small_server):
     content = served_card(small_server.url)
     content["parts"]["judge"] = {
-        "_target_": "judgebench.judges.replay.ReplaySpec",
+        "_target_": "judgebench.judges.earlier.replay.ReplaySpec",
         "path": "secret.json",
         "fields": {"text": "text", "example_id": "id"},
     }
@@ -292,7 +292,7 @@ JUNK = (
     | st.booleans()
     | st.sampled_from([0, -1, 10**300, 2**63, 1e308, -1e308, 0.5, 5])
     | st.sampled_from(["", " ", "none", "???", REFERENCE, "/etc/hostname", "a/b.txt", "\x1b[31m", "\u202e", "x" * 5000])
-    | st.sampled_from(["judgebench.judges.reader.JudgeSpec", "judgebench.decoding.Contrastive", "os.system", "pair"])
+    | st.sampled_from(["judgebench.judges.spec.JudgeSpec", "judgebench.decoding.Contrastive", "os.system", "pair"])
     | st.text(max_size=5)
     | st.lists(st.integers(0, 5) | st.text(max_size=3), max_size=3)
     | st.dictionaries(

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -7,10 +8,12 @@ import torch
 from judgebench.judges.engine import kernels
 from judgebench.judges.engine.kernels import Hardware, out_of_memory
 from judgebench.judges.local.batches import Batch
+from judgebench.judges.local.datamodule import PromptDataModule
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.loop import JudgeModule
 from judgebench.judges.local.models import Models
 from judgebench.judges.local.passes import ModelView, ScorePass
+from judgebench.judges.local.session import PassSession
 from judgebench.runtime.errors import UserError
 from tests.conftest import SMOLLM2
 from tests.judges.test_planning import prompts_of
@@ -42,19 +45,19 @@ def batch_of(sizes):
 def test_out_of_memory_halves_the_batch_and_goes_on():
     batch = batch_of([[5, 6, 7], [8], [9, 10]])
     crowded = Crowded(room=50)
-    judge = JudgeModule(crowded, Models())
-    assert judge.predict_step(batch, 0) == batch.prompts
+    judge = PassSession(crowded, Models())
+    assert judge.read(batch) == batch.prompts
     failed = crowded.failed
     assert failed > 0
     # what had no room once is not tried whole again
-    assert judge.predict_step(batch, 1) == batch.prompts
+    assert judge.read(batch) == batch.prompts
     assert crowded.failed == failed
-    assert judge.predict_step(Batch(()), 2) == []
+    assert judge.read(Batch(())) == []
 
 
 def test_a_prompt_that_never_fits_is_told():
     with pytest.raises(UserError, match="example 0/0 with its 35 tokens does not fit into memory"):
-        JudgeModule(Crowded(room=10), Models()).predict_step(batch_of([[5]]), 0)
+        PassSession(Crowded(room=10), Models()).read(batch_of([[5]]))
 
 
 def test_a_real_engine_survives_a_real_lack_of_memory(tiny_pair):
@@ -62,7 +65,7 @@ def test_a_real_engine_survives_a_real_lack_of_memory(tiny_pair):
     script = f"""
 import resource, numpy as np, torch
 from judgebench.judges.local.models import Models
-from judgebench.judges.local.loop import JudgeModule
+from judgebench.judges.local.session import PassSession
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.engine.kernels import out_of_memory
@@ -80,14 +83,13 @@ batch = Batch((tuple(prompt(i) for i in range(48)),))
 source = ModelSource({str(tiny_pair[0])!r})
 trie = CandidateTrie.of(source.tokenizer(), condition.range.candidates)
 scoring = ScorePass([ModelView(source, "f")], batch.prompts, {{condition.range: trie}})
-judge = JudgeModule(scoring, Models())
-judge.configure_model()
+judge = PassSession(scoring, Models())
 with torch.inference_mode():
-    judge.on_predict_start()
-    judge.predict_step(Batch((batch.groups[0][:1],)), 0)  # everything that is allocated once is
+    judge.begin()
+    judge.read(Batch((batch.groups[0][:1],)))  # everything that is allocated once is
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 20 * 2**20, resource.RLIM_INFINITY))
-    readings = judge.predict_step(batch, 1)
+    readings = judge.read(batch)
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     # one by one: oneDNN does not try a shape again that once had no room
     whole = [scoring.read(Batch(((prompt,),)))[0] for prompt in batch.prompts]
@@ -170,7 +172,9 @@ def test_ddp_sends_no_weights(tiny_pair, smollm2_tokenizer):
     """Each process has loaded them itself."""
     source = ModelSource(str(tiny_pair[0]))
     prompts = prompts_of([[5]])
-    judge = JudgeModule(ScorePass([ModelView(source, "f")], prompts, {}), Models())
+    pass_ = ScorePass([ModelView(source, "f")], prompts, {})
+    judge = JudgeModule()
+    judge.trainer = SimpleNamespace(datamodule=PromptDataModule(todo=[(pass_, [batch_of([[5]])])]), world_size=1)
     judge.configure_model()
     named = {name for name, _ in [*judge.named_parameters(), *judge.named_buffers()]}
     assert named

@@ -54,7 +54,7 @@ def refuse(callbacks):
 def read(voice, asked, path, budget=4096, trainer=trainer):
     """What the pass stores of each prompt, in order."""
     store, pass_ = ReadingStore(path), LikelihoodPass(voice, asked)
-    PassRunner(store=store, trainer=trainer).run([pass_], budget)
+    PassRunner(store=store, trainer=trainer([])).run([pass_], budget)
     held = store.get([pass_.keys(prompt)[0] for prompt in asked])
     return [held[pass_.keys(prompt)[0]].logprobs for prompt in asked]
 

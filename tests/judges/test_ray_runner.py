@@ -24,7 +24,7 @@ from judgebench.judges.engine.kernels import compute_on
 from judgebench.judges.local import ray_runner
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import FreeAnswerPass, LikelihoodPass, ModelView, ScorePass
-from judgebench.judges.local.ray_runner import Actor, BatchReading, RayRunner, RayTrainers
+from judgebench.judges.local.ray_runner import Actor, BatchReading, RayRunner, RayTrainer
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.prompts.tokens import text_prompts
@@ -102,7 +102,7 @@ def test_all_passes_give_the_same_bits_though_an_actor_is_killed(tiny_pair, smol
     here, there = ReadingStore(tmp_path / "here.sqlite"), Deadly(tmp_path / "there.sqlite")
     passes = passes_of(tiny_pair, here, smollm2_tokenizer)
     PassRunner(store=here, trainer=driver).run(passes, 2000)
-    runner = PassRunner(store=there, trainer=RayTrainers(RayRunner(actors=2), driver))
+    runner = PassRunner(store=there, trainer=RayTrainer(RayRunner(actors=2), driver))
     ran = runner.run(passes_of(tiny_pair, there, smollm2_tokenizer), 2000)
     assert held(there, passes) == held(here, passes)
     assert there.killed is not None
@@ -111,7 +111,7 @@ def test_all_passes_give_the_same_bits_though_an_actor_is_killed(tiny_pair, smol
     assert not runner.models._loaded  # the driver loads none
     assert runner.run(passes, 2000) is None  # nothing is missing
     with pytest.raises(UserError, match="1000 actors of 1 cores and 0 GPUs are more than this machine has"):
-        RayTrainers(RayRunner(actors=1000, num_gpus=0), driver).compute(
+        RayTrainer(RayRunner(actors=1000, num_gpus=0), driver).compute(
             runner, [(passes[1], passes[1].batches(2000))], ""
         )
     ray.shutdown()

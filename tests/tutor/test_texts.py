@@ -80,7 +80,7 @@ def scorer(tiny_pair, mini, make_tutor):
     def make(trainer=trainer, **settings):
         judge = JudgeSpec(str(tiny_pair[0]), dtype="float32", **settings)
         builder = PromptBuilder(judge.source.tokenizer(), load_rubrics("cap_summary", ["joint"]), 3000)
-        runner = PassRunner(store=make_tutor().runner.store, trainer=trainer)
+        runner = PassRunner(store=make_tutor().runner.store, trainer=trainer([]))
         return JudgeScorer(judge, builder, CONDITION, runner)
 
     return make

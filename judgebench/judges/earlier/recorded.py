@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from judgebench.data.rows import FileRow
 from judgebench.judges.earlier.answers import Answers
@@ -24,6 +24,9 @@ from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import Annotated, OneOf, check_fields
 from judgebench.types import Generation, Prompt, Records, Row, Split
 
+if TYPE_CHECKING:
+    from judgebench.judges.reader import BaseReader
+
 _AXES = ("dimension", "range", "attack", "defense")
 
 
@@ -37,6 +40,11 @@ class PlainJudge(NoModel):
     @property
     def capabilities(self) -> frozenset[str]:
         return frozenset({RECORDED, PROBABILITIES, LOG_PROBABILITIES})
+
+    def reader(self, *asked: Any) -> BaseReader:
+        from judgebench.judges.reader import RecordedReader
+
+        return RecordedReader(*asked)
 
     @property
     def source(self) -> AnswerFile:

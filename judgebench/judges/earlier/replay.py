@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,9 @@ from judgebench.runtime.errors import Mistakes, UserError
 from judgebench.runtime.fields import Words, settings_of
 from judgebench.runtime.files import sha256_of, user_path
 from judgebench.types import ORDERS, Condition, Example, Prompt, Row, ScoreRange, Split
+
+if TYPE_CHECKING:
+    from judgebench.judges.reader import BaseReader
 
 _AXES = ("dimension", "range", "attack", "defense", "order")
 
@@ -179,6 +182,11 @@ class ReplaySpec(NoModel):
     @property
     def capabilities(self) -> frozenset[str]:
         return frozenset({REPLAYED, GENERATION})
+
+    def reader(self, *asked: Any) -> BaseReader:
+        from judgebench.judges.reader import Replayer
+
+        return Replayer(*asked)
 
     def rows(self) -> Iterable[FileRow]:
         """The rows of its file; `UserError` where there is none, or a row cannot be read."""

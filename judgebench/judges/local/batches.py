@@ -42,6 +42,10 @@ class Batch:
 
     groups: tuple[tuple[Prompt, ...], ...]
 
+    def to(self, device: object, non_blocking: bool = False) -> Batch:
+        """Itself: its tokens go to a device when they are packed."""
+        return self
+
     @property
     def prompts(self) -> list[Prompt]:
         return [prompt for group in self.groups for prompt in group]

@@ -14,9 +14,9 @@ from judgebench.runtime.distributed import here
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Trainers = Callable[[list[Any]], Any]
-"""Makes a Lightning Trainer with these callbacks, or where no model is read here what stands for
-one (`runtime.distributed.Alone`)."""
+Trainers = Any
+"""A Lightning Trainer, or where no model is read here what stands for one
+(`runtime.distributed.Alone`)."""
 
 _RESERVE = 0.2
 """Share of a memory that is kept for what passes compute; models that no pass needs at the moment

@@ -85,25 +85,23 @@ class RayRunner:
 
 
 @dataclass
-class RayTrainers:
-    """Makes this process's trainer, as any `Trainers`, and has passes computed by actors in its
-    place.
+class RayTrainer:
+    """This process's trainer, in whose place actors compute passes.
 
     Args:
-        trainer: makes the trainer, for what this process computes by itself, such as a tutor's
-            states.
+        trainer: for what this process computes by itself, such as a tutor's states.
     """
 
     settings: RayRunner
     trainer: Trainers
     _told: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
-    def __call__(self, callbacks: list[Any]) -> Any:
+    def __post_init__(self) -> None:
         import torch
 
         from judgebench.judges.engine.kernels import compute_on, hardware
 
-        trainer = self.trainer(callbacks)
+        trainer = self.trainer
         gpus = self.settings.num_gpus
         # this machine's processor is the actors' too; of other devices they say themselves what
         # they compute
@@ -113,7 +111,9 @@ class RayTrainers:
             compute_on(torch.device("cpu"), hardware().compiled)
         else:
             compute_on(trainer.strategy.root_device, hardware().compiled, self._ask)
-        return trainer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.trainer, name)
 
     def _ask(self, *question: Any) -> Any:
         """The result of a method of `Hardware`, by its name and arguments, in a task with the
@@ -146,7 +146,7 @@ class RayTrainers:
         # 2. readings as they come
         devices = set[str]()
         title = " and ".join(dict.fromkeys(pass_.title for pass_, _ in todo))
-        shown = runner.trainer([]).progress_bar_callback is not None
+        shown = runner.trainer.progress_bar_callback is not None
         reading = BatchReading([(pass_.elsewhere(), _arithmetic(pass_)) for pass_, _ in todo])
         with Progressing(f"{doing} with {title}", count, shown) as progress:
             for device, readings in by_actors(self.settings, reading, tasks):
@@ -303,17 +303,17 @@ class BatchReading:
         for prompt, known in zip(batch.prompts, marks, strict=True):
             self._passes[number][0].mark(prompt, known)
         with torch.inference_mode():
-            return self._name, judge.predict_step(batch, 0)
+            return self._name, judge.read(batch)
 
     def _judge_of(self, number: int) -> Any:
         """The reader of a pass, whose readings will be those that were planned; else
         `UserError`."""
-        from judgebench.judges.local.loop import JudgeModule
+        from judgebench.judges.local.session import PassSession
 
         if number == self._pass:
             return self._judge
         if self._judge is not None:
-            self._judge.on_predict_end()
+            self._judge.end()
         pass_, planned = self._passes[number]
         if _arithmetic(pass_) != planned:
             raise _differing("arithmetic", _arithmetic(pass_))
@@ -323,9 +323,10 @@ class BatchReading:
         self._models.make_room(
             {source for later, _ in self._passes[number:] for source in later.sources}
         )
-        self._pass, self._judge = number, JudgeModule(pass_, self._models)
-        self._judge.configure_model()
-        self._judge.to(self._device).on_predict_start()
+        self._pass, self._judge = number, PassSession(pass_, self._models)
+        for model in self._judge.models:
+            model.to(self._device)
+        self._judge.begin()
         return self._judge
 
 

@@ -106,7 +106,7 @@ class ApiReader(BaseReader):
     def read(self, trainer: Trainers) -> Any:
         """Asks for what is missing, pass by pass, batch by batch, each answer stored at once; see
         `BaseReader.read`."""
-        alone = trainer([])
+        alone = trainer
         if alone.world_size > 1:
             raise UserError(
                 f"trainer: {alone.world_size} processes would each have limits of their own, and "

@@ -44,6 +44,8 @@ from judgebench.types import Record, Row
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from judgebench.judges.reader import BaseReader
+
 _Usd = Annotated[float, Ge(0), Le(1e9)] | None
 
 
@@ -459,6 +461,11 @@ class ApiSpec(JudgeSettings):
             "text": {GENERATION},
         }
         return frozenset({SERVED, *scores[self.scores_from]})
+
+    def reader(self, *asked: Any) -> BaseReader:
+        from judgebench.judges.served.reader import ApiReader
+
+        return ApiReader(*asked)
 
     @property
     def numbered(self) -> bool:
