@@ -19,7 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:  # pandas takes a second to import, torch many
     from judgebench.results.results import Results
-    from judgebench.runtime.errors import UserError
+    from judgebench.words.errors import UserError
 
 __all__ = ["Results", "UserError", "run"]
 
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
 
         return Results
     if name == "UserError":
-        from judgebench.runtime.errors import UserError
+        from judgebench.words.errors import UserError
 
         return UserError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -56,6 +56,6 @@ def run(overrides: Sequence[str] = ()) -> Results:
         judgebench.UserError: a mistake that the user can mend, in the sentence that the command
             line prints.
     """
-    from judgebench.cli import run_overrides
+    from judgebench.command.cli import run_overrides
 
     return run_overrides(overrides)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from judgebench import commands
-from judgebench.completion import asked
+from judgebench.command import dispatch as commands
+from judgebench.command.completion import asked
 from judgebench.config.choices import COMMANDS, FOLDER, help_text
 
 
@@ -25,7 +25,7 @@ def main() -> None:
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import DictConfig
 
-    from judgebench.cli import handle_errors, run_experiment
+    from judgebench.command.cli import handle_errors, run_experiment
     from judgebench.config.check import check_config
 
     @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from judgebench.runtime.dropped import dropped
-from judgebench.runtime.terminal import print_safely
+from judgebench.words.terminal import print_safely
 
 if __name__ == "__main__":
     print_safely(f"judgebench: {dropped('judgebench plan')}", error=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.runtime.errors import UserError, shown
+from judgebench.words.errors import UserError, shown
 
 Array = np.ndarray
 """Shapes stand in docstrings, as in [N, K]."""
@@ -249,8 +249,8 @@ class ScoreRange:
             else value
         )
 
-    def mark(self, given: float | str) -> float:
-        """The worst score that passes, from the configuration's `costs.mark`: a number as the judge
+    def threshold(self, given: float | str) -> float:
+        """The worst score that passes, from the configuration's `costs.threshold`: a number as the judge
         says it, or a letter or word; `UserError` of one that lets no text fail, or none pass."""
         if isinstance(given, str):
             words = [label.casefold() for label in self.candidates]
@@ -266,7 +266,7 @@ class ScoreRange:
         if self.worded:
             remedy = ", ".join(self.labels[1:])
         raise UserError(
-            f"costs.mark: {shown(given)} is no mark in range {self}, from which a text passes; "
+            f"costs.threshold: {shown(given)} is no mark in range {self}, from which a text passes; "
             f"give {remedy}."
         )
 
@@ -299,7 +299,7 @@ class ScoreRange:
 Split = Mapping[str, str]
 """Group -> `dev` or `test`."""
 
-Cell = tuple[str, ScoreRange]
+RatingKey = tuple[str, ScoreRange]
 """A dimension in a range, of an experiment. Tuning looks at its clean texts without a defense; what
 is chosen serves the others too."""
 

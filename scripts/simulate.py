@@ -35,18 +35,18 @@ from scipy.special import log_softmax
 
 import judgebench
 from judgebench.decoding.rules import Contrastive, Ranged
-from judgebench.runtime.fields import Asking, Costs, Margins
+from judgebench.settings.fields import Asking, Costs, Margins
 from judgebench.stats.clusters import Clusters, Estimate, percentile_interval
 from judgebench.stats.correlation import SPEARMAN, Correlated, correlate, spearman
-from judgebench.stats.decisions import clustered_share, decision_records, wilson
-from judgebench.stats.evaluate import evaluate
-from judgebench.stats.few_labels import FewLabels, predicted_means
-from judgebench.stats.humans import Panel, beside_humans_records, human_records
-from judgebench.stats.paired import flipped_differences, flips, permutation_p_value
-from judgebench.stats.scores import Cell as StudyCell
-from judgebench.stats.scores import JudgeScores
-from judgebench.stats.systems import system_records
-from judgebench.stats.verdict import CARE, FEW, NO, RULES, YES, decides, verdict_records
+from judgebench.studies.decisions import clustered_share, decision_records, wilson
+from judgebench.studies.evaluate import evaluate
+from judgebench.studies.humans import Panel, beside_humans_records, human_records
+from judgebench.studies.paired import flipped_differences, flips, permutation_p_value
+from judgebench.studies.prediction_powered import FewLabels, predicted_means
+from judgebench.studies.scores import JudgeScores
+from judgebench.studies.scores import ScoreSeries as StudyCell
+from judgebench.studies.systems import system_records
+from judgebench.studies.verdict import CARE, FEW, NO, RULES, YES, decides, verdict_records
 from judgebench.tuning.choose import Candidates, _candidates, choose, worth_of
 from judgebench.tuning.learned import Learner
 from judgebench.tuning.tuners import Dev
@@ -95,9 +95,9 @@ def rated(articles: int, borders: np.ndarray, seed: int) -> Ratings:
 
 def agreement(options: argparse.Namespace) -> Iterator[str]:
     from judgebench.stats.agreement import FIGURES, agreement_record, alternative_record
-    from judgebench.stats.forecasts import FIGURES as FORECASTS
-    from judgebench.stats.forecasts import coverage_record, forecast_record
-    from judgebench.stats.humans import POINTS_FIGURES, points_record
+    from judgebench.studies.humans import POINTS_FIGURES, points_record
+    from judgebench.studies.probability_scores import FIGURES as FORECASTS
+    from judgebench.studies.probability_scores import coverage_record, forecast_record
 
     names = (
         *FIGURES,

@@ -24,8 +24,8 @@ import wandb_workspaces.reports.v2 as wr
 import wandb_workspaces.workspaces as ws
 
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.errors import UserError
 from judgebench.tracking.content import differences, scalars
+from judgebench.words.errors import UserError
 
 
 def names_of(folders: Sequence[Path]) -> tuple[list[str], list[str]]:

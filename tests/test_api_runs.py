@@ -14,7 +14,7 @@ import pytest
 
 from judgebench.judges.served.settings import ApiSpec
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 from tests.conftest import write_rows
 from tests.served import answer, choice, status
 

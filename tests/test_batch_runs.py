@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from judgebench.cards.card import NO_ASSISTANT, JudgeCard
+from judgebench.command.score import main as score_main
 from judgebench.judges.served import batch
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.errors import UserError
-from judgebench.score import main as score_main
 from judgebench.types import ScoreRange
+from judgebench.words.errors import UserError
 from tests.cards.test_card import PARTS, card
 from tests.conftest import write_rows
 from tests.served import BatchProvider, garbage

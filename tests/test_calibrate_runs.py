@@ -12,12 +12,12 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
-from judgebench.calibrate import main as calibrate_main
 from judgebench.cards import Judge, JudgeCard
-from judgebench.components import build_component
+from judgebench.command.calibrate import main as calibrate_main
+from judgebench.command.score import main as score_main
 from judgebench.data.benchmarks import Mini
-from judgebench.runtime.errors import UserError
-from judgebench.score import main as score_main
+from judgebench.settings.components import build_component
+from judgebench.words.errors import UserError
 from tests.conftest import write_rows
 
 SMALL = (
@@ -49,14 +49,14 @@ def calibrated(tmp_path_factory, tiny_pair):
 
 @pytest.fixture
 def score(calibrated, monkeypatch, called):
-    """`python -m judgebench.score` in this process: arguments -> (exit code, stdout, stderr)."""
+    """`python -m judgebench score` in this process: arguments -> (exit code, stdout, stderr)."""
     monkeypatch.chdir(calibrated)
     return partial(called, score_main, mistaken=True)
 
 
 @pytest.fixture
 def calibrate(called):
-    """`python -m judgebench.calibrate` alike, with few texts."""
+    """`python -m judgebench calibrate` alike, with few texts."""
     return partial(called, calibrate_main, *SMALL)
 
 

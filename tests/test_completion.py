@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.completion import completions
+from judgebench.command.completion import completions
 
 HERE = Path(__file__).parents[1]
 
@@ -37,7 +37,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("judgebench run judge=smol", ["smollm2"]),
         ("judgebench gate chec", ["check_models="]),
         ("python -m judgebench +exp=mi", ["mini"]),
-        ("python -m judgebench.score wid", ["wide="]),
+        ("python -m judgebench score wid", ["wide="]),
         ("python other.py da", []),
     ],
 )

@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from judgebench.attacks import Attack, attacked_text, select_attacks
-from judgebench.components import MOVED_TARGETS, build_component
 from judgebench.data.benchmarks import Mini
 from judgebench.defenses import select_defenses
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.errors import UserError
+from judgebench.settings.components import MOVED_TARGETS, build_component
 from judgebench.types import Condition, Example, ScoreRange
+from judgebench.words.errors import UserError
 from tests.defenses.conftest import SETTINGS
 from tests.test_cli import QUICK, pair, told
 

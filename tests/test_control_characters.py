@@ -15,9 +15,9 @@ from rich.text import Text
 import judgebench
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import dry_run_view
-from judgebench.runtime.errors import UserError, escape_control
-from judgebench.runtime.terminal import print_safely, printable
 from judgebench.types import Condition, ScoreRange
+from judgebench.words.errors import UserError, escape_control
+from judgebench.words.terminal import print_safely, printable
 from tests.report.test_run_view import prompt
 
 STEERING = "\x1b]0;title\x07 \x1b[2J \x9b31m \u202e5.4\u202c \u2066 \u200b\ufeff \r \x00\x08"

@@ -65,7 +65,7 @@ def test_a_run_says_what_the_judge_decides_from_which_score_and_what_people_see(
     ],
 )
 def test_words_numbers_and_grades_with_a_mark_are_the_same_labels(decided, labels, more):
-    chosen = marks(decided(labels, *GRADED, "costs.mark=68.5", *more)[1])["chosen mark"]
+    chosen = marks(decided(labels, *GRADED, "costs.threshold=68.5", *more)[1])["chosen mark"]
     # a text counts once, and in parts where its raters differ
     assert chosen["matrix"] == [pytest.approx([25, 11 / 6]), pytest.approx([1, 193 / 6])]
     assert chosen["tpr"] == pytest.approx(193 / 199)
@@ -92,7 +92,7 @@ def test_a_judge_that_says_pass_or_fail_has_its_own_mark(decided):
     ],
 )
 def test_a_mark_is_a_score_or_a_word_as_the_judge_says_it(decided, judge, mark, at, passes):
-    out, folder = decided("human.quality", *judge, f"costs.mark={mark}")
+    out, folder = decided("human.quality", *judge, f"costs.threshold={mark}")
     chosen = marks(folder)["chosen mark"]
     assert (chosen["pass_mark"], chosen["tpr"] > 0.9) == (at, passes)
     assert re.search(rf"pass from {mark}( on|;| or lower)", out)
@@ -110,14 +110,16 @@ def test_a_mark_is_a_score_or_a_word_as_the_judge_says_it(decided, judge, mark, 
 )
 def test_a_mark_off_the_scale_is_refused(judgebench, judge, mark, right):
     data = ("data=jsonl", f"data.path={DESK}", "data.fields.human={quality: human.quality}")
-    code, _, err = judgebench(*data, "judge=replay", f"judge.path={DESK}", *judge, f"costs.mark={mark}", mistaken=True)
+    code, _, err = judgebench(
+        *data, "judge=replay", f"judge.path={DESK}", *judge, f"costs.threshold={mark}", mistaken=True
+    )
     assert code == 2
     assert right in err
 
 
 @pytest.mark.parametrize(("costs", "first"), [((), "false pass"), (("costs.false_fail=5",), "false fail")])
 def test_the_texts_to_look_at_are_mistakes_of_both_kinds_in_words_the_dearer_first(decided, costs, first):
-    decided("human.quality", *GRADED, "costs.mark=71", *costs)
+    decided("human.quality", *GRADED, "costs.threshold=71", *costs)
     results = Results.load("run")
     rows = looks(results)
     wrong = [row for row in rows if row["wrong"]]

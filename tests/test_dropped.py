@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from judgebench.cards.judge import scoring_config
-from judgebench.commands import main
+from judgebench.command.dispatch import main
 from judgebench.runtime.dropped import DROPPED, dropped, up_to_date
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 from tests.cards.test_card import PARTS, card
 
 ASKED = {

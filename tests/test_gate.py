@@ -18,7 +18,6 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
-from judgebench.calibrate import main as calibrate_main
 from judgebench.cards import JudgeCard
 from judgebench.cards.calibration import Labelled, estimate_errors, fit, scores_of, share_in_card, text_digests
 from judgebench.cards.requirements import (
@@ -36,11 +35,12 @@ from judgebench.cards.requirements import (
     requirements_of,
     untested,
 )
-from judgebench.gate import main as gate_main
-from judgebench.runtime.errors import UserError
+from judgebench.command.calibrate import main as calibrate_main
+from judgebench.command.gate import main as gate_main
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import DistinctPairs
 from judgebench.types import Example, ScoreRange
+from judgebench.words.errors import UserError
 from tests.cards.test_card import DECISION
 from tests.conftest import write_rows
 
@@ -94,7 +94,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture
 def gate(place, monkeypatch, called):
-    """`python -m judgebench.gate` in this process: arguments -> (exit code, stdout, stderr)."""
+    """`python -m judgebench gate` in this process: arguments -> (exit code, stdout, stderr)."""
     monkeypatch.chdir(place)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     return partial(called, gate_main, "card=judge/judge_card.yaml", *FAST, mistaken=True)
@@ -114,7 +114,7 @@ def cases(path: str) -> dict[str, str]:
         assert set(test.attrib) == {"name", "classname", "time"}
         assert [child.tag for child in test] in (["failure"], ["error"], ["system-out"])
         assert set(test[0].attrib) == ({"message", "type"} if test[0].tag != "system-out" else set())
-    return {test.get("classname", "").removeprefix("judgebench.gate."): test[0].tag for test in tests}
+    return {test.get("classname", "").removeprefix("judgebench.command.gate."): test[0].tag for test in tests}
 
 
 def test_a_judge_that_has_not_changed_passes_on_other_labels(gate, place, monkeypatch):
@@ -186,7 +186,7 @@ def test_texts_that_made_the_card_are_compared_in_pairs(gate, place, changed, co
     rng = np.random.default_rng(0)
     others = [{**row, "text": row["text"] if rng.random() < 0.5 else str(rng.integers(1, 6))} for row in answers]
     write_rows(place / "changed.jsonl", others)
-    asked = ("data.path=judge/calibrated.jsonl", "on=card", "require={failed: 0}", "junit=on.xml", "summary=on.md")
+    asked = ("data.path=judge/calibrated.jsonl", "paired=card", "require={failed: 0}", "junit=on.xml", "summary=on.md")
     found, out, err = gate(*asked, *changed)
     assert found == code, out + err
     change = re.search(r"drift_spearman.*", out)[0]
@@ -225,7 +225,7 @@ def test_texts_that_cannot_be_compared_in_pairs_are_refused(gate, place, scored,
     card = JudgeCard.read(place / "judge" / "judge_card.yaml")
     object.__setattr__(card, "scores", card.scores if scored else None)
     card.write(place / "some.yaml")
-    code, out, err = gate("card=some.yaml", "data.path=some.jsonl", "on=card", "require={failed: 0}")
+    code, out, err = gate("card=some.yaml", "data.path=some.jsonl", "paired=card", "require={failed: 0}")
     assert (code, sentence in " ".join(err.split())) == (2, True), out + err
 
 
@@ -456,7 +456,7 @@ def test_the_gate_is_not_green_for_a_judge_that_may_not_decide(deciding, called,
     monkeypatch.chdir(deciding)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     judge = ("judge=replay", "judge.path=answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
-    data = ("data=jsonl", "data.path=calibrated.jsonl", "dimensions=[coherence]", "costs.mark=1.5")
+    data = ("data=jsonl", "data.path=calibrated.jsonl", "dimensions=[coherence]", "costs.threshold=1.5")
     _, out, err = called(calibrate_main, *judge, *data, "logger=none", *FAST[:2], "run_dir=lenient")
     assert re.search("decide +no ", out), out + err
     assert "It may not decide: a person must see every text." in out
@@ -694,7 +694,7 @@ def test_a_server_that_is_away_is_no_judge_that_fails(called, monkeypatch, tmp_p
     code, _, err = called(gate_main, *changed, mistaken=True)
     assert (code, "now says that it is small-2" in err) == (2, True), err
     again = shlex.split(re.search(r"compare it with the card: (.*)\.$", err.strip())[1])
-    assert again == ["python", "-m", "judgebench.gate", *changed, "check_models=false"]
+    assert again == ["python", "-m", "judgebench", "gate", *changed, "check_models=false"]
     assert called(gate_main, *again[3:])[0] == 0
     small_server.otherwise = lambda handler, seen: handler.send(401, "{}")
     away = (*command, "store=other.sqlite", "junit=away.xml")

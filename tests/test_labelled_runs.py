@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from judgebench.calibrate import main as calibrate
+from judgebench.command.calibrate import main as calibrate
+from judgebench.command.gate import main as gate
+from judgebench.command.label import main as label
 from judgebench.data.labels import content_digest
-from judgebench.gate import main as gate
-from judgebench.labelling.__main__ import main as label
 from judgebench.types import Example
 from tests.conftest import write_rows
 from tests.labelling.test_label_page import content_of

@@ -49,12 +49,12 @@ OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
             "defenses: there is no",
         ),
         (("judgebench", "+exp=demo", "ranges=[[7,9]]"), "answers under quality, 7-9"),
-        (("judgebench.calibrate",), "usage"),
-        (("judgebench.score", "card=card.yaml", "data.path=lacks.jsonl"), "looks like the judged texts"),
-        (("judgebench.gate", "card=nowhere.yaml", "data.path=mine.jsonl"), "there is no such file"),
-        (("judgebench.record", "nowhere", "out=readings.parquet"), "nowhere"),
+        (("judgebench.command.calibrate",), "usage"),
+        (("judgebench.command.score", "card=card.yaml", "data.path=lacks.jsonl"), "looks like the judged texts"),
+        (("judgebench.command.gate", "card=nowhere.yaml", "data.path=mine.jsonl"), "there is no such file"),
+        (("judgebench.command.record", "nowhere", "out=readings.parquet"), "nowhere"),
         (("judgebench.plan", "run", "within=0.2"), "judgebench plan: is dropped; a run says how wide"),
-        (("judgebench.store", "verify", "nowhere"), "nowhere"),
+        (("judgebench.command.store", "verify", "nowhere"), "nowhere"),
     ],
 )
 def test_a_mistake_is_named_before_heavy_modules_are_imported(command, message, tmp_path):
@@ -124,13 +124,13 @@ def test_judges_that_are_no_model_here_import_no_torch(light, tmp_path, small_se
     rated(tmp_path)
     light("judgebench", "+exp=demo", "data.limit_groups=8", "run_dir=demo")
     light("judgebench", *TEXTS, *REPLAY, "run_dir=replay")
-    light("judgebench", *TEXTS, *served(small_server.url), "worth=false", "run_dir=served")
-    light("judgebench.report", "replay")
-    light("judgebench.record", "served", "out=served.parquet")
-    light("judgebench.store", "verify", "outputs/readings.sqlite")
-    few = ("decoding=[greedy,expectation]", "worth=false", "force=true")  # what learns imports scipy.optimize
-    light("judgebench.calibrate", *TEXTS, *served(small_server.url), *few, "run_dir=card")
-    light("judgebench.score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.csv")
+    light("judgebench", *TEXTS, *served(small_server.url), "human_agreement=false", "run_dir=served")
+    light("judgebench.command.report", "replay")
+    light("judgebench.command.record", "served", "out=served.parquet")
+    light("judgebench.command.store", "verify", "outputs/readings.sqlite")
+    few = ("decoding=[greedy,expectation]", "human_agreement=false", "force=true")  # what learns imports scipy.optimize
+    light("judgebench.command.calibrate", *TEXTS, *served(small_server.url), *few, "run_dir=card")
+    light("judgebench.command.score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.csv")
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_the_light_packages_are_the_projects_without_those_of_models():
     left_out = {re.match(r"[\w.-]+", line)[0] for line in {*project["dependencies"]} - {*listed}}
     assert {line for line in listed if not line.startswith("#")} <= {*project["dependencies"]}
     assert left_out == {"torch", "lightning", "transformers", "accelerate", "safetensors", "gguf", "wordfreq"}
-    assert project["scripts"] == {"judgebench": "judgebench.commands:main"}
+    assert project["scripts"] == {"judgebench": "judgebench.command.dispatch:main"}
     for module, _ in COMMANDS.values():
         assert find_spec(module), module
 
@@ -208,10 +208,10 @@ def test_the_wheel_works_in_a_folder_of_its_own_where_no_torch_is_installed(whee
     assert "give judgebench run +exp=demo" in judgebench("+exp=demo", code=2)
     refused = judgebench("run", "+exp=demo_live", code=2)
     assert re.search(r"`pip install transformers torch .*`, where there is no GPU from the index", refused)
-    judgebench("calibrate", *TEXTS, *served(small_server.url), "run_dir=card", "worth=false", "force=true")
+    judgebench("calibrate", *TEXTS, *served(small_server.url), "run_dir=card", "human_agreement=false", "force=true")
     written = judgebench("score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.jsonl")
     assert written.splitlines()[-1] == "scores.jsonl"
-    judgebench("run", *TEXTS, *REPLAY, "run_dir=replay", "worth=false")
+    judgebench("run", *TEXTS, *REPLAY, "run_dir=replay", "human_agreement=false")
     shutil.rmtree(work / "card")
     assert judgebench("report", "replay").splitlines()[-1] == "replay/report.html"
     swept = judgebench("sweep", *TEXTS, *REPLAY, "decoding=greedy", "metrics.seed=0,1", "report=false", "run_dir=sweep")

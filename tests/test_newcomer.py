@@ -10,7 +10,7 @@ import pytest
 
 import judgebench as package
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 from tests.conftest import write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")

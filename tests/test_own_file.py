@@ -11,18 +11,18 @@ import pytest
 from omegaconf import OmegaConf
 
 import judgebench as package
-from judgebench.calibrate import main as calibrate
 from judgebench.cards.card import JudgeCard
+from judgebench.command.calibrate import main as calibrate
+from judgebench.command.gate import main as gate
+from judgebench.command.label import main as label
+from judgebench.command.score import main as score
 from judgebench.data.rows import FileRow
-from judgebench.gate import main as gate
 from judgebench.importing.columns import dimension_of, label_range, table_columns
 from judgebench.importing.own import file_words, written_out
-from judgebench.labelling.__main__ import main as label
 from judgebench.report.views.first import WORST, looks
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
-from judgebench.runtime.errors import UserError
-from judgebench.score import main as score
+from judgebench.words.errors import UserError
 from tests.conftest import write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
@@ -262,7 +262,7 @@ def test_estimates_of_a_card_are_on_the_scale_as_people_know_it(judgebench, grad
 def test_answers_without_names_are_never_given_to_other_texts_because_they_are_as_many(judgebench, graded, called):
     known = ("judge=llm score", "human=rating", "ranges=[[1,5]]", "data.scale=[1,5]", *QUICK)
     _, out, _ = called(calibrate, "data.path=graded.csv", *known)
-    assert "judgebench.score card=run/judge_card.yaml data.path=graded.csv source=question" in out
+    assert "judgebench.command.score card=run/judge_card.yaml data.path=graded.csv source=question" in out
     others = [{"question": f"Another {i}?", "answer": f"A new text {i}."} for i in range(len(graded))]
     write_table("others.csv", others)
     words = ("card=run/judge_card.yaml", "data.path=others.csv", "out=scores.csv")
@@ -315,7 +315,7 @@ def test_what_a_newcomer_has_is_asked_for_with_the_words_to_give(judgebench, row
 def test_who_names_no_card_is_told_how_to_get_one_and_which_lies_here(judgebench, called):
     write_rows("x.jsonl", [{"source": "Q", "output": "A."}])
     _, _, err = called(score, "data.path=x.jsonl", mistaken=True)
-    assert "python -m judgebench.calibrate, with the words of the run" in err
+    assert "python -m judgebench calibrate, with the words of the run" in err
     assert "latest" not in err
     for day in ("2026-01-02", "2026-01-03"):
         Path("outputs/calibrate", day).mkdir(parents=True)
@@ -334,7 +334,7 @@ def test_calibrate_gate_and_score_are_three_commands_each_as_the_one_before_prin
     write_table("my file.csv", [row | {"ticket": f"t{i}"} for i, row in enumerate(rows)])
     _, out, _ = called(calibrate, "data.path=my file.csv", "human=rating", f"judge={judge}", "id=ticket", *QUICK)
     to_score, to_gate = (shlex.split(line) for line in re.findall(r", as (python -m .*)$", out, re.MULTILINE))
-    assert (to_gate[2], to_score[2]) == ("judgebench.gate", "judgebench.score")
+    assert (to_gate[2], to_score[2]) == ("judgebench.command.gate", "judgebench.command.score")
     _, out, _ = called(gate, *to_gate[3:], "report=false", "run_dir=gated")
     long = shlex.split(re.search(PRINTED, out)[1])
     assert "Gate: passed." in out

@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 
 import judgebench
 from judgebench.__main__ import main as command_line
-from judgebench.calibrate import main as calibrate
+from judgebench.command.calibrate import main as calibrate
 from judgebench.config.keys import FOLDER
 from tests.conftest import rated_texts, write_rows
 from tests.served import answer
@@ -41,7 +41,7 @@ def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
     """In one namespace from top to bottom, as a notebook's cells."""
     settings = ["data=jsonl", "data.path=mine.jsonl", "data.scale=[1,5]", "ranges=[[1,5]]", "decoding=[expectation]"]
     models = ["judge=local", f"judge.path={tiny_pair[0]}", "force=true"]
-    monkeypatch.setattr(sys, "argv", ["judgebench.calibrate", *settings, *models, *QUICK, "run_dir=calibrated"])
+    monkeypatch.setattr(sys, "argv", ["judgebench.command.calibrate", *settings, *models, *QUICK, "run_dir=calibrated"])
     GlobalHydra.instance().clear()
     calibrate()
     Path("judge_card.yaml").write_text(Path("calibrated/judge_card.yaml").read_text())

@@ -15,8 +15,8 @@ from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.config.keys import FOLDER
 from judgebench.importing.own import written_out
-from judgebench.runtime.fields import Margins
-from judgebench.stats.verdict import rules_of
+from judgebench.settings.fields import Margins
+from judgebench.studies.verdict import rules_of
 from tests.conftest import write_rows
 
 ROOT = Path(__file__).parents[1]
@@ -80,7 +80,7 @@ def place(tmp_path_factory, tiny_pair) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         calibrate = (
-            "python -m judgebench.calibrate data=jsonl data.path=FILE 'data.scale=[1,5]' judge=local judge.path=DIR"
+            "python -m judgebench calibrate data=jsonl data.path=FILE 'data.scale=[1,5]' judge=local judge.path=DIR"
         )
         assert calibrate in COMMANDS
         run(
@@ -90,7 +90,7 @@ def place(tmp_path_factory, tiny_pair) -> Path:
                 *["logger=none", "run_dir=run", "metrics.resamples=50", "force=true"],
             ],
         )
-        run(patch, ["judgebench.record", "run", "out=readings.parquet"])  # of the ranges of calibrate
+        run(patch, ["judgebench.command.record", "run", "out=readings.parquet"])  # of the ranges of calibrate
     (folder / "judge_card.yaml").write_text((folder / "run" / "judge_card.yaml").read_text())
     return folder
 
@@ -126,7 +126,7 @@ def run(patch: pytest.MonkeyPatch, words: list[str]) -> None:
 
     name, *arguments = words
     module = importlib.import_module(
-        {"judgebench": "judgebench.__main__", "judgebench.report": "judgebench.report.__main__"}.get(name, name)
+        {"judgebench": "judgebench.__main__", "judgebench.command.report": "judgebench.command.report"}.get(name, name)
     )
     patch.setattr(sys, "argv", [name, *arguments])
     GlobalHydra.instance().clear()
@@ -163,7 +163,7 @@ def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
     monkeypatch.delitem(sys.modules, "mine", raising=False)  # another test's
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     words = filled(words_of(command), place, tiny_pair)
-    if words == ["judgebench.gate"]:
+    if words == ["judgebench.command.gate"]:
         return  # the name alone
     if words[0] == "judgebench":
         if "--help" in words:
@@ -176,17 +176,17 @@ def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
         words += SMALL
         if "+exp=cap_summeval" in words:
             words.append("attack.contexts=1")  # of 8, which take more articles than are written here
-    elif words[0] == "judgebench.calibrate" and "judge=recorded" in words:
+    elif words[0] == "judgebench.command.calibrate" and "judge=recorded" in words:
         words += ["logger=none", "run_dir=calibrated", "metrics.resamples=20", "force=true"]
-    elif words[0] == "judgebench.calibrate":
+    elif words[0] == "judgebench.command.calibrate":
         assert (place / "run" / "judge_card.yaml").is_file()  # it ran first
         return
-    elif words[0] == "judgebench.gate":
+    elif words[0] == "judgebench.command.gate":
         words.append("dry_run=true")  # it takes ten articles
-    elif words[:2] == ["judgebench.store", "merge"]:
-        run(monkeypatch, ["judgebench.store", "merge", "outputs/readings.sqlite", "out=others.sqlite"])
+    elif words[:2] == ["judgebench.command.store", "merge"]:
+        run(monkeypatch, ["judgebench.command.store", "merge", "outputs/readings.sqlite", "out=others.sqlite"])
     run(monkeypatch, words)
-    if words[0] == "judgebench.score":
+    if words[0] == "judgebench.command.score":
         assert len((place / "scores.jsonl").read_text().splitlines()) == 8
 
 

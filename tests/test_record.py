@@ -1,4 +1,4 @@
-"""`python -m judgebench.record`, and runs of what it has written: the numbers of the run that asked the models."""
+"""`python -m judgebench record`, and runs of what it has written: the numbers of the run that asked the models."""
 
 import json
 import sys
@@ -11,12 +11,12 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.__main__ import main as judge
-from judgebench.calibrate import main as calibrate
 from judgebench.cards import Judge, JudgeCard
+from judgebench.command.calibrate import main as calibrate
+from judgebench.command.record import main as record
+from judgebench.command.record import public
 from judgebench.data.benchmarks import Mini
 from judgebench.readings import reading
-from judgebench.record import main as record
-from judgebench.record import public
 from judgebench.results.folder import RunFolder
 from tests.served import answer
 from tests.test_cli import told

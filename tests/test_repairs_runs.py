@@ -11,7 +11,13 @@ QUICK = ("metrics.resamples=60", "metrics.levels=[dataset]", "tune.repeats=1", "
 
 
 def test_tasks_end_in_one_league(judgebench):
-    given = ("assistant=recorded", "print=all", "decoding=[expectation,greedy]", "report=false", "worth=false")
+    given = (
+        "assistant=recorded",
+        "print=all",
+        "decoding=[expectation,greedy]",
+        "report=false",
+        "human_agreement=false",
+    )
     code, out, err = judgebench("+exp=[tasks,repairs]", *given, *QUICK)
     assert code == 0, err
     assert "task Spearman conala_sample 0.69 [0.60, 0.77]" in words_of(out)  # without a verdict
@@ -26,11 +32,11 @@ def test_tasks_end_in_one_league(judgebench):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["compare_with=median", "decoding=[expectation]"], "compare_with: 'median' is no decoding here that scores"),
-        (["compare_with=contrastive"], "there are expectation, greedy, median"),
-        (["compare_with=range_mean"], "compare_with: 'range_mean'"),
-        (["compare_with=3"], "compare_with: 3 should be"),
-        (["judge=replay", "judge.path=x.jsonl", "decoding=[greedy]"], "there are greedy; take compare_with=greedy."),
+        (["baseline=median", "decoding=[expectation]"], "baseline: 'median' is no decoding here that scores"),
+        (["baseline=contrastive"], "there are expectation, greedy, median"),
+        (["baseline=range_mean"], "baseline: 'range_mean'"),
+        (["baseline=3"], "baseline: 3 should be"),
+        (["judge=replay", "judge.path=x.jsonl", "decoding=[greedy]"], "there are greedy; take baseline=greedy."),
         (["decoding=[ridge_ranges]"], "decoding: there is no decoding 'ridge_ranges'; "),
         (["decoding=[{_target_: mine.X}]"], "decoding takes names of its choices; a class of your own stands next"),
     ],

@@ -26,7 +26,7 @@ def mine(judgebench):
 
 
 def test_a_run_prints_its_answer_or_every_table_or_its_folder_alone_and_writes_the_same(judgebench, mine):
-    command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl", "worth=true")
+    command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl", "human_agreement=true")
     printed, written = {}, {}
     for how in ("answer", "all", "none"):
         printed[how] = judgebench(*command, f"print={how}")[1]
@@ -61,7 +61,7 @@ def test_a_judge_that_was_asked_again_is_measured_by_its_first_answer_and_how_fa
         {**row, "run": 10, "text": str(6 - int(row["text"])) if i < 5 else row["text"]} for i, row in enumerate(first)
     ]
     write_rows("answers.jsonl", [*again, *first])
-    command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl", "ranges=[[1,5]]", "worth=true", "print=all")
+    command = (*REPLAY, "data=jsonl", "data.path=mine.jsonl", "ranges=[[1,5]]", "human_agreement=true", "print=all")
     err = judgebench(*command, mistaken=True)[2]
     assert "judge.fields.repeat=FIELD" in err
     out = judgebench(*command, "judge.fields.repeat=run", "data.pass_from=4", "report=true")[1]

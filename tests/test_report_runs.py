@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from judgebench.report.__main__ import main
+from judgebench.command.report import main
 from judgebench.report.browser.data import bounds, reading_chunks
 from judgebench.report.browser.index import index_of
 from judgebench.report.html import render_report

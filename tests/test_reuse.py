@@ -7,9 +7,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from judgebench.job import key_of
 from judgebench.judges.local.loop import trainer_of
-from judgebench.runtime.errors import UserError
+from judgebench.runs.job import key_of
+from judgebench.words.errors import UserError
 
 
 @pytest.fixture

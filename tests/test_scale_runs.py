@@ -22,7 +22,7 @@ from tests.hosts import two_hosts
 from tests.test_cli import QUICK, told
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-LEAN = (*QUICK, "metrics.levels=[dataset]", "judge.token_budget=500")
+LEAN = (*QUICK, "metrics.levels=[dataset]", "judge.max_batch_tokens=500")
 DDP = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
 HERE = {"PYTHONPATH": str(REPOSITORY)}
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.calibrate import main as calibrate
-from judgebench.importing.__main__ import main
+from judgebench.command.calibrate import main as calibrate
+from judgebench.command.from_results import main
+from judgebench.command.label import main as label
+from judgebench.command.score import main as score
 from judgebench.importing.columns import inside
 from judgebench.importing.preferences import preference_columns
-from judgebench.labelling.__main__ import main as label
 from judgebench.report.browser.data import browse, unpack
 from judgebench.report.views.first import looks
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
-from judgebench.score import main as score
 from tests.conftest import write_rows
 from tests.runtime.test_workbook import save
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from judgebench.command.report import main as report
 from judgebench.config.keys import TASKS, absences, tasks_in, there
-from judgebench.report.__main__ import main as report
 from tests.test_cli import pair
 
 QUICK = ("logger=none", "metrics.resamples=20", "data.dev_share=0", "run_dir=run")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from judgebench import job
-from judgebench.experiment import Experiment
 from judgebench.results.folder import RunFolder
+from judgebench.runs import job
+from judgebench.runs.experiment import Experiment
 from tests.conftest import write_rows
 from tests.test_cli import told
 
@@ -40,7 +40,7 @@ def test_without_a_report_all_else_is_written_and_no_tuning_of_an_earlier_run_st
         (0.1, 2),
         (0.01, 4),
     }
-    code, out, _ = run("tune=none", "print=all", "worth=false")
+    code, out, _ = run("tune=none", "print=all", "human_agreement=false")
     assert code == 0
     assert "coherence: " in out
     assert names() == {

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, ScoreRange
+from judgebench.words.errors import UserError
 
 
 @st.composite

@@ -54,10 +54,10 @@ class OptunaSweeper(Sweeper):
         from hydra.errors import HydraException
         from omegaconf.errors import OmegaConfBaseException
 
-        from judgebench.runtime.errors import UserError
-        from judgebench.runtime.fields import plain
+        from judgebench.settings.fields import plain
         from judgebench.study.space import Settings, Space
         from judgebench.study.sweep import run_sweep
+        from judgebench.words.errors import UserError
 
         assert self.hydra_context is not None
         assert self.launcher is not None

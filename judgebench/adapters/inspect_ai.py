@@ -31,8 +31,8 @@ from inspect_ai.solver import TaskState
 
 from judgebench.cards.card import ASK
 from judgebench.cards.judge import Judge, Judged
-from judgebench.runtime.errors import UserError
 from judgebench.types import FAILED
+from judgebench.words.errors import UserError
 
 
 @scorer(metrics=[mean(), stderr()])

@@ -30,10 +30,10 @@ from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.local.passes import ModelView, engine_for
 from judgebench.judges.local.reader import Reader
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic
 from judgebench.runtime.parquet import read_table, write_table
 from judgebench.types import Condition, Example, Record, Row
+from judgebench.words.errors import UserError
 
 ROOM = 4 * 2**30
 """Bytes that the keys and values of what stands before the gaps may take, in each model; beyond
@@ -407,7 +407,7 @@ def learn(
     traces = []
     for objective in objectives:
         other = assistant if objective.decoding.needs_assistant else None
-        scorer = PhraseScorer(main, other, objective, tries, gaps, reader.judge.token_budget)
+        scorer = PhraseScorer(main, other, objective, tries, gaps, reader.judge.max_batch_tokens)
         began = time.perf_counter()
         journal = Journal(folder, identity_of(suffix, scorer, reader, words))
         holds = partial(in_place, builder, gaps)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judgebench import components
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file, user_path
 from judgebench.runtime.parsing import check_shape, read_json
+from judgebench.settings import components
 from judgebench.types import FIRST, PLACES, Condition, Example, Record, Row
+from judgebench.words.errors import UserError
 
 MADE_TWICE = 8
 """Texts that are made twice, which reveals an attack that draws without a seed of the text's

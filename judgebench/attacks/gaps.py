@@ -10,8 +10,8 @@ import numpy as np
 
 from judgebench.attacks.attack import PhraseAttack
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.runtime.errors import UserError
 from judgebench.types import Array, Condition, Example
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

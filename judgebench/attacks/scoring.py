@@ -17,8 +17,8 @@ from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.layers import forget_gradients
 from judgebench.judges.engine.plain import Engine
 from judgebench.judges.engine.prefix import PrefixEngine
-from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, Array, Condition, ScoreRange, answered_place
+from judgebench.words.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class PhraseScorer:
         main, assistant: whose log-probabilities the objective takes; assistant None where it needs
             none.
         tries: score range -> its candidates' token paths.
-        token_budget: phrases are read together up to so many tokens.
+        max_batch_tokens: phrases are read together up to so many tokens.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class PhraseScorer:
         objective: Objective,
         tries: Mapping[ScoreRange, CandidateTrie],
         gaps: Sequence[Gap],
-        token_budget: int,
+        max_batch_tokens: int,
     ):
         self.gaps = gaps
         self.tries = tries
         self.objective = objective
         self._main = main
         self._assistant = assistant
-        self._budget = token_budget
+        self._budget = max_batch_tokens
         self._engines = [main.engine]
         if assistant and assistant.engine is not main.engine:
             self._engines.append(assistant.engine)

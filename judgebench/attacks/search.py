@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from judgebench.decoding.rules import Decodings
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Ge, Gt, Le, NotBlank, check_fields
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
+from judgebench.settings.fields import Annotated, Ge, Gt, Le, NotBlank, check_fields
 from judgebench.types import Example, Record, Split
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -24,7 +24,6 @@ from judgebench.cards.card import (
     JudgeCard,
     check_arguments,
 )
-from judgebench.components import TARGET, build_component
 from judgebench.config.keys import switch_at
 from judgebench.data.dataset import TEST, JudgeDataModule, rated
 from judgebench.defenses.anchors import ANCHORS
@@ -32,12 +31,13 @@ from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.local.loading import DTYPES
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import Recording
-from judgebench.report.formats import in_groups, say
-from judgebench.report.views.decisions import mark_shown
+from judgebench.report.views.decisions import threshold_shown
 from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results
-from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.fields import (
+from judgebench.runtime.files import atomic, sha256_of, user_path
+from judgebench.runtime.secrets import mask_secrets
+from judgebench.settings.components import TARGET, build_component
+from judgebench.settings.fields import (
     Annotated,
     Costs,
     OneOf,
@@ -45,14 +45,12 @@ from judgebench.runtime.fields import (
     plain,
     settings_of,
 )
-from judgebench.runtime.files import atomic, sha256_of, user_path
-from judgebench.runtime.secrets import mask_secrets
-from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, Numbers, divided
+from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, Numbers, safe_divide
 from judgebench.stats.correlation import CORRELATIONS
-from judgebench.stats.decisions import CHOSEN
-from judgebench.stats.forecasts import LEVEL, NOT_ANSWERING
-from judgebench.stats.scores import Cell, cell_record
-from judgebench.stats.verdict import CARE, YES
+from judgebench.studies.decisions import CHOSEN
+from judgebench.studies.probability_scores import LEVEL, NOT_ANSWERING
+from judgebench.studies.scores import ScoreSeries, cell_record
+from judgebench.studies.verdict import CARE, YES
 from judgebench.tuning.learned import deal
 from judgebench.tuning.tuners import METRICS, PER_RANGE
 from judgebench.types import (
@@ -69,6 +67,8 @@ from judgebench.types import (
     Scale,
     ScoreRange,
 )
+from judgebench.words.errors import Mistakes, UserError
+from judgebench.words.formats import in_groups, say
 
 KINDS = ("linear", "isotonic", "none")
 CELL = (*RANGE, LABELS, "defense", "judge", "decoding", "lambda", "temperature")
@@ -83,7 +83,7 @@ _USE = (
     *(f"{name}{end}" for name in ("value", "rater") for end in ENDS),
 )
 _WORTH = ("worth", "gain", "gain_se", "better", "share")
-_RECORDED = "judgebench.judges.earlier.recorded.RecordedSpec"
+_RECORDED = "judgebench.judges.precomputed.recorded.RecordedSpec"
 _CHANGE = ("attack", "change", "change_low", "change_high", "raised_share")
 _FEW_GROUPS = 20
 _MANY_FAILED = 0.02
@@ -140,7 +140,7 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
     if str(config.judge.get("_target_")).endswith(".PanelSpec"):
         raise UserError(
             "judge=panel: a judge card must score other texts, and of a panel's members there are "
-            "readings of these alone; calibrate each judge with `python -m judgebench.calibrate`, "
+            "readings of these alone; calibrate each judge with `python -m judgebench calibrate`, "
             "and take the mean of their estimates."
         )
     recording = _recording(config)
@@ -239,7 +239,7 @@ def _card(
     human = rows["human"].to_numpy(dtype=float)
     estimate = fit(settings.estimate, score, human, score_range, scale)
     errors = None
-    decided = cell_record(results.decisions, Cell.of(selected), mark=CHOSEN)
+    decided = cell_record(results.decisions, ScoreSeries.of(selected), mark=CHOSEN)
     decision = decision_of(decided, config) if decided else None
     figures = {PROMISED: promised(selected), TEST: agreement(measured)}
     if estimate is not None:
@@ -396,8 +396,8 @@ def scores_in_card(card: JudgeCard, data: JudgeDataModule) -> dict[str, float]:
     # 1. a card that can be compared with
     if card.scores is None:
         raise UserError(
-            "on=card: the card holds no scores of its texts, for it is of an earlier version, or "
-            "its decoding has learned from them; `python -m judgebench.calibrate` makes a card that "
+            "paired=card: the card holds no scores of its texts, for it is of an earlier version, or "
+            "its decoding has learned from them; `python -m judgebench calibrate` makes a card that "
             "holds them, or leave on out."
         )
     # 2. rated texts of enough groups
@@ -410,7 +410,7 @@ def scores_in_card(card: JudgeCard, data: JudgeDataModule) -> dict[str, float]:
             groups.add(example.group_id)
     if len(groups) < FEWEST:
         raise UserError(
-            f"on=card: the card has scored {len(scores)} of these texts, of {len(groups)} "
+            f"paired=card: the card has scored {len(scores)} of these texts, of {len(groups)} "
             f"{data.groups_are}, and a comparison in pairs takes {FEWEST}; give the texts that made "
             "the card, or leave on out."
         )
@@ -678,7 +678,7 @@ def estimate_errors(
             "low_share": clusters.mean(below),
             "width": width,
             "constant_width": constant_width,
-            "narrower": 1 - divided(width, constant_width),
+            "narrower": 1 - safe_divide(width, constant_width),
         }
     return clusters.record(means)
 
@@ -730,7 +730,7 @@ def limits(
     estimate that was asked for, `decision` and `score_range` the card's, `may` whether it may
     decide."""
     test = figures[TEST]
-    mark = mark_shown(decision["pass_mark"], score_range) if decision and score_range else None
+    mark = threshold_shown(decision["pass_mark"], score_range) if decision and score_range else None
     facts = {
         "tried": [{**record, "range": ScoreRange.of(record)} for record in tried],
         "promise": figures[PROMISED],

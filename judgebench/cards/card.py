@@ -25,16 +25,16 @@ import numpy as np
 import yaml
 from annotated_types import Gt, Lt
 
-from judgebench.components import renamed
 from judgebench.config.inputs import inputs_of
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses.anchors import ANCHORS
 from judgebench.runtime.dropped import dropped, refuse_settings, up_to_date
-from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.files import Input, atomic, user_path, writing
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
-from judgebench.runtime.terminal import print_safely
+from judgebench.settings.components import renamed
 from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
+from judgebench.words.errors import UserError, shown
+from judgebench.words.terminal import print_safely
 
 NAME = "judge_card.yaml"
 FORMAT = "judgebench judge card 1"
@@ -43,7 +43,7 @@ PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tut
 """The parts of a configuration that make the judge."""
 
 LOCAL_JUDGE = "judgebench.judges.spec.JudgeSpec"
-REPLAYED_JUDGE = "judgebench.judges.earlier.replay.ReplaySpec"
+REPLAYED_JUDGE = "judgebench.judges.precomputed.replay.ReplaySpec"
 NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
 _SERVED = "judgebench.judges.assistants.served_assistant"
 _DECODINGS = (
@@ -139,7 +139,7 @@ _DIGEST = "sha256"
 
 _HEAD = """\
 # A judge card: a judge that was calibrated on human scores, and how far it can be trusted.
-#   score a file with it:  python -m judgebench.score card=THIS_FILE data.path=FILE
+#   score a file with it:  python -m judgebench score card=THIS_FILE data.path=FILE
 #   in Python:             judgebench.cards.Judge.from_card("THIS_FILE").score(source, output)
 """
 
@@ -149,7 +149,7 @@ def no_card() -> str:
     there = sorted(Path("outputs/calibrate").glob(f"*/{NAME}"))
     latest = f"; the latest here is card={there[-1]}" if there else ""
     return (
-        "card: name a judge card, as card=judge_card.yaml. python -m judgebench.calibrate, with the "
+        "card: name a judge card, as card=judge_card.yaml. python -m judgebench calibrate, with the "
         f"words of the run that measured the judge, writes one and prints its path{latest}."
     )
 
@@ -226,7 +226,7 @@ class Errors:
             [[1.0, 2.5], [1.75, 3.5]]
         """
         # it takes a third of a second to import
-        from judgebench.stats.forecasts import conformal_quantile
+        from judgebench.studies.probability_scores import conformal_quantile
 
         errors = np.array(self.errors)
         quantile = conformal_quantile(errors, np.array(self.articles), level)
@@ -262,7 +262,7 @@ class JudgeCard:
         made_with: versions.
         files: content that it needs, by path next to the card -> SHA-256: detectors and standard
             vectors.
-        uses: a record a use of `judgebench.stats.verdict.RULES`: use, verdict, clause, value and
+        uses: a record a use of `judgebench.studies.verdict.RULES`: use, verdict, clause, value and
             rater with `_low` and `_high`; none in cards of earlier versions.
         decision: of labels that are pass or fail, how scores decide: `fail` and `pass`, the names
             of the classes; `pass_mark`, the lowest score that passes; at or below `fail_to` a text
@@ -270,7 +270,7 @@ class JudgeCard:
             neither's mark; `asked`, that share of texts; `error`, the largest share of mistakes
             among the others; `rater_error`, that of one rater by another, and `lowest`, the least
             that any judge could be shown to make, which earlier versions do not state; `RIGHT`;
-            `costs`, see `judgebench.runtime.fields.Costs`. None where labels are grades, and in
+            `costs`, see `judgebench.settings.fields.Costs`. None where labels are grades, and in
             cards of earlier versions.
         folder: where the card lies; None of a card that is in no file.
     """
@@ -310,7 +310,7 @@ class JudgeCard:
     @property
     def verdict(self) -> Sequence[str]:
         """A line a use of its judge, in columns, then its limits."""
-        from judgebench.stats.verdict import RULES  # statistics take a while to import
+        from judgebench.studies.verdict import RULES  # statistics take a while to import
 
         titles = {use: rule.title for use, rule in RULES.items()}
         uses = [
@@ -318,7 +318,7 @@ class JudgeCard:
             for use in self.uses
         ]
         without = (
-            "  - It has no verdict: it is of an earlier version, or was made with worth=false; "
+            "  - It has no verdict: it is of an earlier version, or was made with human_agreement=false; "
             "calibrate again."
         )
         return [*(uses or [without]), *(f"  - {limit}" for limit in self.limits)]
@@ -332,7 +332,7 @@ class JudgeCard:
                 "is unknown."
             )
         again = (
-            "the card is of an earlier version; `python -m judgebench.calibrate data=... "
+            "the card is of an earlier version; `python -m judgebench calibrate data=... "
             "judge=...` makes another"
         )
         return f"No intervals: {again}." if self.intervals is None else None
@@ -406,7 +406,7 @@ class JudgeCard:
                 f"card: it was calibrated for {self.dimension} on {here} "
                 f"({self.data.get('name', 'data')}), and {' on '.join(wanted)} is wanted here; its "
                 "figures and estimates say nothing of that. Calibrate a card on such texts with "
-                "`python -m judgebench.calibrate data=...`."
+                "`python -m judgebench calibrate data=...`."
             )
 
     def parts_here(self) -> Record:
@@ -433,7 +433,7 @@ class JudgeCard:
             ):
                 raise UserError(
                     f"card: parts.{where} names {shown(value)}, and the card does not state what "
-                    "is in it, so that it could be any file here; `python -m judgebench.calibrate` "
+                    "is in it, so that it could be any file here; `python -m judgebench calibrate` "
                     "writes a card that has its files beside it."
                 )
             return f"{folder.absolute()}/{value}"
@@ -482,10 +482,10 @@ class JudgeCard:
         judge."""
         path = user_path(path)
         name = f"card={path}"
-        again = "let `python -m judgebench.calibrate` write it again"
+        again = "let `python -m judgebench calibrate` write it again"
         if not path.is_file():
             raise UserError(
-                f"{name}: there is no such file; `python -m judgebench.calibrate` writes a judge "
+                f"{name}: there is no such file; `python -m judgebench calibrate` writes a judge "
                 "card."
             )
         content = read_yaml(path, name, limits=_LIMITS, remedy="give a whole judge card")
@@ -535,7 +535,7 @@ class JudgeCard:
             )
             if _DIGEST in content:
                 fault = (
-                    "it was changed after `python -m judgebench.calibrate` wrote it, for its "
+                    "it was changed after `python -m judgebench calibrate` wrote it, for its "
                     "content does not have the SHA-256 that it states"
                 )
             print_safely(
@@ -578,7 +578,7 @@ class JudgeCard:
         if fail_to is not None and pass_from is not None and fail_to >= pass_from:
             raise UserError(
                 f"decision: fail_to is {fail_to:g} and pass_from {pass_from:g}, so that a text may "
-                "fail and pass at once; let `python -m judgebench.calibrate` write the card again."
+                "fail and pass at once; let `python -m judgebench calibrate` write the card again."
             )
         for entry in self.parts["defenses"]:
             if entry in ANCHORS:

@@ -27,23 +27,23 @@ from judgebench.config.keys import FOLDER, path_of, typed_overrides
 from judgebench.data.dataset import TEST
 from judgebench.data.jsonl import Unrated
 from judgebench.defenses.prepared import SOURCES, TEXTS
-from judgebench.experiment import check_texts, judge_of, planned, prepare
-from judgebench.job import show_dry_run, trainer_for
-from judgebench.judges.earlier.replay import ReplaySpec
-from judgebench.judges.judge import Questions, RunReadings
+from judgebench.judges.judge import PromptSet, RunReadings
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.models import Models, Trainers
+from judgebench.judges.precomputed.replay import ReplaySpec
 from judgebench.judges.served.settings import bare_name, is_loopback
 from judgebench.judges.spec import SERVED
 from judgebench.prompts.builder import Judged as JudgedText
 from judgebench.report.render import Terminal
-from judgebench.runtime.errors import Mistakes, UserError, shown
-from judgebench.runtime.fields import IntervalSettings
+from judgebench.runs.experiment import check_texts, judge_of, planned, prepare
+from judgebench.runs.job import show_dry_run, trainer_for
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
 from judgebench.runtime.values import command_of, literal
+from judgebench.settings.fields import IntervalSettings
 from judgebench.types import FAILED, Array, Example, Row
+from judgebench.words.errors import Mistakes, UserError, shown
 
 Overridden = Mapping[str, Row | None]
 """judge and assistant -> settings that differ here from the card, such as the folder of the
@@ -84,7 +84,7 @@ class Judge:
         check_models: whether the models must be those that were calibrated, and read alike.
         send_to: the host, or hosts, of other machines that the card may send texts to.
         force: whether it decides where its card says that it may not.
-        level, wide: of intervals, see `judgebench.runtime.fields.IntervalSettings`.
+        coverage, wide: of intervals, see `judgebench.settings.fields.IntervalSettings`.
         trainer, dry_run: as conf/score.yaml has them; a trainer shows its progress.
 
     Raises:
@@ -104,7 +104,7 @@ class Judge:
         assistant: Row | None = None,
         check_models: bool = True,
         send_to: str | Sequence[str] | None = None,
-        level: float = 0.9,
+        coverage: float = 0.9,
         wide: float = 0.5,
         force: bool = False,
         trainer: Any = None,
@@ -112,7 +112,7 @@ class Judge:
     ) -> None:
         self.card = card
         self.force = force
-        self.intervals = IntervalSettings(level, wide)
+        self.intervals = IntervalSettings(coverage, wide)
         self.models = Models()
         # answers to other texts are another file
         self._check = check_models and card.parts["judge"]["_target_"] != REPLAYED_JUDGE
@@ -235,7 +235,7 @@ class Judge:
         # builds prompts beside the reader shares neither
         self._planner = replace(self._judge, builder=copy.deepcopy(self._judge.builder))
 
-    def questions(self, examples: Sequence[Example], judged: JudgedText | None = None) -> Questions:
+    def questions(self, examples: Sequence[Example], judged: JudgedText | None = None) -> PromptSet:
         """The prompts about texts, but for those under a defense that gets ready by the texts;
         behind `in_shards` any one thread may build them while others are read. `judged` gives the
         judged text of each; None takes the example's."""
@@ -249,13 +249,13 @@ class Judge:
         show_dry_run(self._judge, self.questions(examples), console, planned(self._judge), store)
 
     def judged(
-        self, examples: Sequence[Example], questions: Questions
+        self, examples: Sequence[Example], questions: PromptSet
     ) -> tuple[RunReadings, pd.DataFrame]:
         """The readings, and `COLUMNS` with a row a text; see `questions`."""
         # 1. models are looked at before hours are spent with another one, and again after, for a
         # server says what it is with its answers; those in memory do not change
         if self._check:
-            reader = self._judge.reader(Questions([]), self.models)
+            reader = self._judge.reader(PromptSet([]), self.models)
             check_models(self.card, reader.fingerprints)
         # 2. the readings, once the defense is prepared
         judge = self._judge
@@ -425,7 +425,7 @@ def scored(
         raise UserError(
             f"card: none of the {count} readings gives a score of its judge "
             f"({card.series['judge']}, {card.series['decoding']}), so nothing is written; let "
-            "`python -m judgebench.calibrate` write it again."
+            "`python -m judgebench calibrate` write it again."
         )
     order = {example.example_id: i for i, example in enumerate(examples)}
     frame = frame.sort_values(
@@ -438,7 +438,7 @@ def scored(
     frame = frame.assign(low=np.nan, high=np.nan, wide=None, decision=card.decisions(scores, force))
     if card.intervals is not None and card.scale is not None:
         estimates = frame["estimate"].to_numpy(dtype=float)
-        low, high = card.intervals.ends(estimates, settings.level, card.scale)
+        low, high = card.intervals.ends(estimates, settings.coverage, card.scale)
         widest = settings.wide * (card.scale[1] - card.scale[0])
         wide = pd.Series(high - low > widest + 1e-9).astype(object)
         frame = frame.assign(low=low, high=high, wide=wide.where(~np.isnan(low), None))

@@ -11,8 +11,7 @@ import numpy as np
 from scipy import special
 
 from judgebench.cards.card import RIGHT, JudgeCard
-from judgebench.runtime.errors import Mistakes, UserError, shown
-from judgebench.runtime.fields import known_keys
+from judgebench.settings.fields import known_keys
 from judgebench.stats.clusters import (
     CONFIDENCE,
     ENDS,
@@ -24,9 +23,10 @@ from judgebench.stats.clusters import (
     keys_of,
 )
 from judgebench.stats.correlation import DistinctPairs
-from judgebench.stats.paired import IMPROVEMENT, holm
-from judgebench.stats.verdict import CARE, NO, RULES, UNMEASURED, YES
+from judgebench.studies.paired import IMPROVEMENT, holm
+from judgebench.studies.verdict import CARE, NO, RULES, UNMEASURED, YES
 from judgebench.types import FAILED, Array, Records, Row
+from judgebench.words.errors import Mistakes, UserError, shown
 
 OF_DECISIONS = tuple(f"{name}{end}" for name in ("tpr", "tnr", "kappa") for end in ENDS)
 OF_PASSES = tuple(f"pass_rate{end}" for end in ENDS)
@@ -159,7 +159,7 @@ def requirements_of(given: Any, card: JudgeCard) -> dict[str, str | float]:
         if card.decision is None and name in ("decide", *OF_DECISIONS, *OF_PASSES):
             mistakes.add(
                 f"require.{name}: the card does not say pass or fail; `python -m "
-                "judgebench.calibrate` with data.pass_from=LABEL, or labels of two classes, makes "
+                "judgebench.command.calibrate` with data.pass_from=LABEL, or labels of two classes, makes "
                 "one that does."
             )
         elif name in RULES and value not in LEAST:
@@ -307,7 +307,7 @@ def untested(card: JudgeCard, changes: Sequence[Change]) -> str:
         return ""
     return (
         f"Not compared with the card: {', '.join(missing)}, which has no interval on the card or "
-        "here; `python -m judgebench.calibrate` makes a card that has."
+        "here; `python -m judgebench calibrate` makes a card that has."
     )
 
 

@@ -30,14 +30,11 @@ from judgebench.config.keys import command_line, path_of, typed_value
 from judgebench.config.parts import built
 from judgebench.data.jsonl import Unrated
 from judgebench.data.shards import Texts
-from judgebench.job import check_trainer_of_actors
 from judgebench.judges.local.ray_runner import RayRunner, by_actors
-from judgebench.report.formats import say
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
+from judgebench.runs.job import check_trainer_of_actors
 from judgebench.runtime.distributed import begin, here
-from judgebench.runtime.errors import ComeBack, UserError
-from judgebench.runtime.fields import plain
 from judgebench.runtime.files import (
     LOCK,
     NO_STORE,
@@ -54,8 +51,11 @@ from judgebench.runtime.parquet import Damaged, join_tables, read_table, write_t
 from judgebench.runtime.parsing import read_json
 from judgebench.runtime.progress import Progressing
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.runtime.terminal import print_safely
+from judgebench.settings.fields import plain
 from judgebench.types import FAILED, Condition, Example, Record, Records, Row, Rows
+from judgebench.words.errors import ComeBack, UserError
+from judgebench.words.formats import say
+from judgebench.words.terminal import print_safely
 
 _ENDINGS = (".jsonl", ".csv", ".parquet")
 _MANIFEST = "_manifest.json"  # which readers of a folder of Parquet leave out
@@ -76,7 +76,7 @@ _TYPES = {
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
 
 
-_SETTINGS = ("dry_run", "check_models", "level", "wide", "force")
+_SETTINGS = ("dry_run", "check_models", "coverage", "wide", "force")
 """Keys of conf/score.yaml that are arguments of `Judge`."""
 
 _STORE = "outputs/readings.sqlite"
@@ -495,7 +495,7 @@ def join_scores(parts: Sequence[Path], path: Path, ending: str) -> None:
 
 def _deciding(config: DictConfig, card: JudgeCard) -> Record:
     """The settings on which scores may depend, without secrets."""
-    settings = {name: config[name] for name in ("level", "wide", "shard", "check_models")}
+    settings = {name: config[name] for name in ("coverage", "wide", "shard", "check_models")}
     if config.force:
         settings["force"] = True
     card_file = path_of(config, "card")

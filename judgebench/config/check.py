@@ -21,7 +21,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.attacks import PhraseFile, select_attacks
 from judgebench.attacks.search import AdvSuffix
-from judgebench.components import TARGET, build_component
 from judgebench.config.defaults import own_rubric, read_dimensions, stand_in_rubrics
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
@@ -37,8 +36,10 @@ from judgebench.judges.spec import SERVED, JudgeSettings
 from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.dropped import refuse_settings
-from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.fields import (
+from judgebench.runtime.files import check_outputs, check_store, user_path
+from judgebench.runtime.values import settle
+from judgebench.settings.components import TARGET, build_component
+from judgebench.settings.fields import (
     LOGGER_MODES,
     Asking,
     Costs,
@@ -49,10 +50,9 @@ from judgebench.runtime.fields import (
     plain,
     settings_of,
 )
-from judgebench.runtime.files import check_outputs, check_store, user_path
-from judgebench.runtime.values import settle
 from judgebench.tutor.spec import TutorSpec
-from judgebench.types import Cell, Classes, ScoreRange
+from judgebench.types import Classes, RatingKey, ScoreRange
+from judgebench.words.errors import Mistakes, UserError
 
 if TYPE_CHECKING:
     from judgebench.readings.reading import Recording
@@ -119,7 +119,7 @@ def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     return decodings
 
 
-def cells_of(config: DictConfig) -> list[Cell]:
+def cells_of(config: DictConfig) -> list[RatingKey]:
     """Every dimension in every range; else `UserError`."""
     mistakes = Mistakes()
     axes: dict[str, list[Any]] = {"dimensions": [], "ranges": []}
@@ -140,7 +140,7 @@ def cells_of(config: DictConfig) -> list[Cell]:
     return list(product(axes["dimensions"], axes["ranges"]))
 
 
-def check_recorded(config: DictConfig, recording: Recording, cells: Sequence[Cell]) -> None:
+def check_recorded(config: DictConfig, recording: Recording, cells: Sequence[RatingKey]) -> None:
     """Refuses a dimension or range under which a file of recorded readings has none."""
     if recording.about["compares"] != (config.prompt.get("rivals") is not None):
         return  # which is said where prompts meet readings
@@ -306,9 +306,9 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         with caught():
             _check_packages(parts)
             check_rules(unmet_needs(parts), mismatches(parts))
-            if parts.costs.mark is not None:
+            if parts.costs.threshold is not None:
                 for _, score_range in parts.cells:
-                    score_range.mark(parts.costs.mark)
+                    score_range.threshold(parts.costs.threshold)
             served: Any = parts.judge
             if parts.assistant.served is not None and SERVED in served.capabilities:
                 parts.assistant.served.spec(served)
@@ -335,7 +335,7 @@ def with_data(parts: Parts) -> Parts:
     """The same with the data read, so that a mistake in them is named before what takes seconds is
     imported; in a later run of a process they are read when they are needed, if the last run's
     cannot be used again."""
-    return parts if "judgebench.pipeline" in sys.modules else with_read(parts)
+    return parts if "judgebench.runs.pipeline" in sys.modules else with_read(parts)
 
 
 def with_read(parts: Parts) -> Parts:

@@ -19,28 +19,31 @@ COMMANDS = {
         "a run for each value: judgebench sweep +exp=NAME KEY=1,2; +sweeps=NAME searches",
     ),
     "label": (
-        "judgebench.labelling",
+        "judgebench.command.label",
         "makes a page on which people label your texts: judgebench label FILE out=label.html",
     ),
     "calibrate": (
-        "judgebench.calibrate",
+        "judgebench.command.calibrate",
         "chooses range and decoding by your own labels; writes a judge card",
     ),
-    "score": ("judgebench.score", "scores texts with the judge of a card"),
+    "score": ("judgebench.command.score", "scores texts with the judge of a card"),
     "from": (
-        "judgebench.importing",
+        "judgebench.command.from_results",
         "takes results of another tool, or a table: judgebench from FILE out=FOLDER",
     ),
     "gate": (
-        "judgebench.gate",
+        "judgebench.command.gate",
         "says whether a card's judge still does on these labels: exit code 0, 1 or 2",
     ),
-    "report": ("judgebench.report", "makes a run's page again, or one page of several runs"),
+    "report": (
+        "judgebench.command.report",
+        "makes a run's page again, or one page of several runs",
+    ),
     "record": (
-        "judgebench.record",
+        "judgebench.command.record",
         "writes a run's readings as one file, which judge=recorded reads",
     ),
-    "store": ("judgebench.store", "verifies stores of readings, or merges them"),
+    "store": ("judgebench.command.store", "verifies stores of readings, or merges them"),
 }
 """Command -> its module, and what it does. A sweep is a run with Hydra's flag for several."""
 

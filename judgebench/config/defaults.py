@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.components import TARGET
 from judgebench.config.keys import list_at, typed_value
 from judgebench.data.dataset import JudgeDataModule
 from judgebench.prompts.rubrics import BRIEF, EXAMPLE_FIELD, UNASKED, load_rubrics
-from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.fields import plain
 from judgebench.runtime.values import as_word, literal, written
+from judgebench.settings.components import TARGET
+from judgebench.settings.fields import plain
+from judgebench.words.errors import UserError, shown
 
 _USUAL = "coherence"
 """The dimension that is judged of several where none is named."""

@@ -13,8 +13,8 @@ from omegaconf import DictConfig
 
 from judgebench.config.keys import path_of
 from judgebench.data.rows import local_path
-from judgebench.runtime.fields import plain
 from judgebench.runtime.files import Input, check_outputs
+from judgebench.settings.fields import plain
 
 _GROUPS = (
     "card",

@@ -30,11 +30,11 @@ from omegaconf.errors import OmegaConfBaseException
 from judgebench.config.choices import FOLDER, choice_list, choices, groups
 from judgebench.data.dataset import DataSettings
 from judgebench.runtime.dropped import dropped
-from judgebench.runtime.errors import Mistakes, UserError, shown
-from judgebench.runtime.fields import nearest, plain
 from judgebench.runtime.files import user_path
 from judgebench.runtime.secrets import argument_secrets, hider, mask_secrets, masked_argument
 from judgebench.runtime.values import CARRIER, command_of, typed
+from judgebench.settings.fields import nearest, plain
+from judgebench.words.errors import Mistakes, UserError, shown
 
 
 def top_keys(config_name: str) -> list[str]:

@@ -16,7 +16,6 @@ from omegaconf.errors import InterpolationToMissingValueError
 
 from judgebench.attacks import Attack, LearnedPhrase
 from judgebench.attacks.search import AdvSuffix
-from judgebench.components import TARGET, build_component
 from judgebench.config.keys import list_at
 from judgebench.data.dataset import DEV, JudgeDataModule, Rivals, rated
 from judgebench.decoding.rules import Decodings
@@ -26,11 +25,12 @@ from judgebench.judges.local.loading import check_vocabularies
 from judgebench.judges.local.ray_runner import RayRunner
 from judgebench.judges.spec import JUDGES, LOCAL, JudgeSettings
 from judgebench.runtime.dropped import refuse_names
-from judgebench.runtime.errors import UserError, reason
-from judgebench.runtime.fields import Asking, Costs, Margins, Ranking, known_keys, plain
+from judgebench.settings.components import TARGET, build_component
+from judgebench.settings.fields import Asking, Costs, Margins, Ranking, known_keys, plain
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
-from judgebench.types import ORDERS, Cell, Condition
+from judgebench.types import ORDERS, Condition, RatingKey
+from judgebench.words.errors import UserError, reason
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -54,7 +54,7 @@ class Parts:
     judge: JudgeSettings
     assistant: Assistant
     decodings: Decodings
-    cells: Sequence[Cell] = ()
+    cells: Sequence[RatingKey] = ()
     attacks: Sequence[Attack] = ()
     defenses: Sequence[Defense] = ()
     search: AdvSuffix | None = None
@@ -182,7 +182,9 @@ class Parts:
         return tuner
 
 
-def refuse_unrated(data: JudgeDataModule, cells: Sequence[Cell], split: str, sentence: str) -> None:
+def refuse_unrated(
+    data: JudgeDataModule, cells: Sequence[RatingKey], split: str, sentence: str
+) -> None:
     """Refuses dimensions on which no text of a split is rated."""
     unrated = [
         name

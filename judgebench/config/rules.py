@@ -24,9 +24,9 @@ from judgebench.judges.spec import (
     SERVED,
 )
 from judgebench.prompts.rubrics import names_numbers, names_range, names_tie
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import NO_STORE
 from judgebench.types import PLACES, PLACES_OR_TIE, TIE, Rubric
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from judgebench.config.parts import Parts
@@ -249,15 +249,15 @@ def _reading_mismatches(parts: Parts) -> Broken:
 
 
 def _decoding_mismatches(parts: Parts) -> Broken:
-    plain = parts.config.get("compare_with")
+    plain = parts.config.get("baseline")
     alone = []
     for name, decoding in parts.decodings.items():
         if not decoding.needs_assistant and not decoding.across:
             alone.append(name)
     if isinstance(plain, str) and plain not in alone:
-        remedy = f"compare_with={alone[0]}" if alone else "decoding=[expectation]"
+        remedy = f"baseline={alone[0]}" if alone else "decoding=[expectation]"
         yield (
-            f"compare_with: {plain!r} is no decoding here that scores the main model alone in each "
+            f"baseline: {plain!r} is no decoding here that scores the main model alone in each "
             f"range; there are {', '.join(alone) or 'none'}; take {remedy}."
         )
     free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.capabilities

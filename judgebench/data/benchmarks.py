@@ -25,8 +25,8 @@ from judgebench.data.rows import (
     json_rows,
     parquet_rows,
 )
-from judgebench.runtime.errors import UserError, shown
 from judgebench.types import Example, Row
+from judgebench.words.errors import UserError, shown
 
 _DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 _SCALE = (1.0, 5.0)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from judgebench.data.rows import Word
-from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.fields import NotBlank, check_fields
+from judgebench.settings.fields import NotBlank, check_fields
 from judgebench.types import Classes, Record, Scale
+from judgebench.words.errors import UserError, shown
 
 ClassName = str | int | float | bool
 PassMark = float | Annotated[str, NotBlank()]

@@ -18,9 +18,9 @@ import numpy as np
 
 from judgebench.data.classes import PassMarks, marked
 from judgebench.data.rows import existing, local_path
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Count, Ge, Lt, Natural, OneOf, check_fields, plain
+from judgebench.settings.fields import Annotated, Count, Ge, Lt, Natural, OneOf, check_fields, plain
 from judgebench.types import Array, Classes, Example, Records, Scale
+from judgebench.words.errors import UserError
 
 
 @dataclass(frozen=True)

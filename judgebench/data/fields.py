@@ -18,10 +18,10 @@ import numpy as np
 
 from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow, data_files, file_rows, names_within
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import NotBlank, Words, plain, settings_of
 from judgebench.runtime.values import is_written
+from judgebench.settings.fields import NotBlank, Words, plain, settings_of
 from judgebench.types import Classes, Example, Row, Scale
+from judgebench.words.errors import UserError
 
 Scores = Mapping[str, Mapping[str, float]]
 """Dimension -> rater -> the score that they gave one example; empty where it is unrated. Raters

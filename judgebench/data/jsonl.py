@@ -29,9 +29,9 @@ from judgebench.data.fields import (
 )
 from judgebench.data.labels import join_labels, label_files
 from judgebench.data.rows import FileRow, data_files, file_rows
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import plain
+from judgebench.settings.fields import plain
 from judgebench.types import Records, Row, Scale
+from judgebench.words.errors import UserError
 
 
 class JsonLines(JudgeDataModule):

@@ -12,9 +12,9 @@ from judgebench.data.classes import LabelSettings, classes_note, classes_of, num
 from judgebench.data.dataset import Dataset, JudgeDataModule, group_hash
 from judgebench.data.fields import Rated, dataset_of, left_out_note
 from judgebench.data.rows import FileRow, existing, json_array, json_object
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import plain
+from judgebench.settings.fields import plain
 from judgebench.types import Classes, Example, Scale
+from judgebench.words.errors import UserError
 
 _SOURCES = ("source", "context", "query", "user_prompt", "input")
 _CONTEXTS = ("reference", "fact")

@@ -19,10 +19,10 @@ from zlib import crc32
 from judgebench.data.classes import name_of
 from judgebench.data.fields import Rated
 from judgebench.data.rows import FileRow, Word, existing, file_rows
-from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.fields import plain
 from judgebench.runtime.files import user_path
+from judgebench.settings.fields import plain
 from judgebench.types import Example, Record, Row, Rows, Scale
+from judgebench.words.errors import UserError, shown
 
 _HALF = re.compile("[\ud800-\udfff]")
 _LARGEST = 2**53

@@ -22,9 +22,9 @@ from judgebench.data.fields import (
     left_out_note,
 )
 from judgebench.data.rows import FileRow
-from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.fields import Words, settings_of
+from judgebench.settings.fields import Words, settings_of
 from judgebench.types import Example, Records, Row
+from judgebench.words.errors import UserError, shown
 
 FIRST, SECOND, TIE = LABELS = ("first", "second", "tie")
 """The three preferences; below, how much each is worth to the first text."""

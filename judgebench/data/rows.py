@@ -21,7 +21,6 @@ from typing import Any, TextIO
 
 from judgebench.data.dialogues import PARTS, part_of
 from judgebench.runtime.dropped import DROPPED
-from judgebench.runtime.errors import UserError, reason, shown
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import (
     Limits,
@@ -33,6 +32,7 @@ from judgebench.runtime.parsing import (
 )
 from judgebench.runtime.workbook import WORKBOOKS, read_sheet
 from judgebench.types import Row
+from judgebench.words.errors import UserError, reason, shown
 
 _EMBEDDED = "embedded:"
 FILE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet", *WORKBOOKS)

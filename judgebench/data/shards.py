@@ -21,8 +21,8 @@ import numpy as np
 from judgebench.data.dataset import DataSettings, completed, longest_of, validate
 from judgebench.data.fields import Rated, Scores, TextFields, check_present, dataset_of
 from judgebench.data.rows import file_rows, named_files, names_within
-from judgebench.runtime.errors import UserError
 from judgebench.types import Example, Record
+from judgebench.words.errors import UserError
 
 _LONGEST = 4
 """Shards that a group may fill before it is cut."""

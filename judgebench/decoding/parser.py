@@ -35,8 +35,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from judgebench.decoding.thoughts import answer_in
-from judgebench.runtime.terminal import print_safely
 from judgebench.types import CLAMPED, FAILED, PARSED, PLACES, PLACES_OR_TIE, TIE, Score, ScoreRange
+from judgebench.words.terminal import print_safely
 
 TOKEN = r"⟦([^⟦⟧]{1,40})⟧"
 """One number; its group is what `token_value` takes."""

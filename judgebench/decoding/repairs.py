@@ -24,9 +24,9 @@ from judgebench.decoding.rules import (
     floored,
     has_answer,
 )
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Amount, OneOf, Positive, check_fields
+from judgebench.settings.fields import Amount, OneOf, Positive, check_fields
 from judgebench.types import Array
+from judgebench.words.errors import UserError
 
 
 class _Repair(Decoding):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from judgebench.runtime.errors import UserError
 from judgebench.types import Record
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     import torch
@@ -278,7 +278,7 @@ def checked_logits(
 
 
 @dataclass(frozen=True)
-class Folded(Decoding):
+class CrossFitted(Decoding):
     """Cross-fitted decodings: each text is decoded by what the articles of other folds have taught.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.decoding.parser import parse_answer, parse_final, parse_place, warn_of_cut
-from judgebench.decoding.rules import Decoding, Decodings, Folded, Ranged, has_answer
+from judgebench.decoding.rules import CrossFitted, Decoding, Decodings, Ranged, has_answer
 from judgebench.types import (
     CLAMPED,
     FAILED,
@@ -21,9 +21,9 @@ from judgebench.types import (
     RANGE,
     TIE,
     Array,
-    Cell,
     Columns,
     Generation,
+    RatingKey,
     Reading,
     Record,
     Rows,
@@ -74,7 +74,7 @@ def _attributes(objects: Sequence[Any], names: Sequence[str]) -> dict[str, list[
 def decode(
     readings: Sequence[Reading],
     decodings: Decodings,
-    tuned: Mapping[Cell, Mapping[str, Decoding | None]] | None = None,
+    tuned: Mapping[RatingKey, Mapping[str, Decoding | None]] | None = None,
 ) -> dict[str, Array]:
     """Scores of all readings, as `COLUMNS`, each [scores]; lambda and temperature are NaN where a
     decoding has none. Where a range has labels, also `LABELS`.
@@ -91,7 +91,7 @@ def decode(
             stand with them; None leaves it out.
     """
     # 1. readings of log-probabilities, by dimension and range; the others are answers
-    cells: dict[Cell, list[Reading]] = {}
+    cells: dict[RatingKey, list[Reading]] = {}
     for reading in readings:
         if reading.text is None:
             condition = reading.prompt.condition
@@ -167,7 +167,7 @@ def _decoded(ranges: Sequence[Sequence[Reading]], name: str, decoding: Decoding)
     groups = [reading.prompt.example.group_id for reading in readings]
 
     def scores(sides: Sequence[Ranged]) -> Array:
-        if isinstance(decoding, Folded):
+        if isinstance(decoding, CrossFitted):
             return decoding.scores_of(groups, sides)
         return decoding.scores_across(sides)
 

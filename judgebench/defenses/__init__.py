@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from judgebench.components import Catalog, read_template, shipped_templates
 from judgebench.defenses.anchors import ANCHORS, Anchors
 from judgebench.defenses.detection import PERPLEXITY, planned_detection
 from judgebench.defenses.prepared import STAGES, Findings, Planned, Prepared, Resources
@@ -16,6 +15,7 @@ from judgebench.defenses.prompts import NONE, Cot, TemplateDefense
 from judgebench.defenses.references import REFERENCE_DEFENSES, planned_references
 from judgebench.defenses.settings import DefenseSettings
 from judgebench.prompts.builder import Defense
+from judgebench.settings.components import Catalog, read_template, shipped_templates
 from judgebench.tutor.spec import TutorSpec
 
 __all__ = [

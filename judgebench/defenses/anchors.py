@@ -15,8 +15,8 @@ import numpy as np
 
 from judgebench.data.dataset import DEV, JudgeDataModule, rated
 from judgebench.prompts.builder import Defense
-from judgebench.runtime.errors import UserError
-from judgebench.types import Cell, Condition, Example, Rubric, ScoreRange
+from judgebench.types import Condition, Example, RatingKey, Rubric, ScoreRange
+from judgebench.words.errors import UserError
 
 ANCHORS = ("anchors", *(f"anchors_{draw}" for draw in range(2, 6)))
 """Names of the draws; each shows other texts, and all else is the same."""
@@ -98,7 +98,7 @@ class Anchors(Defense):
     compares: ClassVar[bool] = False
     needs_dev: ClassVar[bool] = True
 
-    def fitted(self, data: JudgeDataModule, cells: Sequence[Cell]) -> Anchors:
+    def fitted(self, data: JudgeDataModule, cells: Sequence[RatingKey]) -> Anchors:
         """The same with texts of the development split; `UserError` where there are none to
         show."""
         shown = {}

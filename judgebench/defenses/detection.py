@@ -26,10 +26,10 @@ from judgebench.defenses.prepared import (
 from judgebench.defenses.settings import DefenseSettings, Helper
 from judgebench.prompts.tokens import text_prompts
 from judgebench.runtime.distributed import here
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file, user_path
 from judgebench.runtime.parsing import check_shape, read_json
 from judgebench.types import Array, Example, Record, Row
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +70,7 @@ def text_perplexities(
     readable = [prompt for prompt in prompts if len(prompt.token_ids) > 1]
     view = resources.view(helper.source, helper.engine)
     pass_ = LikelihoodPass(view, readable)
-    resources.run([pass_], helper.token_budget, "Perplexity")
+    resources.run([pass_], helper.max_batch_tokens, "Perplexity")
     keys = [key for prompt in readable for key in pass_.keys(prompt)]
     readings = resources.store.get(keys)
     values = np.full(len(prompts), np.nan)

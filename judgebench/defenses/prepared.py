@@ -10,8 +10,8 @@ from judgebench.data.dataset import DEV, TEST
 from judgebench.judges import PassRunner
 from judgebench.judges.spec import JudgeSettings
 from judgebench.prompts.builder import Defense, Judged, PromptBuilder
-from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Record, Records, Row, Split
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from judgebench.tutor.vectors import StandardVectors

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from judgebench.components import fill_fields, template_fields, without_line_end
 from judgebench.prompts.builder import Defense
 from judgebench.prompts.rubrics import COT, EXAMPLE_FIELD, JUDGED_FIELD
-from judgebench.runtime.errors import UserError
+from judgebench.settings.components import fill_fields, template_fields, without_line_end
 from judgebench.types import Rubric
+from judgebench.words.errors import UserError
 
 _MARKER = 12
 _PIECE = 6

@@ -16,10 +16,10 @@ from judgebench.defenses.prepared import SOURCES, Findings, Planned, Prepared, R
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
 from judgebench.runtime.distributed import here
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import user_path
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import Condition, Example, Rubric
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from judgebench.tutor.steering import Standard

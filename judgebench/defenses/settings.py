@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from judgebench.runtime.fields import Count, Natural, Words, check_fields
+from judgebench.settings.fields import Count, Natural, Words, check_fields
 from judgebench.tutor.spec import HelpingModel
 
 
@@ -13,11 +13,11 @@ from judgebench.tutor.spec import HelpingModel
 class Helper(HelpingModel):
     """The model that scores perplexity."""
 
-    token_budget: Count = 4096
+    max_batch_tokens: Count = 4096
     role: ClassVar[str] = "defense.helper"
 
     def __post_init__(self) -> None:
-        check_fields(self, self.role, of=("engine", "token_budget"))
+        check_fields(self, self.role, of=("engine", "max_batch_tokens"))
 
 
 @dataclass(frozen=True)

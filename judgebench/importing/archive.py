@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from judgebench.runtime.errors import UserError, reason
+from judgebench.words.errors import UserError, reason
 
 _LARGE = 2**26
 _RATIO = 200

@@ -29,9 +29,9 @@ from judgebench.importing.names import (
     plain_name,
 )
 from judgebench.importing.preferences import pair_of, preference_columns
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import opened
 from judgebench.runtime.values import as_word, command_of, names_in, quoted, written
+from judgebench.words.errors import UserError
 
 ROLES = (*TEXTS, *NAMES, *MORE, "human", "judge")
 """Words of the command line for what columns hold."""

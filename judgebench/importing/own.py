@@ -33,8 +33,6 @@ from judgebench.importing.columns import (
     taken_lines,
 )
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import plain
 from judgebench.runtime.files import user_path
 from judgebench.runtime.secrets import masked_argument
 from judgebench.runtime.values import (
@@ -48,6 +46,8 @@ from judgebench.runtime.values import (
     written,
 )
 from judgebench.runtime.workbook import sheet_lines
+from judgebench.settings.fields import plain
+from judgebench.words.errors import UserError
 
 _UNASKED = ("replay", "recorded", "panel")
 """Judges whose answers are known, so that no rubric is needed."""
@@ -458,4 +458,4 @@ def file_words(config: DictConfig, labelled: bool = True) -> list[str]:
 def score_command(config: DictConfig, card: Path) -> str:
     """The command that scores the texts of a composed configuration's file by a card."""
     words = [f"card={quoted(str(card))}", *file_words(config, labelled=False), "out=scores.jsonl"]
-    return command_of(["python", "-m", "judgebench.score", *words])
+    return command_of(["python", "-m", "judgebench", "score", *words])

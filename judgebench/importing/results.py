@@ -29,10 +29,10 @@ from judgebench.data.rows import (
 from judgebench.importing.archive import read_entries
 from judgebench.importing.columns import dimension_of, is_label
 from judgebench.importing.tools import BATCH, INSPECT, TOOLS, ScorePlace, Tool
-from judgebench.runtime.errors import UserError, shown
 from judgebench.runtime.parsing import parse_json, read_json
 from judgebench.runtime.workbook import WORKBOOKS
 from judgebench.types import Row
+from judgebench.words.errors import UserError, shown
 
 _TEXT_ENDINGS = (".json", ".jsonl", ".csv", ".tsv")
 _PROMPTFOO_TABLE = "Status,Score,Named Scores,"

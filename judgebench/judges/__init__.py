@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from judgebench.judges.local.models import Models, Trainers
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     import lightning as L
@@ -30,16 +30,16 @@ class PassRunner:
     models: Models = field(default_factory=Models)
 
     def run(
-        self, passes: Sequence[LocalPass], token_budget: int, doing: str = "Reading"
+        self, passes: Sequence[LocalPass], max_batch_tokens: int, doing: str = "Reading"
     ) -> L.Trainer | None:
-        """Computes and stores what is missing of each pass, in batches of `token_budget`: here (see
+        """Computes and stores what is missing of each pass, in batches of `max_batch_tokens`: here (see
         `loop.compute`), or where the trainers have it computed (`ray_runner.RayTrainers`)."""
         from judgebench.judges.local.batches import pending
         from judgebench.judges.local.loop import compute
 
         compute = getattr(self.trainer, "compute", compute)
         return compute(
-            self, [(pass_, pending(pass_, token_budget, self.store)) for pass_ in passes], doing
+            self, [(pass_, pending(pass_, max_batch_tokens, self.store)) for pass_ in passes], doing
         )
 
     def view(self, source: ModelSource, engine: str) -> ModelView:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from judgebench.judges.local.loading import ModelSource, check_vocabularies
 from judgebench.judges.served.settings import ApiSpec, Price
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import settings_of
+from judgebench.settings.fields import settings_of
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from judgebench.readings.reading import Recording
@@ -168,7 +168,7 @@ def served_assistant(**settings: Any) -> Assistant:
 
 def recorded_assistant(path: str) -> Assistant:
     """The assistant of recorded readings; `none` where they have none. `path`: see
-    `judgebench.judges.earlier.recorded.RecordedSpec`, which also says what is wrong with it; a panel has
+    `judgebench.judges.precomputed.recorded.RecordedSpec`, which also says what is wrong with it; a panel has
     none."""
     if not isinstance(path, str) or not path.strip():
         return Assistant("recorded")

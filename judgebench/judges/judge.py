@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from judgebench.decoding.rules import Decoding
     from judgebench.judges.assistants import Assistant
-    from judgebench.judges.earlier.answers import Answers
     from judgebench.judges.local.loading import ModelSource
     from judgebench.judges.local.models import Models, Trainers
+    from judgebench.judges.precomputed.answers import Answers
     from judgebench.judges.reader import BaseReader
     from judgebench.judges.spec import JudgeSettings
     from judgebench.prompts.builder import Defense, Judged, PromptBuilder
@@ -37,7 +37,7 @@ def _shared(store: Any) -> Any:
     return shared(store, here())
 
 
-class Questions(NamedTuple):
+class PromptSet(NamedTuple):
     """Prompts for a judge, and its earlier answers to them; None where it is asked now."""
 
     prompts: list[Prompt]
@@ -105,7 +105,7 @@ class ReadingJudge:
         from judgebench.decoding.rules import Decoding as Rule
         from judgebench.judges.assistants import Assistant as NoAssistant
         from judgebench.prompts.builder import PromptBuilder, PromptSettings
-        from judgebench.runtime.fields import plain, settings_of
+        from judgebench.settings.fields import plain, settings_of
 
         tokenizer = settings.source.tokenizer()
         limit = int(getattr(settings.source.config(), "max_position_embeddings", None) or 2**31)
@@ -164,7 +164,7 @@ class ReadingJudge:
         split: Split,
         dataset: str = "texts",
         judged: Judged | None = None,
-    ) -> Questions:
+    ) -> PromptSet:
         """The prompts about examples; of a judge that has answered before, those that it answered.
 
         Args:
@@ -176,15 +176,15 @@ class ReadingJudge:
         answers = self.settings.answers(prompts, split, dataset)
         if answers is not None:
             prompts = answers.answered(prompts)
-        return Questions(prompts, answers)
+        return PromptSet(prompts, answers)
 
-    def reader(self, questions: Questions, models: Models | None = None) -> BaseReader:
+    def reader(self, questions: PromptSet, models: Models | None = None) -> BaseReader:
         """The reader of the prompts, as the settings make it; `models`: those that are in memory
         already."""
         return self.settings.reader(self, questions, models)
 
     def read(
-        self, questions: Questions, split: Split, trainer: Trainers, models: Models
+        self, questions: PromptSet, split: Split, trainer: Trainers, models: Models
     ) -> RunReadings:
         """The readings of all prompts: what the store lacks is computed; `split`: group_id -> dev
         or test."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from judgebench.judges.earlier.replay import AnswerFile
+from judgebench.judges.precomputed.replay import AnswerFile
 from judgebench.judges.reader import BaseReader
 from judgebench.judges.spec import GENERATION, OWN, PROBABILITIES, NoModel
 from judgebench.types import Generation, Prompt, Reading, Row, Split

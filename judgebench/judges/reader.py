@@ -11,17 +11,17 @@ from typing import Any
 
 from judgebench.decoding.rules import Decoding, Greedy
 from judgebench.judges import PassRunner
-from judgebench.judges.earlier.recorded import RecordedSpec, answer_row
-from judgebench.judges.earlier.replay import ReplaySpec
-from judgebench.judges.judge import Questions, ReadingJudge
+from judgebench.judges.judge import PromptSet, ReadingJudge
 from judgebench.judges.local.batches import Tokens
 from judgebench.judges.local.models import Models, Trainers
+from judgebench.judges.precomputed.recorded import RecordedSpec, answer_row
+from judgebench.judges.precomputed.replay import ReplaySpec
 from judgebench.prompts.thoughts import after_thoughts
 from judgebench.prompts.tokens import encode_texts
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
-from judgebench.runtime.errors import UserError
 from judgebench.types import Array, Condition, Generation, Prompt, Reading, Row, Split
+from judgebench.words.errors import UserError
 
 IN_STORE = "none: every reading was in the store"
 """Name of the device where nothing was computed."""
@@ -46,7 +46,7 @@ class BaseReader:
     _thoughts: Any = ()  # the passes that write them, which are read first
     origin = ""  # of readings that no model gives
 
-    def __init__(self, judge: ReadingJudge, questions: Questions, models: Models | None = None):
+    def __init__(self, judge: ReadingJudge, questions: PromptSet, models: Models | None = None):
         self.judge: Any = judge.settings
         self.of = judge
         self.assistant = judge.assistant

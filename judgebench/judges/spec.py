@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from judgebench.judges.local.loading import ModelSource
-from judgebench.runtime.errors import Mistakes
-from judgebench.runtime.fields import (
+from judgebench.settings.fields import (
     Annotated,
     Count,
     Ge,
@@ -21,13 +20,14 @@ from judgebench.runtime.fields import (
     check_fields,
 )
 from judgebench.types import Prompt, Split
+from judgebench.words.errors import Mistakes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from judgebench.judges.earlier.answers import Answers
-    from judgebench.judges.judge import Questions, ReadingJudge
+    from judgebench.judges.judge import PromptSet, ReadingJudge
     from judgebench.judges.local.models import Models
+    from judgebench.judges.precomputed.answers import Answers
     from judgebench.judges.reader import BaseReader
     from judgebench.prompts.tokens import SpelledNames
 
@@ -102,7 +102,7 @@ class JudgeSettings:
         @property
         def max_new_tokens(self) -> int: ...
         @property
-        def token_budget(self) -> int: ...
+        def max_batch_tokens(self) -> int: ...
         @property
         def source(self) -> Source: ...
         @property
@@ -127,7 +127,7 @@ class JudgeSettings:
         return None
 
     def reader(
-        self, judge: ReadingJudge, questions: Questions, models: Models | None = None
+        self, judge: ReadingJudge, questions: PromptSet, models: Models | None = None
     ) -> BaseReader:
         """What reads prompts under these settings; only it may import torch, or what asks
         servers."""
@@ -150,7 +150,7 @@ class JudgeSpec(JudgeSettings):
         draft_tokens: 0; configurations and judge cards of earlier versions have it.
         engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts
             at once; `plain`, every prompt by itself.
-        token_budget: groups are read together up to so many tokens to compute.
+        max_batch_tokens: groups are read together up to so many tokens to compute.
         check: `once`, a proof that the model can be read holds for later runs with the same store;
             `always`, it is made at every start.
     """
@@ -164,7 +164,7 @@ class JudgeSpec(JudgeSettings):
     max_new_tokens: Count = 16
     draft_tokens: Annotated[int, Ge(0), Le(0)] = 0
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
-    token_budget: Count = 4096
+    max_batch_tokens: Count = 4096
     check: Annotated[str, OneOf(CHECKS)] = "once"
 
     def __post_init__(self) -> None:
@@ -173,7 +173,14 @@ class JudgeSpec(JudgeSettings):
             check_fields(
                 self,
                 "judge",
-                of=("mode", "max_new_tokens", "draft_tokens", "engine", "token_budget", "check"),
+                of=(
+                    "mode",
+                    "max_new_tokens",
+                    "draft_tokens",
+                    "engine",
+                    "max_batch_tokens",
+                    "check",
+                ),
             )
         with mistakes.caught():
             self.source  # noqa: B018 - checks the rest
@@ -208,7 +215,7 @@ class NoModel(JudgeSettings):
     trust_remote_code: bool = False
     engine: str = "prefix"
     max_new_tokens: ClassVar[int] = 0
-    token_budget: ClassVar[int] = 1
+    max_batch_tokens: ClassVar[int] = 1
     unused: ClassVar = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine")
 
 

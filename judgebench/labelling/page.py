@@ -14,11 +14,11 @@ from markupsafe import Markup
 from judgebench.data.classes import name_of
 from judgebench.data.labels import content_digest
 from judgebench.labelling.draw import Drawn, shown_order
-from judgebench.runtime.errors import UserError, shown
-from judgebench.runtime.fields import Count, Natural, Words, check_fields
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
+from judgebench.settings.fields import Count, Natural, Words, check_fields
 from judgebench.types import Record, ScoreRange
+from judgebench.words.errors import UserError, shown
 
 _TAKEN = "urzs"  # keys of the page: unclear, reason, undo, save
 _UNCLEAR = "unclear"

@@ -9,8 +9,8 @@ from pathlib import Path
 from judgebench.data.labels import label_files, read_labels
 from judgebench.labelling.draw import Drawn
 from judgebench.labelling.page import PageSettings
-from judgebench.runtime.errors import UserError
 from judgebench.types import RANGE, Example, ScoreRange
+from judgebench.words.errors import UserError
 
 Shown = Mapping[str, list[tuple[str, str]]]
 """example_id -> titles and texts that stand below the text."""

@@ -23,9 +23,9 @@ from judgebench.prompts.tokens import (
     encode_texts,
     tokenized,
 )
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Count, OneOf, Words, settings_of
-from judgebench.types import Array, Cell, Condition, Example, Prompt, Row, Rubric
+from judgebench.settings.fields import Annotated, Count, OneOf, Words, settings_of
+from judgebench.types import Array, Condition, Example, Prompt, RatingKey, Row, Rubric
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -113,7 +113,7 @@ class Defense:
         example's own texts they are never read as a template, nor as control tokens."""
         return {}
 
-    def fitted(self, data: JudgeDataModule, cells: Sequence[Cell]) -> Defense:
+    def fitted(self, data: JudgeDataModule, cells: Sequence[RatingKey]) -> Defense:
         """Gives the defense with all that it takes from labelled data, for some dimensions and
         ranges."""
         return self
@@ -177,7 +177,7 @@ class PromptBuilder:
         self._truncate = truncate
         self._chat = ChatFormat(tokenizer, template_options, closed)
         self._defenses: dict[str, Defense] = {}
-        self._choices: dict[Cell, Mapping[str, float]] = {}
+        self._choices: dict[RatingKey, Mapping[str, float]] = {}
         self._control = ControlTokens(tokenizer)
         self._frames: dict[str, int] = {}
         self._cuts = cuts_between_words(tokenizer)

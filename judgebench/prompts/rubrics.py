@@ -10,9 +10,9 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import user_path
 from judgebench.types import FIRST, PLACES_OR_TIE, TIE, Example, Rubric, ScoreRange
+from judgebench.words.errors import UserError
 
 _FIELD = re.compile(r"\{\{(\w+)\}\}|\{(min_range|max_range|quarter_[0-4]|(?:low|high)_score)\}")
 _NUMBERED = re.compile(r"\{(?:quarter_[0-4]|(?:low|high)_score)\}")

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 import numpy as np
 
 from judgebench.prompts.rubrics import Filled
-from judgebench.runtime.errors import UserError, reason
 from judgebench.types import Array, Condition, Example, Prompt, Row, ScoreRange
+from judgebench.words.errors import UserError, reason
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase

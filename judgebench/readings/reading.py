@@ -26,11 +26,11 @@ import pyarrow.parquet as pq
 
 from judgebench.data.rows import existing
 from judgebench.decoding.scores import key_columns
-from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.files import atomic, check_run_file, user_path, writing
 from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.types import Array, Prompt, Reading, Record, Row, ScoreRange
+from judgebench.words.errors import UserError, escape_control
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -291,7 +291,7 @@ class Recording:
         if text is None or schema.remove_metadata() not in (SCHEMA, _EXACT):
             raise UserError(
                 f"{path}: these are no recorded readings; give a file that `python -m "
-                "judgebench.record RUN out=FILE` has written."
+                "judgebench.command.record RUN out=FILE` has written."
             )
         # 2. its metadata, first of all its format
         about = parse_json(text, f"{path}", limits=_LIMITS, remedy=_AGAIN)
@@ -390,7 +390,7 @@ class Recording:
 
 
 _AGAIN = (
-    "the file is damaged, so get it again, or record it again with `python -m judgebench.record`"
+    "the file is damaged, so get it again, or record it again with `python -m judgebench record`"
 )
 
 

@@ -32,9 +32,9 @@ from judgebench.readings.reading import (
     unpack_readings,
 )
 from judgebench.runtime.distributed import Processes, here
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import NO_STORE, check_store, on_network
-from judgebench.runtime.terminal import print_safely
+from judgebench.words.errors import UserError
+from judgebench.words.terminal import print_safely
 
 _FORMAT = 2
 _APPLICATION = int.from_bytes(b"judg")

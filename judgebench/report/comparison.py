@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.figures.charts import ranking_chart, variance_chart
-from judgebench.report.formats import say, short, signed_two, three, two
 from judgebench.report.html import render_page, rendered
 from judgebench.report.layout import Fold, PageSection
 from judgebench.report.table import Block, Col, Paragraph, View, rows_by, values, with_records
@@ -29,13 +28,14 @@ from judgebench.report.views.league import league_of_tasks
 from judgebench.report.views.tuning import TASKS_TABLE
 from judgebench.report.views.verdicts import first_line
 from judgebench.results.results import NO_DEFENSE, Results
-from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import Estimate, keys_of
-from judgebench.stats.humans import CALIBRATED
-from judgebench.stats.paired import BETTER, WORSE, compare
-from judgebench.stats.scores import CLEAN, Scores
-from judgebench.stats.verdict import RULES
+from judgebench.studies.humans import CALIBRATED
+from judgebench.studies.paired import BETTER, WORSE, compare
+from judgebench.studies.scores import CLEAN, Scores
+from judgebench.studies.verdict import RULES
 from judgebench.types import LABELS, Records, Row, Rows
+from judgebench.words.errors import UserError
+from judgebench.words.formats import say, short, signed_two, three, two
 
 _MOST = 26
 
@@ -250,7 +250,7 @@ def _page(
 
 
 def paired_differences(runs: Mapping[str, Results], resamples: int = 1000) -> Rows:
-    """Records of `judgebench.stats.paired.compare` between the settings that each two runs advise
+    """Records of `judgebench.studies.paired.compare` between the settings that each two runs advise
     in a dimension, the later less the earlier, in Spearman, on the examples that both have judged.
     Each two runs are tested by themselves: Holm's correction is over one comparison a dimension, so
     that a further run changes no verdict."""

@@ -16,7 +16,6 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from judgebench.report.formats import UNKNOWN
 from judgebench.report.table import (
     Block,
     Col,
@@ -27,8 +26,9 @@ from judgebench.report.table import (
     Table,
     TableCell,
 )
-from judgebench.runtime.errors import escape_control
-from judgebench.runtime.terminal import printable
+from judgebench.words.errors import escape_control
+from judgebench.words.formats import UNKNOWN
+from judgebench.words.terminal import printable
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}

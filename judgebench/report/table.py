@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import Format, interval, is_known, no_text, say, text
 from judgebench.results.results import labelled
 from judgebench.stats.clusters import FEWEST, Estimate
 from judgebench.types import Key, Record, Row, Rows
+from judgebench.words.formats import Format, interval, is_known, no_text, say, text
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,12 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.results.schema import ARTIFACTS, FILES, Presence, columns_of, own_files
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked, write_digests
 from judgebench.runtime.parquet import read_table, write_table
 from judgebench.runtime.parsing import YAML_LIMITS, read_yaml
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.types import Record, Row
+from judgebench.words.errors import UserError
 
 ARTIFACT = {artifact.name: artifact for artifact in ARTIFACTS}
 """Name -> artifact."""

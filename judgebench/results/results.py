@@ -29,9 +29,8 @@ from judgebench.results.schema import (
     TEXTS_SCHEMA,
     Presence,
 )
-from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import shown_level
-from judgebench.stats.scores import CLEAN, shown_split
+from judgebench.studies.scores import CLEAN, shown_split
 from judgebench.types import (
     LABELS,
     RANGE,
@@ -47,6 +46,7 @@ from judgebench.types import (
     ScoreRange,
     Split,
 )
+from judgebench.words.errors import UserError
 
 Titles = Mapping[str, str | None]
 """`main` and `assistant`, the models' names; `groups` and `examples`, the words for them;
@@ -71,11 +71,11 @@ class Results:
             score is people's best, where there are any; in tables it counts as the highest.
         readings: one row an example and condition, `READINGS_SCHEMA`.
         scores: one row an example, condition and decoding, `SCORES_SCHEMA`.
-        metrics: see `judgebench.stats.evaluate.evaluate`.
+        metrics: see `judgebench.studies.evaluate.evaluate`.
         comparisons: paired differences between judges; attack_differences: between what attacks
             change of each.
-        repairs: comparisons that every run makes, see `judgebench.stats.repairs`; empty with
-            `compare_with`.
+        repairs: comparisons that every run makes, see `judgebench.studies.repairs`; empty with
+            `baseline`.
         pairwise: systems ranked by comparisons.
         suffix: effect of learned phrases by their length; trace: every word that a search tried, or
             None.
@@ -83,18 +83,18 @@ class Results:
         choice: what each setting is worth and which is taken, see
             `judgebench.tuning.choose.choice_records`.
         verdict: what the setting taken may be used for, see
-            `judgebench.stats.verdict.verdict_records`.
+            `judgebench.studies.verdict.verdict_records`.
         standards, strengths, detectors: records of defenses, see `judgebench.defenses.Findings`.
         costs: seconds a defense takes; references: `REFERENCES_SCHEMA`.
         served: `SERVED_SCHEMA`, of judges behind a URL; else None.
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
-            `judgebench.stats.humans.human_records`. Both are empty where only means are known.
+            `judgebench.studies.humans.human_records`. Both are empty where only means are known.
         labels: of joined label files, those that need a look, see `judgebench.data.labels`.
         beside_humans, forecasts, errors, variance, systems, picks, few_labels: how judges compare
-            with humans, see `STUDIES` in `judgebench.measurement`.
-        decisions: pass, fail and other classes, see `judgebench.stats.decisions.decision_records`.
-        repeats: judges asked again, see `judgebench.stats.repeats.repeat_records`.
-        rewards: with use=reward, see `judgebench.stats.rewards.reward_records`.
+            with humans, see `STUDIES` in `judgebench.runs.measurement`.
+        decisions: pass, fail and other classes, see `judgebench.studies.decisions.decision_records`.
+        repeats: judges asked again, see `judgebench.studies.repeats.repeat_records`.
+        rewards: with use=reward, see `judgebench.studies.rewards.reward_records`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts:
             `TEXTS_SCHEMA`.
         phrases: name -> content of a learned phrase's file. vectors: dimension -> standard vectors.
@@ -407,7 +407,7 @@ class SeriesIndex:
         self._several = {
             (judge, decoding) for (_, judge, decoding), texts in tried.items() if len(texts) > 1
         }
-        knobs = {
+        hyperparameters = {
             self.of(row): (number(row["lambda"]) or 0.0, number(row["temperature"]) or 0.0)
             for row in rows
         }
@@ -424,11 +424,11 @@ class SeriesIndex:
             return (
                 _place(series.judge, _JUDGES),
                 _place(series.decoding, _DECODINGS),
-                knobs[series],
+                hyperparameters[series],
                 str(series),
             )
 
-        self.all = sorted(knobs, key=rank)
+        self.all = sorted(hyperparameters, key=rank)
 
     @classmethod
     def from_frame(cls, scores: pd.DataFrame) -> SeriesIndex:
@@ -523,7 +523,7 @@ def condition_text(row: Row) -> str:
 Shown = TypeVar("Shown", pd.DataFrame, list[Record])
 
 
-def kept(make: Callable[..., Shown]) -> Callable[..., Shown]:
+def cached(make: Callable[..., Shown]) -> Callable[..., Shown]:
     """A function of results, and of what else it takes, that computes a frame or rows once for the
     same results: many parts of a page ask for them. Each caller gets a copy."""
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from judgebench.runtime.errors import ReportedElsewhere, UserError, reason
-from judgebench.runtime.terminal import print_safely
+from judgebench.words.errors import ReportedElsewhere, UserError, reason
+from judgebench.words.terminal import print_safely
 
 if TYPE_CHECKING:
     import lightning as L

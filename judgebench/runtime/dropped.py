@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 _SERVE = (
     "serve the model with `vllm serve MODEL`, and take judge=vllm judge.model=MODEL "
@@ -42,15 +42,15 @@ DROPPED = {
     "store=parquet:": (
         "readings are kept in SQLite, as store=outputs/readings.sqlite, or not at all "
         "(store=none); the readings of a Parquet store come into a SQLite file by the version that "
-        "wrote them, with `python -m judgebench.store copy parquet:FOLDER outputs/readings.sqlite`"
+        "wrote them, with `python -m judgebench store copy parquet:FOLDER outputs/readings.sqlite`"
     ),
     "store list": (
-        "take `python -m judgebench.store verify STORE`, which says how many readings a store has"
+        "take `python -m judgebench store verify STORE`, which says how many readings a store has"
     ),
-    "store copy": ("take `python -m judgebench.store merge FROM out=TO`"),
+    "store copy": ("take `python -m judgebench store merge FROM out=TO`"),
     "store prune": (
         "a reading that does not match its checksum is read again without it; `python -m "
-        "judgebench.store merge STORE out=OTHER` leaves such readings out"
+        "judgebench.command.store merge STORE out=OTHER` leaves such readings out"
     ),
     "judgebench plan": (
         "a run says how wide its intervals are (How sure is all that?); a width shrinks with the "
@@ -59,7 +59,7 @@ DROPPED = {
     ),
     "judge.members.card": (
         "members are recorded readings, run folders and answers; score the texts with the card by "
-        "`python -m judgebench.score card=FILE`, and name its scores, as {path: scores.jsonl, "
+        "`python -m judgebench score card=FILE`, and name its scores, as {path: scores.jsonl, "
         "fields: {text: score}}"
     ),
     "judge.members.store": (
@@ -70,8 +70,8 @@ DROPPED = {
     "judge.combine=nnls": (
         "take judge.combine=mean: on unseen articles it orders texts as well as learned weights do"
     ),
-    "card of judgebench.judges.earlier.panel.PanelSpec": (
-        "calibrate each judge of the panel with `python -m judgebench.calibrate`, and take the "
+    "card of judgebench.judges.precomputed.panel.PanelSpec": (
+        "calibrate each judge of the panel with `python -m judgebench calibrate`, and take the "
         "mean of their estimates"
     ),
     "decoding=trimmed": "take decoding=[expectation], which agrees with people as well",
@@ -95,7 +95,7 @@ DROPPED = {
     "sweeps=cd_kappa_exact": "take tune=dev without a sweep, or +sweeps=cd_lambda_t",
     "own tables": (
         "the papers' tables hold the papers' models, data and ranges alone, and these runs have "
-        "none; `python -m judgebench.report RUN` makes the page with all numbers"
+        "none; `python -m judgebench report RUN` makes the page with all numbers"
     ),
 }
 """A command, a key, a key with its value, or a class, as it was written -> what to use instead, as

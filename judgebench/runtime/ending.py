@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from hydra.errors import InstantiationException
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.runtime.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
 from judgebench.runtime.files import UNTIL_THE_END
 from judgebench.runtime.secrets import argument_secrets, environment_secrets, hider, masked_argument
-from judgebench.runtime.terminal import print_safely
 from judgebench.runtime.values import command_of, typed
+from judgebench.words.errors import Interrupted, Refusal, ReportedElsewhere, Terminated, UserError
+from judgebench.words.terminal import print_safely
 
 _NO_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """The system's errors for a disk that is full, a quota used up, or a file system read-only."""

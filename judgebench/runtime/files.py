@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import psutil
 
 from judgebench.runtime.dropped import DROPPED
-from judgebench.runtime.errors import UserError, escape_control
 from judgebench.runtime.parsing import read_json
+from judgebench.words.errors import UserError, escape_control
 
 DIGESTS = "digests.json"
 """Digests of a folder's files: one small file, written last, that shows whether any other has

@@ -10,7 +10,7 @@ Example:
     {'phrase': 'so good'}
     >>> parse_json('{"phrase": NaN}', "phrase.json")
     Traceback (most recent call last):
-    judgebench.runtime.errors.UserError: phrase.json: not valid JSON (NaN is no number, or too large).
+    judgebench.words.errors.UserError: phrase.json: not valid JSON (NaN is no number, or too large).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, Union
 import yaml
 from typing_extensions import TypedDict
 
-from judgebench.runtime.errors import UserError, reason, shown
+from judgebench.words.errors import UserError, reason, shown
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -332,7 +332,7 @@ def check_shape(value: Any, shape: Any, name: str, remedy: str = "", at: str = "
     Example:
         >>> check_shape({"n": ["1"]}, {"n": [int]}, "a.json")
         Traceback (most recent call last):
-        judgebench.runtime.errors.UserError: a.json: n[0]: '1' should be a valid integer.
+        judgebench.words.errors.UserError: a.json: n[0]: '1' should be a valid integer.
     """
     from pydantic import TypeAdapter, ValidationError  # which few commands need
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 CARRIER = "taken"
 """The key under which values travel; no configuration keeps it."""

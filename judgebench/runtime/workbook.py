@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from judgebench.runtime.errors import UserError, reason
 from judgebench.runtime.parsing import check_columns
 from judgebench.types import Record
+from judgebench.words.errors import UserError, reason
 
 WORKBOOKS = (".xlsx", ".xlsm")
 _MOST_BYTES = 2**29

@@ -31,8 +31,8 @@ from judgebench.stats.clusters import (
     FEWEST,
     Clusters,
     Numbers,
-    divided,
     jackknife,
+    safe_divide,
     with_agreement_interval,
 )
 from judgebench.stats.correlation import krippendorff_alpha
@@ -138,16 +138,16 @@ def variance_components(ratings: Array, clusters: Clusters) -> dict[str, Array]:
     solution = np.linalg.solve(equations[solvable], right[solvable][..., None])
     parts[:, solvable] = solution[..., 0].T
     text, rater, rest = parts
-    mean_size = divided(texts, inverse)
+    mean_size = safe_divide(texts, inverse)
     return {
         "text": text,
         "rater": rater,
         "rest": rest,
         "raters": mean_size,
         "unshared": unshared,
-        "icc_single": divided(text, text + rater + rest),
-        "icc_mean": divided(text, text + (rater + rest) / mean_size),
-        "reliability": divided(text, text + rater * unshared + rest / mean_size),
+        "icc_single": safe_divide(text, text + rater + rest),
+        "icc_mean": safe_divide(text, text + (rater + rest) / mean_size),
+        "reliability": safe_divide(text, text + rater * unshared + rest / mean_size),
     }
 
 
@@ -419,7 +419,7 @@ def _advantage(judge: Array, columns: Sequence[int], clusters: Clusters) -> Arra
         return np.full(len(clusters.weights), np.nan)
     won = judge[:, columns]
     texts = clusters.sums(1.0 * ~np.isnan(won))
-    shares = divided(clusters.sums(np.nan_to_num(won)), texts)  # [1 + B, raters]
+    shares = safe_divide(clusters.sums(np.nan_to_num(won)), texts)  # [1 + B, raters]
     return np.nanmean(shares, axis=1)
 
 

@@ -23,7 +23,7 @@ import scipy  # its parts come when they are first used
 from judgebench.stats.clusters import (
     Clusters,
     chunks,
-    divided,
+    safe_divide,
     unknown,
     with_intervals,
 )
@@ -369,13 +369,13 @@ class Preferences:
         figures = {
             "tau": np.where(total > 0, ratio(agree, of_judge, of_humans), np.nan),
             "auc": self._auc(),
-            "accuracy": divided(alike, total),
+            "accuracy": safe_divide(alike, total),
             "accuracy_calibrated": np.full(len(total), np.nan),
         }
         if threshold is not None:
             with_ties = preferred(self.judge, threshold)
             alike = self.sums(1.0 * (with_ties == sides))
-            figures["accuracy_calibrated"] = divided(alike, total)
+            figures["accuracy_calibrated"] = safe_divide(alike, total)
         record = {
             "rated": float(total[0]),
             **with_intervals(figures),
@@ -397,7 +397,9 @@ class Preferences:
         total = self.sums(np.abs(sides))
         alike = (1 + preferred(self.judge) * sides) / 2
         right = self.sums(alike * np.abs(sides))
-        return {"preferred": float(total[0])} | with_intervals({"agreement": divided(right, total)})
+        return {"preferred": float(total[0])} | with_intervals(
+            {"agreement": safe_divide(right, total)}
+        )
 
     def _auc(self) -> Array:
         """[1 + B] areas under the curve, each pair seen from both its texts; NaN where the humans
@@ -418,7 +420,7 @@ class Preferences:
             negative = positive[:, ::-1]
             below = negative.cumsum(axis=1) - negative / 2
             ordered = (positive * below).sum(axis=1)
-            areas[part] = divided(ordered, positive.sum(axis=1) ** 2)
+            areas[part] = safe_divide(ordered, positive.sum(axis=1) ** 2)
         return areas
 
 

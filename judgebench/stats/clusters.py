@@ -144,7 +144,7 @@ def unknown(names: Iterable[str]) -> Numbers:
     return dict.fromkeys(f"{name}{end}" for name in names for end in ENDS)
 
 
-def divided(above: Array, below: Array) -> Array:
+def safe_divide(above: Array, below: Array) -> Array:
     """above / below, of one shape; NaN where `below` is not above 0."""
     return np.divide(above, below, out=np.full(np.shape(below), np.nan), where=below > 0)
 
@@ -304,7 +304,7 @@ class Clusters:
     def mean(self, values: Array, where: Array | None = None) -> Array:
         """[1 + B] the mean of values [N] over the texts `where` (all); NaN where a resample holds
         none of them."""
-        return divided(self.sums(values, where), self.sums(np.ones(len(values)), where))
+        return safe_divide(self.sums(values, where), self.sums(np.ones(len(values)), where))
 
     def record(self, figures: Mapping[str, Array]) -> Numbers:
         """Figures [1 + B] as `name`, and `name_low` and `name_high` of their 95 % interval (see

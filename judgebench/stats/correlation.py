@@ -16,8 +16,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.runtime.fields import LEVELS
-from judgebench.stats.clusters import Clusters, chunks, divided, left_out
+from judgebench.settings.fields import LEVELS
+from judgebench.stats.clusters import Clusters, chunks, left_out, safe_divide
 from judgebench.types import Array, Record
 
 CORRELATIONS = ("pearson", "spearman", "kendall")
@@ -642,7 +642,7 @@ def _means(values: Array, group: Array, system: Array) -> Means:
 
     def at(weights: Array) -> Array:
         drawn = weights.T.astype(np.float64)
-        means = divided(sums @ drawn, sizes @ drawn)
+        means = safe_divide(sums @ drawn, sizes @ drawn)
         rounded = np.round(means, 12)
         return np.ascontiguousarray(rounded.T)
 

@@ -24,13 +24,13 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.keys import absences, tasks_in
 from judgebench.data.dataset import DEV
-from judgebench.runtime.errors import Refusal, UserError
-from judgebench.runtime.fields import plain
 from judgebench.runtime.files import LOCK, UNTIL_THE_END, as_csv, atomic
 from judgebench.runtime.secrets import hide_in_file, masked_argument
-from judgebench.runtime.terminal import print_safely
 from judgebench.runtime.values import command_of, typed
+from judgebench.settings.fields import plain
 from judgebench.types import Record, Records, Rows
+from judgebench.words.errors import Refusal, UserError
+from judgebench.words.terminal import print_safely
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results

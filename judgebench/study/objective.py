@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import LEVELS, Annotated, NotBlank, OneOf, settings_of
+from judgebench.settings.fields import LEVELS, Annotated, NotBlank, OneOf, settings_of
 from judgebench.stats.correlation import CORRELATIONS
-from judgebench.stats.scores import CLEAN
-from judgebench.types import Cell, Record, Records, Row, Rows, ScoreRange
+from judgebench.studies.scores import CLEAN
+from judgebench.types import RatingKey, Record, Records, Row, Rows, ScoreRange
+from judgebench.words.errors import UserError
 
 CHANGE_METRICS = ("change", "delta", "rate_of_means", "mean_of_rates")
 """Metrics of attacked texts against the clean ones of the same cell, see
@@ -84,8 +84,8 @@ class SweepObjective:
         return named
 
 
-def _by_cell(records: Records) -> dict[Cell, list[Row]]:
-    cells: dict[Cell, list[Row]] = {}
+def _by_cell(records: Records) -> dict[RatingKey, list[Row]]:
+    cells: dict[RatingKey, list[Row]] = {}
     for record in records:
         cells.setdefault((record["dimension"], ScoreRange.of(record)), []).append(record)
     return cells
@@ -174,7 +174,7 @@ def objective_cells(records: Records, objective: Sequence[SweepObjective]) -> Ro
             "defense": entry.defense,
             "attack": ", ".join(entry.attacks),
         }
-        cells: dict[Cell, Record] = {}
+        cells: dict[RatingKey, Record] = {}
         for split in ("dev", "test"):
             for key, matching in _by_cell(entry.matching(records, split)).items():
                 cell = cells.setdefault(key, {"dev": None, "test": None, "constant": False})

@@ -37,9 +37,9 @@ from optuna.samplers import BaseSampler, QMCSampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Ge, Le, NotBlank, check_fields
+from judgebench.settings.fields import Annotated, Ge, Le, NotBlank, check_fields
 from judgebench.types import Record, Row
+from judgebench.words.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, user_path
 from judgebench.study.queue import ENDED, REASON, RETRY_OF, TASK
 from judgebench.study.space import Settings, Space
 from judgebench.types import Record
+from judgebench.words.errors import UserError
 
 STUDY = "study.json"
 _JOURNAL = "journal:"

@@ -25,17 +25,17 @@ from judgebench.data.dataset import DEV, TEST
 from judgebench.report.figures import style
 from judgebench.report.figures.style import save_figures
 from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
-from judgebench.report.formats import UNKNOWN, three
 from judgebench.report.render import WIDTH, Terminal, to_terminal
 from judgebench.report.table import Block, Col, Paragraph, View
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import plain
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.runtime.terminal import print_safely
+from judgebench.settings.fields import plain
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.study.storage import write_json
 from judgebench.tracking.loggers import check_loggers, log_sweep
 from judgebench.types import Key, Record, Records, Row, Rows, ScoreRange
+from judgebench.words.errors import UserError
+from judgebench.words.formats import UNKNOWN, three
+from judgebench.words.terminal import print_safely
 
 SUMMARY = "sweep.json"
 

@@ -16,9 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import Trial, TrialState
 
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.secrets import masked_argument
-from judgebench.runtime.terminal import print_safely
 from judgebench.study import storage
 from judgebench.study.queue import (
     DUPLICATE,
@@ -33,6 +31,8 @@ from judgebench.study.queue import (
 )
 from judgebench.study.space import Settings, Space, is_grid, sampler_for, sampler_name
 from judgebench.types import Row
+from judgebench.words.errors import UserError
+from judgebench.words.terminal import print_safely
 
 Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
 """Jobs' overrides and the first one's number -> what they returned, as Hydra's launchers do it."""

@@ -14,8 +14,8 @@ from judgebench.report.views.correlations import advised_rows
 from judgebench.report.views.humans import human_figures
 from judgebench.results.results import Results, range_of
 from judgebench.stats.correlation import shown_level
-from judgebench.stats.humans import RAW
-from judgebench.stats.scores import shown_split
+from judgebench.studies.humans import RAW
+from judgebench.studies.scores import shown_split
 from judgebench.types import Record, Records, Row, Rows, ScoreRange
 
 _SCALARS = (

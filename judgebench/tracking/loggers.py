@@ -20,12 +20,12 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 
 from judgebench.results.results import Results
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import plain
 from judgebench.runtime.secrets import environment_secrets, hider
+from judgebench.settings.fields import plain
 from judgebench.tracking.content import best_scalars, headlines, tracked_files, verdicts
 from judgebench.tracking.wandb import QuietWandbLogger
 from judgebench.types import Row
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from judgebench.report.formats import is_known
 from judgebench.report.table import records
 from judgebench.results.results import Results
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import LOGGER_MODES as MODES
 from judgebench.runtime.secrets import environment_secrets, hider
+from judgebench.settings.fields import LOGGER_MODES as MODES
 from judgebench.tracking.content import (
     best_rows,
     differences,
@@ -32,6 +30,8 @@ from judgebench.tracking.content import (
     verdicts,
 )
 from judgebench.types import LABELS, RANGE, Key, Record, Records, Row, Rows
+from judgebench.words.errors import UserError
+from judgebench.words.formats import is_known
 
 if TYPE_CHECKING:
     import wandb

@@ -11,7 +11,7 @@ The rule. The plain setting is the simplest: no assistant, nothing learned, the 
 humans' own range; of several that are as simple as each other, the best. Settings compete with it
 whose gain chance alone would give to the best of all in at most `LEVEL` of cases, and the best of
 these is taken. The signs of the articles' shares in the differences are flipped, in all settings
-together (see `judgebench.stats.paired.flipped_differences`), and each difference is counted in its
+together (see `judgebench.studies.paired.flipped_differences`), and each difference is counted in its
 own spread (Westfall and Young, "Resampling-Based Multiple Testing", 1993: single step). A level of
 .05 would ask whether another setting *is* better; a choice asks which is likelier to be.
 
@@ -46,13 +46,13 @@ from judgebench.stats.clusters import (
     FEWEST,
     SIGNIFICANCE,
     Clusters,
-    divided,
     expanded,
+    safe_divide,
     with_intervals,
 )
 from judgebench.stats.correlation import DistinctPairs, influences, pair_influences
-from judgebench.stats.paired import flipped_means, flips
-from judgebench.stats.scores import CLEAN, Cell, Scores, on_scale, shared
+from judgebench.studies.paired import flipped_means, flips
+from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, on_scale, shared
 from judgebench.tuning.learned import Learner, Learners, Tuned, check_groups, deal
 from judgebench.tuning.tuners import EQUAL, FEW_LABELS, CrossFit
 from judgebench.types import Array, Record, Rows, Scale, Scales
@@ -89,7 +89,7 @@ def worth_of(metric: str, scores: Array, human: Array, groups: Array) -> Array:
         values, change = pair_influences(scores, human)
     elif metric == "error":
         all_rows = np.ones(len(human), dtype=bool)
-        loss = np.abs(straightened(scores, human, all_rows) - human[:, None])
+        loss = np.abs(fit_linear(scores, human, all_rows) - human[:, None])
         values = -loss.mean(axis=0)
         change = (-loss - values) / len(human)
     else:
@@ -98,14 +98,14 @@ def worth_of(metric: str, scores: Array, human: Array, groups: Array) -> Array:
     return np.asarray(values + clusters.count * clusters.totals(change))
 
 
-def straightened(scores: Array, human: Array, rows: Array) -> Array:
+def fit_linear(scores: Array, human: Array, rows: Array) -> Array:
     """[N, S] scores of each setting on the humans' scale by least squares over the texts `rows`: a
     + b score, b at least 0."""
     mean = scores[rows].mean(axis=0)
     humans_mean = human[rows].mean()
     x = scores[rows] - mean
     y = human[rows] - humans_mean
-    slope = divided(x.T @ y, (x * x).sum(axis=0))  # [S]
+    slope = safe_divide(x.T @ y, (x * x).sum(axis=0))  # [S]
     slope = np.nan_to_num(np.maximum(slope, 0.0))
     return np.asarray(humans_mean + slope * (scores - mean))
 
@@ -257,7 +257,7 @@ class Candidates:
                 times_taken[setting] += 1
                 column = scores[:, setting]
                 spread = column.std() or 1.0
-                straight = straightened(column[:, None], self.human, teaching)
+                straight = fit_linear(column[:, None], self.human, teaching)
                 standard[out] = (column[out] - column.mean()) / spread
                 estimate[out] = straight[out, 0]
                 plain[out] = column[out]
@@ -380,16 +380,16 @@ def choice_records(
 
 def _candidates(
     scores: Scores,
-    cells: Sequence[Cell],
+    cells: Sequence[ScoreSeries],
     decodings: Decodings,
     learners: Learners,
     metric: str,
     own: Scale | None,
-) -> tuple[list[Cell], Candidates]:
+) -> tuple[list[ScoreSeries], Candidates]:
     """The settings among the cells of a dimension, the simplest first; an assistant alone is
     another judge."""
 
-    def simplicity(cell: Cell) -> tuple[bool, ...]:
+    def simplicity(cell: ScoreSeries) -> tuple[bool, ...]:
         decoding = decodings.get(cell.decoding)
         return (
             cell.judge == "pair",

@@ -9,12 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
-from judgebench.decoding.rules import Contrastive, Decoding, Folded, Ranged, has_answer
-from judgebench.runtime.errors import UserError
+from judgebench.decoding.rules import Contrastive, CrossFitted, Decoding, Ranged, has_answer
 from judgebench.stats.correlation import ratio, tied_ranks
-from judgebench.stats.scores import with_flag
+from judgebench.studies.scores import with_flag
 from judgebench.tuning.tuners import Setting, best_point
-from judgebench.types import LABELS, RANGE, Array, Cell, Record, Records, Row, ScoreRange
+from judgebench.types import LABELS, RANGE, Array, RatingKey, Record, Records, Row, ScoreRange
+from judgebench.words.errors import UserError
 
 EDGE = "edge"
 """The flag of a metric record whose lambda and t lie at an end of what was looked at."""
@@ -150,7 +150,7 @@ class Learner:
         """Scores [N] of all texts by what the texts `rows` teach."""
         return self.learn(rows).scores_across(self.shown)
 
-    def folded(self, folds: int, seed: int) -> Folded:
+    def folded(self, folds: int, seed: int) -> CrossFitted:
         """The cross-fitted decoding of a run, and the one that all texts teach.
 
         How articles are dealt moves its agreement with people by .01 to .03. So of `DEALINGS` the
@@ -165,7 +165,7 @@ class Learner:
             fold = deal(self.groups, folds, seed + dealing)
             parts = [self.learn(fold != number) for number in range(folds)]
             fold_of = dict(zip(self.groups.tolist(), fold.tolist(), strict=True))
-            folded = Folded(fold_of, parts, whole)
+            folded = CrossFitted(fold_of, parts, whole)
             dealt.append(folded)
             scores = folded.scores_of(self.groups.tolist(), self.readings)
             ranks = self._centered_ranks(scores, everything)
@@ -186,7 +186,7 @@ class Tuned:
     range and defense -> name -> what was cross-fitted, with the names of its texts; and dimension
     -> sentences on what could not learn."""
 
-    decodings: Mapping[Cell, Mapping[str, Decoding | None]] = field(default_factory=dict)
+    decodings: Mapping[RatingKey, Mapping[str, Decoding | None]] = field(default_factory=dict)
     records: Sequence[Record] = ()
     learners: Learners = field(default_factory=dict)
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)

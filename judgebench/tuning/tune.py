@@ -40,11 +40,11 @@ import numpy as np
 from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding, Decodings
 from judgebench.decoding.scores import ranged
-from judgebench.runtime.errors import UserError
-from judgebench.stats.scores import CLEAN, shown_split
+from judgebench.studies.scores import CLEAN, shown_split
 from judgebench.tuning.learned import Learner, Tuned, check_groups
 from judgebench.tuning.tuners import PER_RANGE, CrossFit, Dev, MeasuredCell, Setting, Shared, Tuner
-from judgebench.types import Cell, Reading, Record, Scale, ScoreRange
+from judgebench.types import RatingKey, Reading, Record, Scale, ScoreRange
+from judgebench.words.errors import UserError
 
 _SPLITS = (DEV, TEST)
 
@@ -54,7 +54,7 @@ def check_tuning(
     decodings: Decodings,
     mode: str,
     splits: Collection[str],
-    cells: Sequence[Cell],
+    cells: Sequence[RatingKey],
     models: tuple[str | None, str | None],
 ) -> None:
     """Raises `UserError` where the decodings cannot be tuned, before anything is read: by the
@@ -96,7 +96,7 @@ def tune(
     if isinstance(tuner, CrossFit):
         return cross_fit(readings, decodings, tuner, scale or {})
     # 1. the rated clean texts without a defense, by cell and split
-    parts: dict[Cell, dict[str, list[Reading]]] = {}
+    parts: dict[RatingKey, dict[str, list[Reading]]] = {}
     for reading in readings:
         condition = reading.prompt.condition
         if (condition.attack, condition.defense) == ("none", "none"):
@@ -104,7 +104,7 @@ def tune(
             if rated([reading.prompt.example], condition.dimension):
                 splits.setdefault(reading.split, []).append(reading)
     # 2. of each decoding in each dimension, the choices for its ranges
-    decoded: dict[Cell, dict[str, Decoding]] = {cell: {} for cell in parts}
+    decoded: dict[RatingKey, dict[str, Decoding]] = {cell: {} for cell in parts}
     records = []
     for name, decoding in _tuned(tuner, decodings).items():
         measured = [
@@ -150,7 +150,7 @@ def cross_fit(
             cell = condition.dimension, condition.range, condition.defense
             cells.setdefault(cell, {})[example.example_id, condition.order] = reading
     names = _tuned(tuner, decodings)
-    tuned: dict[Cell, dict[str, Decoding | None]] = {}
+    tuned: dict[RatingKey, dict[str, Decoding | None]] = {}
     left_out: dict[str, list[str]] = {}
     learners: dict[tuple[str, ScoreRange, str], dict[str, tuple[Learner, list[str]]]] = {}
     # 2. a learner for each cell and decoding; one across the ranges has the first alone

@@ -19,10 +19,10 @@ import numpy as np
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, Ge, Gt, NotBlank, OneOf, check_fields
+from judgebench.settings.fields import Annotated, Ge, Gt, NotBlank, OneOf, check_fields
 from judgebench.stats.correlation import is_constant, spearman
-from judgebench.types import Cell, Reading, ScoreRange
+from judgebench.types import RatingKey, Reading, ScoreRange
+from judgebench.words.errors import UserError
 
 EQUAL = 1e-12
 """Correlations closer than this are one: they differ by the rounding of a square root."""
@@ -38,7 +38,7 @@ PER_RANGE = "_per_range"
 
 
 class Setting(NamedTuple):
-    """One choice of the knobs; scores depend on `kappa` alone."""
+    """One choice of the hyperparameters; scores depend on `kappa` alone."""
 
     lambda_: float
     temperature: float
@@ -72,7 +72,7 @@ class MeasuredCell:
 
     def __init__(
         self,
-        cell: Cell,
+        cell: RatingKey,
         readings: Mapping[str, Sequence[Reading]],
         decoding: Contrastive,
         grid: Sequence[Setting],
@@ -184,7 +184,7 @@ class Tuner:
             Setting(float(lambda_), float(t)) for lambda_ in self.lambdas for t in self.temperatures
         ]
 
-    def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
+    def check(self, cells: Sequence[RatingKey], models: tuple[str | None, str | None]) -> None:
         """Raises `UserError`, before anything is read, for cells for which nothing can be chosen.
 
         Args:
@@ -279,9 +279,9 @@ class Shared(Dev):
 
 
 @cache
-def published_settings() -> Mapping[tuple[str, str], Mapping[Cell, Setting]]:
+def published_settings() -> Mapping[tuple[str, str], Mapping[RatingKey, Setting]]:
     """The paper's settings: (main, assistant) -> (dimension, range) -> setting."""
-    rows: dict[tuple[str, str], dict[Cell, Setting]] = {}
+    rows: dict[tuple[str, str], dict[RatingKey, Setting]] = {}
     with FILE.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
             cell = (row["dimension"], ScoreRange(float(row["range_min"]), float(row["range_max"])))
@@ -304,7 +304,7 @@ class Published(Tuner):
     name = "published"
     needs_dev = False
 
-    def check(self, cells: Sequence[Cell], models: tuple[str | None, str | None]) -> None:
+    def check(self, cells: Sequence[RatingKey], models: tuple[str | None, str | None]) -> None:
         main = self.main or models[0]
         assistant = self.assistant or models[1]
         published = published_settings()

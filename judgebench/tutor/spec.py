@@ -9,8 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.spec import ENGINES
-from judgebench.runtime.errors import Mistakes, UserError
-from judgebench.runtime.fields import (
+from judgebench.settings.fields import (
     Amount,
     Annotated,
     Count,
@@ -24,6 +23,7 @@ from judgebench.runtime.fields import (
     Words,
     check_fields,
 )
+from judgebench.words.errors import Mistakes, UserError
 
 ALPHA_UNITS = ("one", "norm")
 
@@ -48,7 +48,7 @@ class HelpingModel:
         path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`; the judge's own make
             it one model in memory.
         engine: `prefix`, many texts at once over shared prompts; `plain`, every text by itself.
-        token_budget: texts are read together up to so many tokens to compute.
+        max_batch_tokens: texts are read together up to so many tokens to compute.
     """
 
     path: str
@@ -57,7 +57,7 @@ class HelpingModel:
     dtype: str = "auto"
     trust_remote_code: bool = False
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
-    token_budget: Count = 8192
+    max_batch_tokens: Count = 8192
     role: ClassVar[str]
 
     @cached_property

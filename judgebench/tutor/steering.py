@@ -24,7 +24,7 @@ from transformers import PreTrainedModel
 
 from judgebench.judges.engine.attention import current_rows
 from judgebench.judges.engine.plain import layers_of
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 
 def decoder_layers(model: PreTrainedModel) -> nn.ModuleList:

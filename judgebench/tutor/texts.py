@@ -24,7 +24,6 @@ from judgebench.judges.local.passes import LocalPass, ModelView
 from judgebench.judges.local.session import PassSession
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.runtime.errors import UserError
 from judgebench.tutor.steering import HIGH, LOW, Standard, current, decoder_layers, states_of
 from judgebench.tutor.writing import (
     GOOD,
@@ -37,6 +36,7 @@ from judgebench.tutor.writing import (
     written_example,
 )
 from judgebench.types import FAILED, Array, Condition, Example, Prompt, Record
+from judgebench.words.errors import UserError
 
 TextScorer = Callable[[Sequence[Example]], np.ndarray]
 """[examples] the judge's score of each, NaN where it gave none (see `JudgeScorer`)."""
@@ -141,7 +141,7 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> Array:
     # 2. its states, batch by batch
     states: Record = {}
     with torch.inference_mode():
-        for batch in plan(prompts, tutor.spec.token_budget):
+        for batch in plan(prompts, tutor.spec.max_batch_tokens):
             readings = session.read(batch)
             states |= {reading.key: reading.logprobs for reading in readings}
     return np.stack([states[pass_.keys(prompt)[0]] for prompt in prompts])

@@ -16,7 +16,6 @@ from safetensors.numpy import save
 
 from judgebench.judges.local.sharding import is_split
 from judgebench.runtime.distributed import here
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import atomic, check_run_file
 from judgebench.runtime.parsing import parse_json
 from judgebench.tutor.spec import Sizes
@@ -24,6 +23,7 @@ from judgebench.tutor.steering import Standard
 from judgebench.tutor.texts import TextScorer, candidate_states, write_candidates
 from judgebench.tutor.writing import Tutor
 from judgebench.types import Array, Example
+from judgebench.words.errors import UserError
 
 MINIMUM_TEXTS = 4
 """Texts that a mean vector needs at least: the mean of fewer is hardly more than one text's own

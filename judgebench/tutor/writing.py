@@ -23,10 +23,10 @@ from judgebench.judges.local.passes import AnswersPass, ModelView
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
 from judgebench.readings.reading import reading_key
-from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.types import Array, Condition, Example, Prompt, Record, Rubric, ScoreRange
+from judgebench.words.errors import UserError
 
 REFERENCE, GOOD, POOR, SCORED = KINDS = ("reference", "good", "poor", "scored")
 """A text, for CAP's candidates and steered references; a good and a bad one, for W-CAP; one of a
@@ -335,7 +335,7 @@ class Tutor:
         spec = self.spec
         tokenizer = spec.source.tokenizer()
         pass_ = WritePass(self.view, tokenizer, texts, spec.most_tokens, sampling, standard)
-        self.runner.run([pass_], spec.token_budget, "Writing")
+        self.runner.run([pass_], spec.max_batch_tokens, "Writing")
         keys = [pass_.key(text) for text in texts]
         readings = self.runner.store.get(keys)
         written = []

@@ -22,7 +22,7 @@ from judgebench.data.dataset import JudgeDataModule
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.rows import json_lines
 from judgebench.defenses.detection import load_detector, threshold_curve
-from judgebench.judges.earlier.replay import AnswerFields, match
+from judgebench.judges.precomputed.replay import AnswerFields, match
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.results.folder import RunFolder

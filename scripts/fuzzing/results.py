@@ -14,7 +14,7 @@ from typing import Any
 
 from fuzzing.chance import change, damaged, odd_value
 from fuzzing.target import Target, folder_of_cases, told, written
-from judgebench.importing.__main__ import write_results
+from judgebench.command.from_results import write_results
 from judgebench.importing.archive import read_entries
 
 _FILES = Path(__file__).parents[2] / "tests" / "data" / "results_of_tools"

@@ -15,11 +15,11 @@ from fuzzing.chance import odd_text, odd_value
 from fuzzing.target import Target, check_sentence, folder_of_cases, told
 from judgebench.__main__ import main
 from judgebench.data.fields import ScoredFields
-from judgebench.judges.earlier.replay import AnswerFields
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import settings_of
+from judgebench.judges.precomputed.replay import AnswerFields
 from judgebench.runtime.secrets import argument_secrets, hider, masked_argument
+from judgebench.settings.fields import settings_of
 from judgebench.types import ScoreRange
+from judgebench.words.errors import UserError
 
 
 def _check_range(given: Any) -> None:
@@ -76,7 +76,7 @@ def _check_arguments(arguments: list[str]) -> None:
 _SETTINGS = [
     "ranges", "dimensions", "attacks", "defenses", "tables", "objective", "report", "metrics.levels", "metrics.seed",
     "metrics.resamples", "data.limit_groups", "data.dev_share", "data.seed", "judge.mode", "judge.engine",
-    "judge.dtype", "judge.max_new_tokens", "judge.token_budget", "judge.path", "judge.gguf_file",
+    "judge.dtype", "judge.max_new_tokens", "judge.max_batch_tokens", "judge.path", "judge.gguf_file",
     "judge.trust_remote_code", "run_dir", "prompt.rubrics", "prompt.variants", "prompt.max_tokens", "prompt.truncate",
     "prompt.template_options", "store", "decoding", "assistant", "tune", "tutor", "attack", "search", "logger",
     "trainer", "data", "decoding.lambda", "name", "decoding.temperature", "defense.window", "defense.detectors",

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from scipy.special import ndtr
 from simulate import ROUNDING, verdicts
 
 from judgebench.cards.requirements import changes_of
-from judgebench.runtime.fields import Asking, Costs, Margins
+from judgebench.settings.fields import Asking, Costs, Margins
 from judgebench.stats.clusters import Clusters, Estimate, with_agreement_interval, with_intervals
 from judgebench.stats.correlation import correlate
-from judgebench.stats.decisions import (
+from judgebench.studies.decisions import (
     clustered_share,
     decision_records,
     kappa_of,
@@ -24,13 +24,13 @@ from judgebench.stats.decisions import (
     share_of_pairs,
     wilson,
 )
-from judgebench.stats.humans import CALIBRATED, odd_raters, points_record, rater_points_record
-from judgebench.stats.paired import flipped_means, flips
-from judgebench.stats.replaced import kappa_of_raters, kappa_with_raters
-from judgebench.stats.scores import JudgeScores, isotonic_means
-from judgebench.stats.systems import system_records
-from judgebench.stats.text_pairs import text_pair_record
-from judgebench.stats.verdict import CARE, COIN, YES
+from judgebench.studies.humans import CALIBRATED, odd_raters, points_record, rater_points_record
+from judgebench.studies.paired import flipped_means, flips
+from judgebench.studies.replaced import kappa_of_raters, kappa_with_raters
+from judgebench.studies.scores import JudgeScores, isotonic_means
+from judgebench.studies.systems import system_records
+from judgebench.studies.text_pairs import text_pair_record
+from judgebench.studies.verdict import CARE, COIN, YES
 from judgebench.tuning.choose import FLIPS, Candidates, worth_of
 from judgebench.tuning.tuners import CrossFit
 from recorded.sets import Task, sample_of

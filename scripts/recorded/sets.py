@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from judgebench.stats.clusters import divided
-from judgebench.stats.decisions import kappa_of
-from judgebench.stats.scores import Cell, JudgeScores
+from judgebench.stats.clusters import safe_divide
+from judgebench.studies.decisions import kappa_of
+from judgebench.studies.scores import JudgeScores, ScoreSeries
 from judgebench.types import Classes
 
 PASS_FROM = {"llmjudge": 2, "summhay": 2, "llm_rubric_real": 3, "llm_rubric_synth": 3}
@@ -63,7 +63,7 @@ class Task:
     def mean(self) -> np.ndarray:
         """[N] the raters' mean; of names without order the one that most gave, the first of equals."""
         if self.labels != "nominal":
-            return divided(np.nansum(self.human, axis=1), 1.0 * np.isfinite(self.human).sum(axis=1))
+            return safe_divide(np.nansum(self.human, axis=1), 1.0 * np.isfinite(self.human).sum(axis=1))
         counts = (self.human[..., None] == np.arange(self.scale[1] + 1)).sum(axis=1)
         return np.where(counts.any(axis=1), counts.argmax(axis=1), np.nan)
 
@@ -128,7 +128,7 @@ def sample_of(task: Task, judge: str, rows: np.ndarray, labelled: np.ndarray | N
     names = np.flatnonzero(rows).astype(str)
     return JudgeScores(
         task.name,
-        Cell("test", "quality", *task.range, 1.0, "none", "none", "main", "expectation", None, None),
+        ScoreSeries("test", "quality", *task.range, 1.0, "none", "none", "main", "expectation", None, None),
         names,
         task.groups[rows],
         task.systems[rows],

@@ -9,9 +9,9 @@ from importlib.util import find_spec
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from judgebench.calibrate import main
 from judgebench.cards import Judge, JudgeCard
-from judgebench.runtime.errors import UserError
+from judgebench.command.calibrate import main
+from judgebench.words.errors import UserError
 from tests.cards.test_card import DECISION
 
 ARTICLES = ["The river rose after days of rain.", "The council met on Monday.", "Nobody came."]

@@ -12,8 +12,8 @@ from judgebench.attacks import (
     select_attacks,
     shipped_attacks,
 )
-from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, Condition, ScoreRange
+from judgebench.words.errors import UserError
 
 CONDITION = Condition("fluency", ScoreRange(1, 5))
 SHIPPED = shipped_attacks()

@@ -7,8 +7,8 @@ import torch
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer, worth
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.judges.engine.plain import PlainEngine
-from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, Condition
+from judgebench.words.errors import UserError
 from tests.attacks.conftest import CONDITION, RANGE
 
 PHRASES = [(), (1234,), (1234, 777), (4321, 777), (99, 100, 101)]

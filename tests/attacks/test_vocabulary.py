@@ -9,8 +9,8 @@ from judgebench.attacks import PhraseAttack
 from judgebench.attacks.gaps import common_ends, fitting, gaps_of, in_place
 from judgebench.attacks.search import select_words, whole_words
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, Condition, Example
+from judgebench.words.errors import UserError
 from tests.attacks.conftest import CONDITION, EXAMPLES
 
 

@@ -8,7 +8,7 @@ from judgebench.attacks.adv_suffix import TRACE, Journal, Walk, spread
 from judgebench.attacks.gaps import in_place
 from judgebench.attacks.search import AdvSuffix, Search
 from judgebench.decoding import Expectation, Greedy
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 from tests.attacks.conftest import EXAMPLES
 
 WORDS = ["well", "good", "summable", "outstandingly", "the", "seven", "Quickly", "river"]

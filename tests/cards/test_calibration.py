@@ -20,10 +20,10 @@ from judgebench.cards.calibration import (
     limits,
 )
 from judgebench.cards.card import Errors, EstimateMap
-from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import group_weights
-from judgebench.stats.forecasts import LEVEL
+from judgebench.studies.probability_scores import LEVEL
 from judgebench.types import Classes, ScoreRange
+from judgebench.words.errors import UserError
 from tests.cards.test_card import DECISION
 
 

@@ -9,8 +9,8 @@ import yaml
 
 from judgebench.cards.card import Errors, EstimateMap, JudgeCard
 from judgebench.cards.judge import scoring_config
-from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
+from judgebench.words.errors import UserError
 
 HELPER = {"_target_": "judgebench.defenses.settings.Helper", "path": "models/a"}
 PARTS = {
@@ -139,14 +139,14 @@ def test_a_card_of_an_earlier_version_is_read_and_says_that_it_states_no_digest(
     assert earlier.title == ("Qwen2.5-Coder-1.5B-Instruct with Qwen2.5-Coder-0.5B-Instruct, quality 1-5, contrastive")
     assert earlier.estimate is not None
     assert earlier.intervals is None
-    assert "earlier version; `python -m judgebench.calibrate data=... judge=...` makes another" in earlier.no_intervals
+    assert "earlier version; `python -m judgebench calibrate data=... judge=...` makes another" in earlier.no_intervals
     assert earlier.figures["test"]["spearman"] == pytest.approx(0.6112, abs=1e-3)
     assert scoring_config(earlier, {"rows": []}, store="s").judge.path == earlier.parts["judge"]["path"]
     assert "it does not state the SHA-256 of its content: version 0.1.0 wrote it" in capsys.readouterr().err
 
 
 def test_a_card_of_a_panel_says_what_to_use(tmp_path):
-    of_panel = {"_target_": "judgebench.judges.earlier.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
+    of_panel = {"_target_": "judgebench.judges.precomputed.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
     card(parts={**PARTS, "judge": of_panel}).write(tmp_path / "card.yaml")
     with pytest.raises(
         UserError, match=r"card of judgebench\.judges\.panel\.PanelSpec: is dropped; calibrate each judge"

@@ -23,11 +23,11 @@ import pytest
 
 from judgebench.cards import Judge, JudgeCard, scoring
 from judgebench.cards.card import Errors, EstimateMap
+from judgebench.command.score import main
 from judgebench.data.shards import Texts
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.parquet import read_table
-from judgebench.score import main
 from judgebench.types import ScoreRange
+from judgebench.words.errors import UserError
 from tests.cards.test_card import DECISION, PARTS, card
 from tests.conftest import write_rows
 
@@ -45,7 +45,7 @@ def rows_of(count: int) -> list[dict]:
 
 
 def parts() -> dict:
-    judge = {"_target_": "judgebench.judges.earlier.replay.ReplaySpec", "path": "answers.jsonl"}
+    judge = {"_target_": "judgebench.judges.precomputed.replay.ReplaySpec", "path": "answers.jsonl"}
     judge |= {"fields": {"example_id": "example_id", "text": "text"}, "mode": "generate"}
     return {**PARTS, "judge": judge, "prompt": {**PARTS["prompt"], "truncate": "error", "template_options": None}}
 
@@ -57,7 +57,7 @@ def local(path: Path) -> dict:
 
 @pytest.fixture
 def score(monkeypatch, tmp_path, called):
-    """`python -m judgebench.score` with a replay's card in a folder with texts: arguments -> (code, out, err)."""
+    """`python -m judgebench score` with a replay's card in a folder with texts: arguments -> (code, out, err)."""
     monkeypatch.chdir(tmp_path)
     JudgeCard(**{**vars(card()), "parts": parts(), "range": ScoreRange(1, 5)}).write(Path("card.yaml"))
     write_rows("texts.jsonl", rows_of(COUNT))
@@ -176,7 +176,7 @@ def test_every_kind_of_input_is_read(score):
 
 
 def test_a_killed_scoring_goes_on_and_a_damaged_shard_is_scored_again(score):
-    command = [sys.executable, "-m", "judgebench.score", *COMMAND, "out=scores", "shard=1"]
+    command = [sys.executable, "-m", "judgebench", "score", *COMMAND, "out=scores", "shard=1"]
     score("out=expected", "shard=1")
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     while len(list(Path("scores").glob("part-*"))) < 3 and process.poll() is None:
@@ -202,7 +202,7 @@ def test_another_card_setting_or_input_in_the_same_folder_is_named(score):
         return " ".join(err.split())
 
     score("out=scores", "shard=9")
-    assert "differs in level, shard;" in refused("level=0.8")
+    assert "differs in coverage, shard;" in refused("coverage=0.8")
     JudgeCard(**{**vars(JudgeCard.read("card.yaml")), "limits": ["Another."]}).write(Path("other.yaml"))
     assert "differs in card;" in refused("shard=9", "card=other.yaml")
     rows = rows_of(COUNT)

@@ -13,8 +13,8 @@ import pytest
 from judgebench.data.benchmarks import SummEval, TopicalChat
 from judgebench.data.dataset import group_hash
 from judgebench.data.judge_bench import JudgeBench
-from judgebench.runtime.errors import UserError
 from judgebench.types import Classes
+from judgebench.words.errors import UserError
 
 DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 EXPERTS = [dict(zip(DIMENSIONS, scores, strict=True)) for scores in ((1, 2, 3, 4), (2, 2, 3, 5), (4, 2, 3, 5))]

@@ -17,7 +17,7 @@ from judgebench.data.jsonl import JsonLines
 from judgebench.data.judge_bench import JudgeBench
 from judgebench.data.pairs import JsonPairs
 from judgebench.prompts.builder import Defense
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 BY_FIELDS = ("jsonl", "conala", "conala_sample", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens")

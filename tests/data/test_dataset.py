@@ -21,8 +21,8 @@ from judgebench.data.dataset import (
     validate,
     with_joint,
 )
-from judgebench.runtime.errors import UserError
 from judgebench.types import Example
+from judgebench.words.errors import UserError
 
 GOOD = [
     Example(f"e{i}", f"g{i // 2}", f"s{i % 2}", f"article {i // 2}", "a summary", {"fluency": 3.0}) for i in range(4)

@@ -9,8 +9,8 @@ import pytest
 
 from judgebench.data.dataset import group_hash
 from judgebench.data.jsonl import JsonLines
-from judgebench.runtime.errors import UserError
 from judgebench.types import Classes
+from judgebench.words.errors import UserError
 
 FIELDS = {"source": "article", "output": "summary", "human": "scores"}
 NAN = np.nan

@@ -9,8 +9,8 @@ import pytest
 
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.labels import content_digest, read_labels, row_checksum
-from judgebench.runtime.errors import UserError
 from judgebench.types import Example
+from judgebench.words.errors import UserError
 from tests.conftest import write_rows
 
 TEXTS = [

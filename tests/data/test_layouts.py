@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from judgebench.components import build_component
-from judgebench.runtime.errors import UserError
+from judgebench.settings.components import build_component
+from judgebench.words.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 NAN = np.nan

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from judgebench.data.dataset import Rivals, paired_systems, pairs
 from judgebench.data.pairs import JsonPairs
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import settings_of
+from judgebench.settings.fields import settings_of
 from judgebench.types import Example
+from judgebench.words.errors import UserError
 from tests.conftest import write_rows
 
 

@@ -24,7 +24,7 @@ from judgebench.data.rows import (
     parquet_rows,
     table_rows,
 )
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 ROW = FileRow(
     {"text": "word", "number": 2, "real": 0.5, "yes": True, "none": None, "list": [1, "a"], "object": {"k": 1},

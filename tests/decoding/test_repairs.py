@@ -18,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import judgebench
-from judgebench.components import build_component
 from judgebench.decoding import (
     Calibrated,
     Contrastive,
@@ -32,7 +31,8 @@ from judgebench.decoding import (
     Ridge,
 )
 from judgebench.decoding.rules import Ranged
-from judgebench.runtime.errors import UserError
+from judgebench.settings.components import build_component
+from judgebench.words.errors import UserError
 from tests.decoding.test_rules import CONF, INF, VALUES, decodings, finite_tables, logprobs, tables
 
 counts = npst.arrays(np.int64, (5,), elements=st.integers(0, 9)).filter(lambda c: c.sum() % 2 == 1)
@@ -382,7 +382,8 @@ def test_a_run_scores_by_each_of_them(tmp_path, monkeypatch):
     names = sorted({file.stem for file in (CONF / "decoding").glob("*.yaml")} - {"repairs"})  # a list of them
     both = "+decoding.all={_target_: judgebench.decoding.Ridge, of: both, across: true}"
     chosen = [f"decoding=[{','.join(names)}]", both, "ranges=[[0,4],[1,5]]"]
-    quick = ["report=false", "worth=false", "metrics.resamples=2", "metrics.levels=[dataset]", "tune.repeats=1"]
+    fewer = ["metrics.resamples=2", "metrics.levels=[dataset]", "tune.repeats=1"]
+    quick = ["report=false", "human_agreement=false", *fewer]
     results = judgebench.run(["+exp=demo", "tune=crossfit", *chosen, *quick, "run_dir=run"])
     # those that need an assistant score the pair, those across the ranges one range, and each judge the 288 texts
     found = results.scores.groupby(["judge", "decoding"], observed=True)["score"].agg(["size", "min", "max"])

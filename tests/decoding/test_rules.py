@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from scipy.special import log_softmax
 
 from judgebench.decoding import Contrastive, Expectation, Greedy, contrast, has_answer
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 VALUES = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
 INF = math.inf
@@ -152,7 +152,7 @@ def test_a_mean_cannot_generate(decoding):
 
 
 @pytest.mark.parametrize(
-    ("knobs", "message"),
+    ("hyperparameters", "message"),
     [
         *(
             ({"lambda_": x}, rf"decoding\.lambda: {x!r} is not a finite number")
@@ -165,9 +165,9 @@ def test_a_mean_cannot_generate(decoding):
         ({"lambda_": 1, "rule": "max"}, r"decoding\.rule: 'max' is not one of argmax, expectation"),
     ],
 )
-def test_wrong_knobs_are_refused_by_the_name_of_their_key(knobs, message):
+def test_wrong_knobs_are_refused_by_the_name_of_their_key(hyperparameters, message):
     with pytest.raises(UserError, match=message):
-        Contrastive(**knobs)
+        Contrastive(**hyperparameters)
 
 
 @pytest.mark.parametrize("bad", [math.nan, INF])
@@ -212,7 +212,7 @@ def decodings(*overrides):
 
 
 def test_the_expectation_of_the_pair_shares_its_knobs():
-    knobs = ("decoding.lambda=0.1", "decoding.temperature=3", "decoding.alpha=0.2")
-    found = decodings("+decoding=[contrastive,contrastive_expectation]", *knobs)
+    hyperparameters = ("decoding.lambda=0.1", "decoding.temperature=3", "decoding.alpha=0.2")
+    found = decodings("+decoding=[contrastive,contrastive_expectation]", *hyperparameters)
     assert found["contrastive"] == Contrastive(0.1, 3, 0.2)
     assert found["contrastive_expectation"] == Contrastive(0.1, 3, 0.2, "expectation")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from judgebench import calibrate, record
+from judgebench.command import calibrate, record
 from judgebench.data.dataset import Dataset, JudgeDataModule
 from judgebench.defenses import select_defenses, shipped_defenses
 from judgebench.defenses.anchors import ANCHORS, draw_anchors
@@ -15,8 +15,8 @@ from judgebench.judges.local.batches import plan, roots
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, ScoreRange
+from judgebench.words.errors import UserError
 from tests.defenses.conftest import SETTINGS
 from tests.served import answer
 from tests.test_cli import QUICK, told

@@ -23,8 +23,8 @@ from judgebench.defenses.detection import (
     threshold_curve,
 )
 from judgebench.defenses.prepared import judged_texts
-from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example
+from judgebench.words.errors import UserError
 from tests.defenses.conftest import RANGE, SAID, examples, resources, settings
 from tests.tutor.conftest import refuse
 

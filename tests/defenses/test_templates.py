@@ -17,9 +17,9 @@ from judgebench.defenses.prompts import marker_unlike
 from judgebench.defenses.references import ReferenceDefense
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import fill, load_rubrics
-from judgebench.runtime.errors import UserError
 from judgebench.tutor.texts import Reference
 from judgebench.types import PLACES, Condition, Example, Rubric, ScoreRange
+from judgebench.words.errors import UserError
 from tests.defenses.conftest import BY_PROMPT, SETTINGS
 
 SEEDED = replace(SETTINGS, seed=7)

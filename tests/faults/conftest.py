@@ -21,7 +21,7 @@ import pytest
 from tests.test_cli import REPOSITORY
 
 QUICK = ("logger=none", "report=false", "metrics.resamples=50", "data.limit_groups=4", "run_dir=run")
-SLOWLY = ("judge.engine=plain", "judge.token_budget=1")
+SLOWLY = ("judge.engine=plain", "judge.max_batch_tokens=1")
 """A prompt at a time, so that whatever happens to a run meets it in the middle of reading."""
 
 

@@ -12,7 +12,7 @@ import lightning.pytorch
 import transformers.models.llama.modeling_llama  # noqa: F401 - what a run would import
 
 import judgebench.judges.served.reader
-import judgebench.pipeline
+import judgebench.runs.pipeline
 import judgebench.study.sweep  # noqa: F401 - the same
 from judgebench.__main__ import main
 

@@ -9,15 +9,15 @@ import optuna
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from judgebench.command.paper import main as tables
 from judgebench.judges.local.loading import ModelSource
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
-from judgebench.report.paper.__main__ import main as tables
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.errors import UserError
 from judgebench.study.storage import open_storage
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vectors import load_vectors
+from judgebench.words.errors import UserError
 from tests.conftest import tiny_llama, write_gguf
 from tests.faults.conftest import QUICK, told
 from tests.test_reference_runs import ASKED, TUTOR

@@ -64,7 +64,7 @@ def test_while_references_are_written(judgebench, started, tiny_pair):
 def test_in_the_search_for_a_phrase(judgebench, started, tiny_pair, tmp_path):
     words = ("attack.vocabulary=tokenizer", "attack.words=120", "attack.length=3", "search=exhaustive")
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path), *words)
-    command = (*command, "judge.token_budget=300")  # a pass for a few words, so that the kill meets a search
+    command = (*command, "judge.max_batch_tokens=300")  # a pass for a few words, so that the kill meets a search
     run = started(*command, "store=disturbed/readings.sqlite")
     run.reaches(lambda: "word_1" in steps("disturbed"))
     run.kill()

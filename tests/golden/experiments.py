@@ -78,13 +78,13 @@ EXPERIMENTS = {
     "demo": ("+exp=demo", "data.limit_groups=20", "ranges=[[0,4],[1,5]]"),
     # texts of the user's own: three raters, who rated half of the articles
     "rated": _RATED,
-    "calibrate": ("judgebench.calibrate", *_RECORDED, "ranges=[[0,4],[1,5]]"),
+    "calibrate": ("judgebench.command.calibrate", *_RECORDED, "ranges=[[0,4],[1,5]]"),
     "sweep": (
         *("-m", "+sweeps=cd_lambda_t", *_RECORDED, "data.dev_share=0.5", "ranges=[[1,5]]"),
         *("decoding=[greedy,contrastive]", "decoding.lambda=0.1,1", "decoding.temperature=1"),
     ),
     "tasks": _TASKS,
-    "two_runs": ("judgebench.report", "run/greedy", "run/expectation", "--out", "run/report.html"),
+    "two_runs": ("judgebench.command.report", "run/greedy", "run/expectation", "--out", "run/report.html"),
 }
 """Name -> words of a command, run in an empty folder; its run folder is `run`. The first word may name the module."""
 
@@ -96,7 +96,7 @@ BEFORE = {
             "ranges=[[0,4],[1,5]]",
             f"decoding=[{name}]",
             f"run_dir=run/{name}",
-            *("report=false", "worth=false"),
+            *("report=false", "human_agreement=false"),
         )
         for name in ("greedy", "expectation")
     ]
@@ -230,8 +230,8 @@ def run(name: str, folder: Path) -> str:
     """
     from hydra.core.global_hydra import GlobalHydra
 
-    from judgebench import __main__, calibrate
-    from judgebench.report import __main__ as report
+    from judgebench import __main__
+    from judgebench.command import calibrate, report
 
     printed = ""
     for words in [*BEFORE.get(name, []), EXPERIMENTS[name]]:
@@ -239,9 +239,9 @@ def run(name: str, folder: Path) -> str:
         common = [
             word for word in (*_COMMON, "run_dir=run") if word.split("=")[0] not in {w.split("=")[0] for w in words}
         ]
-        if words[0] == "judgebench.report":
+        if words[0] == "judgebench.command.report":
             main, arguments = report.main, list(words[1:])
-        elif words[0] == "judgebench.calibrate":
+        elif words[0] == "judgebench.command.calibrate":
             main, arguments = calibrate.main, [*common, *words[1:]]
         else:
             flags = [word for word in words if word.startswith("-")]  # they come first

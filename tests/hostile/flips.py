@@ -28,7 +28,7 @@ from judgebench.readings.store import ReadingStore
 from judgebench.results.folder import RunFolder, describe_environment
 from judgebench.results.results import Results
 from judgebench.results.schema import READINGS_SCHEMA, SCORES_SCHEMA
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 RECORDED = next(FOLDER.glob("*.parquet"))
 SAME, ANEW, REFUSED, SILENT = "the same", "read anew", "refused", "silent"

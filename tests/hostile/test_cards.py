@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from judgebench.cards import Judge, JudgeCard
 from judgebench.cards.judge import scoring_config
 from judgebench.report.render import Terminal
-from judgebench.runtime.errors import UserError
 from judgebench.types import Example
+from judgebench.words.errors import UserError
 from tests.hostile.cards import RUBRIC, changed, served_card, written
 from tests.served import SmallServer
 
@@ -147,7 +147,7 @@ def test_a_template_beside_the_card_is_read_if_it_is_the_one_that_was_calibrated
 def test_replayed_answers_are_those_that_were_calibrated(secrets, small_server):
     content = served_card(small_server.url)
     content["parts"]["judge"] = {
-        "_target_": "judgebench.judges.earlier.replay.ReplaySpec",
+        "_target_": "judgebench.judges.precomputed.replay.ReplaySpec",
         "path": "secret.json",
         "fields": {"text": "text", "example_id": "id"},
     }
@@ -162,8 +162,8 @@ def test_replayed_answers_are_those_that_were_calibrated(secrets, small_server):
 
 @pytest.fixture
 def scored(secrets, called):
-    """`python -m judgebench.score` in this process: arguments -> (exit code, everything printed in one line)."""
-    from judgebench.score import main
+    """`python -m judgebench score` in this process: arguments -> (exit code, everything printed in one line)."""
+    from judgebench.command.score import main
 
     (secrets / "texts.jsonl").write_text('{"source": "An article.", "output": "Its summary."}\n')
 
@@ -191,7 +191,7 @@ def test_texts_go_to_the_address_of_a_card_by_consent_alone(secrets, small_serve
         assert asked in printed
         if "send_to" not in "".join(more):
             assert "judges.example/v1 and would be sent every text that is scored" in printed
-            assert "python -m judgebench.score card=card.yaml data.path=texts.jsonl out=scores.jsonl" in printed
+            assert "python -m judgebench score card=card.yaml data.path=texts.jsonl out=scores.jsonl" in printed
     code, printed = scored(*command, "send_to=judges.example", "+judge.key_variable=null")
     assert code == 0, printed
     assert small_server.seen[0]["path"] == "http://judges.example/v1/chat/completions"

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judgebench.calibrate import main as calibrate
-from judgebench.cli import handle_errors
+from judgebench.command.calibrate import main as calibrate
+from judgebench.command.cli import handle_errors
+from judgebench.command.score import main as score
 from judgebench.config.keys import check_command
 from judgebench.config.rules import NEED_HELPER, NEED_TUTOR
 from judgebench.defenses.detection import PERPLEXITY
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.runtime.ending import as_sentence
-from judgebench.score import main as score
 
 MISTAKES = {
     # groups, choices, keys that are misspelled: the nearest name
@@ -111,8 +111,8 @@ SEVERAL = {
         *("judge.model is not", "judge.url is not", "metrics.seed: 'a'", "[5, 5]", "dry_run: 'maybe'"),
         "data.dev_share: 2",
     ],
-    "judge.mode=guess judge.token_budget=0 assistant=early_exit": [
-        *("assistant.layer", "judge.mode: 'guess'", "judge.token_budget: 0 should ")
+    "judge.mode=guess judge.max_batch_tokens=0 assistant=early_exit": [
+        *("assistant.layer", "judge.mode: 'guess'", "judge.max_batch_tokens: 0 should ")
     ],
 }
 

@@ -10,8 +10,8 @@ from transformers import PreTrainedTokenizerFast
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.prompts.tokens import BREAK, ControlTokens, SpelledNames, text_prompts
-from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, ScoreRange
+from judgebench.words.errors import UserError
 
 CONDITION = Condition("engagingness", ScoreRange(1, 5))
 RUBRICS = load_rubrics("dialogue", ["engagingness"])

@@ -6,8 +6,8 @@ import pytest
 
 from judgebench.attacks.attack import read_phrase
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import check_run_file
+from judgebench.words.errors import UserError
 from tests.hostile.flips import SILENT, campaign, made_run
 
 

@@ -10,9 +10,9 @@ from judgebench.report.views.pairwise import ranking_records, ranking_sentences
 from judgebench.results.results import Results
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import MOST_SYSTEMS
-from judgebench.stats.evaluate import evaluate, robustness
-from judgebench.stats.paired import compare
-from judgebench.stats.rankings import MOST_RANKED, pairwise_records
+from judgebench.studies.evaluate import evaluate, robustness
+from judgebench.studies.paired import compare
+from judgebench.studies.rankings import MOST_RANKED, pairwise_records
 from judgebench.types import ScoreRange
 
 TEXTS = 20_000

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from judgebench.judges.local.loading import ModelSource
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 
 def digest(path):

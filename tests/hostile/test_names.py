@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from judgebench.components import build_component
 from judgebench.config.choices import FOLDER
 from judgebench.data.fields import ScoredFields
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.values import carry, command_of, literal, names_in, quoted, settle, typed, unquoted, written
+from judgebench.settings.components import build_component
 from tests.conftest import write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.calibrate import main as calibrate
-from judgebench.gate import main as gate
-from judgebench.record import main as record
-from judgebench.report.__main__ import main as report
-from judgebench.report.paper.__main__ import main as tables
-from judgebench.runtime.errors import UserError
+from judgebench.command.calibrate import main as calibrate
+from judgebench.command.gate import main as gate
+from judgebench.command.paper import main as tables
+from judgebench.command.record import main as record
+from judgebench.command.report import main as report
+from judgebench.command.score import main as score
 from judgebench.runtime.files import Input, check_outputs
-from judgebench.score import main as score
+from judgebench.words.errors import UserError
 from tests.test_gate import FAST, place  # noqa: F401 - a fixture
 
 JUDGE = ("judge=replay", "judge.path=judge/answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from judgebench.cards import Judge
 from judgebench.judges.served.protocol import Answer, BrokenAnswer, answer_of
 from judgebench.judges.served.settings import ApiSpec
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import parse_json
+from judgebench.words.errors import UserError
 from tests.hostile.cards import served_card, written
 from tests.hostile.test_cards import mutated
 from tests.served import Handler, SmallServer, answer, garbage, send

@@ -13,11 +13,11 @@ from markdown_it import MarkdownIt
 
 from judgebench.cards.requirements import Outcome
 from judgebench.cards.scoring import join_scores
-from judgebench.gate import Decision, GateSettings
+from judgebench.command.gate import Decision, GateSettings
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import as_csv, atomic, csv_cell
 from judgebench.runtime.parquet import write_table
+from judgebench.words.errors import UserError
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
@@ -74,7 +74,7 @@ def decision(state: str) -> Decision:
 
 @pytest.mark.parametrize("state", ["passed", "failed", "not measured"])
 def test_a_gates_files_show_what_a_card_says_and_nothing_more(tmp_path, state):
-    settings = {"drift": "off", "on": None, "readings": None, "check_models": True}
+    settings = {"drift": "off", "paired": None, "readings": None, "check_models": True}
     written = GateSettings(junit=f"{tmp_path}/gate.xml", summary=f"{tmp_path}/gate.md", **settings)
     decision(state).write(written)
     shown = " ".join(ElementTree.parse(tmp_path / "gate.xml").getroot().itertext())

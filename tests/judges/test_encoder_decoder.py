@@ -21,9 +21,9 @@ from judgebench.judges.engine.generate import generate
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import ModelView, engine_for
 from judgebench.judges.spec import JudgeSpec
-from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import ScoreRange
+from judgebench.words.errors import UserError
 from tests.judges.test_engine import large_weights
 
 STACK = {"vocab_size": 300, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_heads": 4}

@@ -20,7 +20,7 @@ from judgebench.judges.local import passes
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import LikelihoodPass, ModelView, engine_for
 from judgebench.readings.store import ReadingStore
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 SIZES = {
     "vocab_size": 300,

@@ -14,7 +14,7 @@ from judgebench.judges.local.loop import JudgeModule
 from judgebench.judges.local.models import Models
 from judgebench.judges.local.passes import ModelView, ScorePass
 from judgebench.judges.local.session import PassSession
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 from tests.conftest import SMOLLM2
 from tests.judges.test_planning import prompts_of
 

@@ -12,7 +12,7 @@ from judgebench.judges.engine import kernels, layers
 from judgebench.judges.engine import prefix as engines
 from judgebench.judges.engine.layers import FusedGatedMLP, LaidOutLinear, lay_out
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 from tests.judges.fake_cuda import restore_rotary
 from tests.judges.test_engine import CHAIN, CONFIGS, TRIE, model_of, prompts
 

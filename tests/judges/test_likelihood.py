@@ -16,8 +16,8 @@ from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import LikelihoodPass, ModelView
 from judgebench.prompts.tokens import text_prompts
 from judgebench.readings.store import ReadingStore
-from judgebench.runtime.errors import UserError
 from judgebench.types import Example
+from judgebench.words.errors import UserError
 from tests.judges.test_engine import CONFIGS, model_of, prompts
 
 SAID = (

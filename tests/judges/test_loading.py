@@ -12,7 +12,7 @@ from transformers.integrations.gguf import reader
 
 from judgebench.judges.local import loading
 from judgebench.judges.local.loading import ModelSource
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 from tests.conftest import SMOLLM2, tiny_llama, write_gguf
 
 

@@ -11,19 +11,19 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from judgebench.calibrate import main as calibrate
+from judgebench.command.calibrate import main as calibrate
+from judgebench.command.record import main as record
 from judgebench.decoding.rules import Expectation, Greedy
 from judgebench.decoding.scores import decode
-from judgebench.judges.earlier.panel import PanelSpec
-from judgebench.record import main as record
+from judgebench.judges.precomputed.panel import PanelSpec
 from judgebench.results.folder import RunFolder
-from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
+from judgebench.words.errors import UserError
 from tests.conftest import write_rows
 from tests.judges.test_recorded import ATTACKED, EXAMPLES, NARROW, SPLIT, prompts, row, written  # noqa: F401
 from tests.stats.recorded import judges, needs_recorded, recorded
 
-QUICK = ("data=conala_sample", "logger=none", "metrics.resamples=20", "report=false", "worth=false")
+QUICK = ("data=conala_sample", "logger=none", "metrics.resamples=20", "report=false", "human_agreement=false")
 CODER = "qwen2.5-coder"
 
 
@@ -251,7 +251,7 @@ def test_run_folder_recording_and_answers_are_a_judge(judgebench, called, capfd)
     rows = [{"example_id": name, "rating": score} for name, score in zip(votes.example_id, votes.score, strict=True)]
     write_rows("votes.jsonl", rows)
     members = "judge.members=[first,{path: first, judge: assistant},{path: votes.jsonl, fields: {text: rating}}]"
-    shown = ("judge=panel", members, *asked, "report=true", "worth=true", "print=all", "run_dir=panel")
+    shown = ("judge=panel", members, *asked, "report=true", "human_agreement=true", "print=all", "run_dir=panel")
     _, out, _ = judgebench(*shown)
     assert "Scored: 72 of the 72 rows of a panel (mean of first 72, first's assistant 72, votes 72)." in " ".join(
         out.split()

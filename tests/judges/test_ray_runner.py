@@ -16,6 +16,7 @@ from lightning import Trainer
 
 from judgebench.__main__ import main
 from judgebench.cards import JudgeCard
+from judgebench.command.score import main as score_main
 from judgebench.data.benchmarks import Mini
 from judgebench.decoding.rules import Contrastive, Greedy
 from judgebench.judges import PassRunner
@@ -29,11 +30,10 @@ from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.prompts.tokens import text_prompts
 from judgebench.readings.store import ReadingStore
-from judgebench.runtime.errors import UserError
-from judgebench.score import main as score_main
 from judgebench.tutor.steering import Standard
 from judgebench.tutor.writing import Sampling, Text, WritePass
 from judgebench.types import Condition, ScoreRange
+from judgebench.words.errors import UserError
 from tests.cards.test_scoring import local, parts, score  # noqa: F401 - a fixture
 
 ray = pytest.importorskip("ray", reason="judgebench[ray] is not installed")
@@ -142,7 +142,7 @@ DEADLY = """
 import os, signal, time
 from pathlib import Path
 from judgebench.cards import scoring
-from judgebench.score import main
+from judgebench.command.score import main
 
 class Deadly(scoring.Scoring):
     def __call__(self, task):

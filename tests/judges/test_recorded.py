@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from judgebench.judges.assistants import Assistant, recorded_assistant
-from judgebench.judges.earlier.recorded import PlainJudge, RecordedSpec, answer_row
+from judgebench.judges.precomputed.recorded import PlainJudge, RecordedSpec, answer_row
 from judgebench.readings.reading import (
     AXES,
     SCHEMA,
@@ -17,8 +17,8 @@ from judgebench.readings.reading import (
     prompt_digest,
     write_recording,
 )
-from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Generation, Prompt, ScoreRange
+from judgebench.words.errors import UserError
 
 NARROW, WIDE = Condition("coherence", ScoreRange(1, 3)), Condition("coherence", ScoreRange(0, 1, 0.5))
 ATTACKED = replace(NARROW, attack="dsi")
@@ -196,7 +196,7 @@ def test_a_file_that_is_no_recording_is_one_sentence(written, tmp_path):
     rows = [row(prompt) for prompt in prompts(NARROW)]
     foreign = tmp_path / "foreign.parquet"
     pq.write_table(pa.table({"example_id": ["ax"]}), foreign)
-    assert "these are no recorded readings; give a file that `python -m judgebench.record" in refused(str(foreign))
+    assert "these are no recorded readings; give a file that `python -m judgebench record" in refused(str(foreign))
     assert "these are no recorded readings" in refused(changed(written(rows), drop="seconds"))
     whole = (tmp_path / "held.parquet").read_bytes()
     for name, content in (("cut", whole[:-40]), ("empty", b""), ("text", b"PAR1 and so on"), ("torn", whole[:200])):

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from judgebench.data.rows import json_lines
-from judgebench.judges.earlier.replay import AnswerFields, ReplaySpec
-from judgebench.judges.judge import Questions
+from judgebench.judges.judge import PromptSet
+from judgebench.judges.precomputed.replay import AnswerFields, ReplaySpec
 from judgebench.judges.reader import Replayer
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import settings_of
+from judgebench.settings.fields import settings_of
 from judgebench.types import Condition, Example, Prompt, ScoreRange
+from judgebench.words.errors import UserError
 from tests.judges.test_recorded import EXAMPLES, SPLIT
 
 FIELDS = {"text": "text", "example_id": "example_id", "group_id": "group_id", "system_id": "system_id"}
@@ -209,7 +209,7 @@ def test_readings_hold_the_answers_and_the_file_is_its_own_fingerprint(tmp_path,
     answers = replayed([{"example_id": "ay", "text": "4"}])
     judge = ReplaySpec(str(tmp_path / "answers.jsonl"), FIELDS, title="mine")
     asking: Any = SimpleNamespace(settings=judge, assistant=None, decodings={"greedy": None}, free_text={})
-    replayer = Replayer(asking, Questions(answers.answered(prompts()), answers))
+    replayer = Replayer(asking, PromptSet(answers.answered(prompts()), answers))
     assert replayer.fingerprints == {
         "main": {"title": "mine", "sha256": hashlib.sha256((tmp_path / "answers.jsonl").read_bytes()).hexdigest()}
     }

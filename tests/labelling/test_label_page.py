@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from judgebench.command.label import main
 from judgebench.data.labels import read_labels
-from judgebench.labelling.__main__ import main
 from tests.conftest import write_rows
 
 CHROMIUM = shutil.which("chromium")

@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, ScoreRange
+from judgebench.words.errors import UserError
 
 CONDITION = Condition("coherence", ScoreRange(1, 5))
 RUBRICS = load_rubrics("summary", ["coherence"])

@@ -16,8 +16,8 @@ from judgebench.prompts.rubrics import (
     names_tie,
     reference_score,
 )
-from judgebench.runtime.errors import UserError
 from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, Example, ScoreRange
+from judgebench.words.errors import UserError
 
 EXAMPLE = Example("a/1", "a", "1", source="The article.", output="The summary.", human={}, context="The fact.")
 SUMMARY = ["coherence", "consistency", "relevance", "relevance_as_printed", "fluency"]

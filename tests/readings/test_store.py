@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
+from judgebench.command.store import main
 from judgebench.readings.reading import (
     ModelReading,
     check_shares,
@@ -20,10 +21,9 @@ from judgebench.readings.reading import (
 )
 from judgebench.readings.store import ReadingStore, SharedStore, open_store
 from judgebench.runtime.distributed import Processes, here
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.files import on_network
-from judgebench.store import main
 from judgebench.types import Condition, Example, Prompt, ScoreRange
+from judgebench.words.errors import UserError
 
 OLD = """
 CREATE TABLE readings (key TEXT PRIMARY KEY, logprobs BLOB, text TEXT, seconds REAL NOT NULL) WITHOUT ROWID;
@@ -298,8 +298,8 @@ def test_damage_is_counted_and_left_out_of_what_is_merged(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["list", "a.sqlite"], "store list: is dropped; take `python -m judgebench.store verify STORE`"),
-        (["copy", "a.sqlite", "b.sqlite"], "store copy: is dropped; take `python -m judgebench.store merge"),
+        (["list", "a.sqlite"], "store list: is dropped; take `python -m judgebench store verify STORE`"),
+        (["copy", "a.sqlite", "b.sqlite"], "store copy: is dropped; take `python -m judgebench store merge"),
         (["prune", "a.sqlite", "damaged=true"], "store prune: is dropped; a reading that does not match"),
         (["verify", "parquet:readings"], "Parquet stores are dropped; readings are kept in SQLite, as"),
         (["merge", "a.sqlite", "out=parquet:readings"], "Parquet stores are dropped"),

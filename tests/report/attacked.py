@@ -9,9 +9,9 @@ import pandas as pd
 
 from judgebench.attacks import LearnedPhrase
 from judgebench.results.results import Results
-from judgebench.stats.evaluate import evaluate, suffix_records
-from judgebench.stats.paired import attack_differences, default_pairs
-from judgebench.stats.scores import Scores
+from judgebench.studies.evaluate import evaluate, suffix_records
+from judgebench.studies.paired import attack_differences, default_pairs
+from judgebench.studies.scores import Scores
 from tests.report import conftest
 from tests.report.conftest import RULES, Run, columns
 

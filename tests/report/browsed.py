@@ -1,4 +1,4 @@
-"""Synthetic run folders with texts, as a run leaves them: what `python -m judgebench.report` and browsers are given."""
+"""Synthetic run folders with texts, as a run leaves them: what `python -m judgebench report` and browsers are given."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 
 from judgebench.results.folder import RunFolder, describe_environment
 from judgebench.results.results import examples_frame, texts_frame
-from judgebench.stats.evaluate import evaluate
+from judgebench.studies.evaluate import evaluate
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 from tests.report.conftest import RULES, Run, columns
 

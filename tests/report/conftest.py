@@ -19,9 +19,9 @@ from judgebench.report.html import render_report
 from judgebench.report.layout import terminal_blocks
 from judgebench.report.render import to_terminal
 from judgebench.results.results import Results
-from judgebench.stats.evaluate import evaluate
-from judgebench.stats.paired import compare, default_pairs
-from judgebench.stats.scores import Scores
+from judgebench.studies.evaluate import evaluate
+from judgebench.studies.paired import compare, default_pairs
+from judgebench.studies.scores import Scores
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import Dev, Tuner
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange

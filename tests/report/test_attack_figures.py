@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
-from judgebench.stats.evaluate import evaluate
+from judgebench.studies.evaluate import evaluate
 from tests.stats.test_evaluate import joined, table
 
 TITLES = {"main": "Some-Judge", "groups": "articles"}

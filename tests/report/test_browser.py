@@ -12,13 +12,13 @@ import pytest
 
 from judgebench.report.comparison import render_comparison
 from judgebench.report.figures.charts import Chart, ChartMark
-from judgebench.report.formats import percent
 from judgebench.report.html import asset, render_report
 from judgebench.report.layout import draw_all
 from judgebench.report.render import TEMPLATES
 from judgebench.results.results import Results
-from judgebench.runtime.errors import escape_control
-from judgebench.stats.verdict import RULES
+from judgebench.studies.verdict import RULES
+from judgebench.words.errors import escape_control
+from judgebench.words.formats import percent
 from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run
 
 CHROMIUM = shutil.which("chromium")

@@ -24,12 +24,12 @@ from judgebench.report.browser.data import (
     unpack,
 )
 from judgebench.report.browser.index import CONTROL, CUT, index_of, rows_of
-from judgebench.report.formats import two
 from judgebench.report.render import macros
 from judgebench.report.views.correlations import advised_rows
 from judgebench.report.views.first import looks
 from judgebench.results.results import Results
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
+from judgebench.words.formats import two
 from tests.report.browsed import output_of, source_of, with_attack, write_run
 
 JSON = st.recursive(

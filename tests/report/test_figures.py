@@ -34,7 +34,7 @@ from judgebench.report.figures.tuning import HeatMap, heat_map_figure
 from judgebench.report.layout import draw_all
 from judgebench.report.views.bias import favorites, human_scores, most_frequent, shares, to_range
 from judgebench.results.results import Series, ranges_of
-from judgebench.stats.evaluate import evaluate
+from judgebench.studies.evaluate import evaluate
 from judgebench.types import ScoreRange
 from tests.report.conftest import columns, results_of
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from judgebench.report.figures.charts import Chart, ChartMark, agreement_chart, first_charts, scores_chart
-from judgebench.report.formats import two
 from judgebench.report.html import render_report
 from judgebench.report.views.advice import advice_lines
 from judgebench.report.views.advised import distance_rows
 from judgebench.report.views.correlations import advised_rows
 from judgebench.report.views.first import RANDOM, WORST, looks, strips
 from judgebench.results.results import Results
-from judgebench.stats.verdict import RULES
+from judgebench.studies.verdict import RULES
+from judgebench.words.formats import two
 from tests.report.browsed import write_run
 from tests.report.conftest import results_of, words_of
 

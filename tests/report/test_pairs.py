@@ -20,8 +20,8 @@ from judgebench.report.figures.scores import pairwise_figures
 from judgebench.report.views.pairwise import RANKING, ranking_blocks, ranking_records
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.results import Results
-from judgebench.stats.evaluate import evaluate
-from judgebench.stats.rankings import pairwise_records
+from judgebench.studies.evaluate import evaluate
+from judgebench.studies.rankings import pairwise_records
 from judgebench.tracking.content import scalars
 from judgebench.tracking.wandb import example_rows
 from judgebench.types import ORDERS, PLACES, Condition, Example, Prompt, Reading

@@ -1,4 +1,4 @@
-"""`python -m judgebench.report`: a report from the files of a run alone, and several runs on one page."""
+"""`python -m judgebench report`: a report from the files of a run alone, and several runs on one page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from judgebench.report.__main__ import main
+from judgebench.command.report import main
 from judgebench.report.comparison import (
     named_runs,
     paired_differences,

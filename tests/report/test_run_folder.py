@@ -14,8 +14,8 @@ from judgebench.report.layout import draw_all
 from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import examples_frame, ratings_frame, texts_frame
 from judgebench.results.schema import ARTIFACTS, FILES, READINGS_SCHEMA, SCORES_SCHEMA, SERVED_SCHEMA
-from judgebench.runtime.errors import UserError
 from judgebench.types import Condition, Example, Prompt, ScoreRange
+from judgebench.words.errors import UserError
 from tests.report.conftest import results_of
 
 

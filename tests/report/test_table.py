@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from judgebench.report.formats import (
+from judgebench.report.render import to_html, to_markdown, to_terminal
+from judgebench.report.table import Col, Details, Facts, Heading, Paragraph, View
+from judgebench.words.formats import (
     UNKNOWN,
     decimals,
     general,
@@ -27,8 +29,6 @@ from judgebench.report.formats import (
     two,
     whole,
 )
-from judgebench.report.render import to_html, to_markdown, to_terminal
-from judgebench.report.table import Col, Details, Facts, Heading, Paragraph, View
 from tests.report.conftest import words_of
 
 ROWS = pd.DataFrame(

@@ -6,7 +6,7 @@ import pytest
 
 from judgebench.report.figures.scores import variance_figure
 from judgebench.results.results import Results
-from judgebench.stats.variance import variance_records
+from judgebench.studies.variance import variance_records
 from tests.stats.sides import FOUR, known_judge, sample_of
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from judgebench.report.formats import say
 from judgebench.report.layout import PAGE, Fold, terminal_blocks
 from judgebench.report.views import run
 from judgebench.results.results import Results
+from judgebench.words.formats import say
 from tests.report import frozen
 
 CASES = list(frozen.cases())

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from judgebench.data.rows import parquet_rows
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.parquet import DIGESTS, Damaged, read_rows, read_schema, read_table, write_table
+from judgebench.words.errors import UserError
 
 TABLE = pa.table(
     {

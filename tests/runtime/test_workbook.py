@@ -8,8 +8,8 @@ import pytest
 
 from judgebench.data.rows import data_files, file_rows
 from judgebench.runtime import workbook
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.workbook import read_sheet, sheet_lines
+from judgebench.words.errors import UserError
 
 openpyxl = pytest.importorskip("openpyxl")
 

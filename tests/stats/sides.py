@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from judgebench.decoding.rules import Expectation
-from judgebench.stats.scores import Cell, JudgeScores
+from judgebench.studies.scores import JudgeScores, ScoreSeries
 
 
 def cell(judge="main", decoding="expectation", lambda_=None, temperature=None, ends=(1.0, 5.0), dimension="coherence"):
-    return Cell("test", dimension, *ends, 1.0, "none", "none", judge, decoding, lambda_, temperature)
+    return ScoreSeries("test", dimension, *ends, 1.0, "none", "none", judge, decoding, lambda_, temperature)
 
 
 def side(logprobs=None, scores=None, groups=12, **more) -> JudgeScores:
@@ -44,7 +44,7 @@ def sample_of(parts, low=1.0, high=5.0, ratings=None, names=None, groups=None, s
     names = np.array([f"e{i:04d}" for i in range(len(parts))]) if names is None else np.asarray(names)
     of_cell = {"dimension": "quality", "judge": "main", "decoding": "greedy", "lambda_": None, "range_labels": ""}
     of_cell |= {name: more.pop(name) for name in of_cell if name in more}
-    condition = Cell("test", "", low, high, 1.0, "none", "none", "", "", None, None)._replace(**of_cell)
+    condition = ScoreSeries("test", "", low, high, 1.0, "none", "none", "", "", None, None)._replace(**of_cell)
     ratings = np.full((len(parts), 1), np.nan) if ratings is None else np.asarray(ratings, dtype=float)
     raters = [f"r{i}" for i in range(ratings.shape[1])] if ratings.shape[1] > 1 else []
     groups = names if groups is None else np.asarray(groups)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from judgebench.stats.evaluate import (
+from judgebench.studies.evaluate import (
     SMOOTHING,
     bias,
     candidate_index,

@@ -22,7 +22,7 @@ from judgebench.stats.clusters import (
     with_agreement_interval,
     with_intervals,
 )
-from judgebench.stats.evaluate import CHANGES, MEANS, robustness
+from judgebench.studies.evaluate import CHANGES, MEANS, robustness
 from judgebench.types import ScoreRange
 
 

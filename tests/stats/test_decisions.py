@@ -11,16 +11,15 @@ import statsmodels.stats.proportion
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Asking, Costs, Margins
+from judgebench.settings.fields import Asking, Costs, Margins
 from judgebench.stats.clusters import Estimate
-from judgebench.stats.decisions import (
+from judgebench.studies.decisions import (
     CHOSEN,
     SAID,
     agreement_of,
     aim_record,
     band_of,
-    best_mark,
+    cheapest_threshold,
     clustered_share,
     decision_records,
     kappa_of,
@@ -30,8 +29,9 @@ from judgebench.stats.decisions import (
     share_of_pairs,
     wilson,
 )
-from judgebench.stats.verdict import CARE, FEW, NO, YES, decides
+from judgebench.studies.verdict import CARE, FEW, NO, YES, decides
 from judgebench.types import Classes
+from judgebench.words.errors import UserError
 from tests.conftest import SHARED
 from tests.test_scripts import script
 
@@ -150,7 +150,7 @@ def test_the_mark_is_the_cheapest_where_it_is_clearly_cheaper_than_the_judges_ow
     scores = rng.random(300).round(2)
     passed = 1.0 * (rng.random(300) < np.clip(2 * scores - 0.9, 0.02, 0.98))
     for costs in (COSTS, Costs(false_pass=5)):
-        found = best_mark(scores, passed, np.arange(300), 0.1, costs)
+        found = cheapest_threshold(scores, passed, np.arange(300), 0.1, costs)
         every = np.unique(scores)
         prices = [
             costs.false_pass * (1 - passed)[scores >= mark].sum() + costs.false_fail * passed[scores < mark].sum()
@@ -158,9 +158,9 @@ def test_the_mark_is_the_cheapest_where_it_is_clearly_cheaper_than_the_judges_ow
         ]
         best = every[1:][int(np.argmin(prices))]
         assert every[every < best].max() < found < best
-    assert best_mark(scores[:12], passed[:12], np.arange(12), 0.7, COSTS) == 0.7  # too few to tell
-    cheapest = best_mark(scores, passed, np.arange(300), 0.1, COSTS)
-    assert best_mark(scores, passed, np.arange(300), cheapest, COSTS) == cheapest  # nothing is cheaper
+    assert cheapest_threshold(scores[:12], passed[:12], np.arange(12), 0.7, COSTS) == 0.7  # too few to tell
+    cheapest = cheapest_threshold(scores, passed, np.arange(300), 0.1, COSTS)
+    assert cheapest_threshold(scores, passed, np.arange(300), cheapest, COSTS) == cheapest  # nothing is cheaper
 
 
 def test_a_given_mark_is_taken():

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import MOST_RESAMPLES
+from judgebench.settings.fields import MOST_RESAMPLES
 from judgebench.stats.clusters import FEWEST
-from judgebench.stats.evaluate import check_metric_settings, evaluate
+from judgebench.studies.evaluate import check_metric_settings, evaluate
+from judgebench.words.errors import UserError
 
 ENDS = ("", "_low", "_high")
 LEVEL_ENDS = ("_varied", "_systems_low", "_systems_high")

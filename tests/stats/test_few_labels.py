@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.stats.few_labels import (
+from judgebench.studies.prediction_powered import (
     FEWEST_LABELLED,
     FewLabels,
     common_correlation,
-    few_labels_records,
     from_labels,
     means_not_refuted,
     predicted_means,
+    prediction_powered_records,
     with_judge,
 )
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
@@ -226,9 +226,9 @@ def test_on_recorded_ratings_it_holds_and_the_judge_alone_does_not(dimension):
 
 
 def test_a_record_is_what_prediction_powered_inference_says():
-    assert few_labels_records([side(), partly(0)]) == []
+    assert prediction_powered_records([side(), partly(0)]) == []
     sample = partly()
-    (record,) = few_labels_records([sample])
+    (record,) = prediction_powered_records([sample])
     assert record.items() >= sample.head.items()
     counts = ("texts", "articles", "labelled_texts", "labelled_articles")
     assert [record[name] for name in counts] == [60, 12, 30, 6]
@@ -243,7 +243,7 @@ def test_a_record_is_what_prediction_powered_inference_says():
 
 def test_the_judges_own_interval_misses_where_the_judge_is_biased():
     sample = partly()
-    fair, biased = few_labels_records([sample, partly(scores=sample.scores - 1.5)])
+    fair, biased = prediction_powered_records([sample, partly(scores=sample.scores - 1.5)])
     assert biased["counted"] == fair["counted"] == biased["misses"] == 5
     assert fair["misses"] < 5
     # the bias is no part of what labels and judge say together

@@ -12,10 +12,10 @@ from sklearn.metrics import log_loss
 from torchmetrics.functional.classification import multiclass_calibration_error
 
 from judgebench.decoding.rules import Contrastive, Expectation, Greedy, candidate_distribution
-from judgebench.stats import forecasts as stats
 from judgebench.stats.clusters import Clusters
-from judgebench.stats.forecasts import calibration_error, forecast_record, ranked_scores, rater_shares
-from judgebench.stats.scores import cross_fitted
+from judgebench.studies import probability_scores as stats
+from judgebench.studies.probability_scores import calibration_error, forecast_record, ranked_scores, rater_shares
+from judgebench.studies.scores import cross_fitted
 from tests.stats.panels import FIVE, alone, built, ragged
 from tests.stats.sides import cell, side
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from judgebench.stats.agreement import alternative_record, closer, clustered_p
 from judgebench.stats.clusters import Clusters
-from judgebench.stats.humans import (
+from judgebench.studies.humans import (
     CALIBRATED,
     FEWEST_TEXTS,
     POINTS_FIGURES,
@@ -23,7 +23,7 @@ from judgebench.stats.humans import (
     points_record,
     rounded,
 )
-from judgebench.stats.scores import Cell, JudgeScores, cross_fitted
+from judgebench.studies.scores import JudgeScores, ScoreSeries, cross_fitted
 from tests.stats.panels import FIVE, built, panel, ragged
 
 NAN = np.nan
@@ -235,7 +235,7 @@ def test_few_texts_and_few_groups_test_no_rater():
 
 def both(scores, ratings, groups, ends=(1.0, 5.0), scale=(1.0, 5.0), raters=NAMES, judge="main"):
     """The records of raw and of calibrated scores."""
-    cell = Cell("test", "coherence", *ends, 1.0, "none", "none", judge, "greedy", None, None)
+    cell = ScoreSeries("test", "coherence", *ends, 1.0, "none", "none", judge, "greedy", None, None)
     names, raters = np.array([f"e{text}" for text in range(len(scores))]), raters[: ratings.shape[1]]
     sample = JudgeScores("mine", cell, names, groups, names, scores, ratings, raters, scale, resamples=100)
     records = beside_humans_records([sample])

@@ -11,10 +11,10 @@ from scipy import stats
 
 from judgebench.stats.clusters import CONFIDENCE, FEWEST, SIGNIFICANCE, group_weights, percentile_interval
 from judgebench.stats.correlation import LEVELS
-from judgebench.stats.paired import (
+from judgebench.studies.paired import (
     DIFFERENCES,
     NOT_SIGNIFICANT,
-    Plain,
+    Baseline,
     attack_differences,
     compare,
     corrected_together,
@@ -25,7 +25,7 @@ from judgebench.stats.paired import (
     holm,
     permutation_p_value,
 )
-from judgebench.stats.scores import Cell
+from judgebench.studies.scores import ScoreSeries
 from tests.stats.test_evaluate import joined, table
 from tests.stats.test_levels import correlate
 
@@ -131,19 +131,24 @@ def test_the_clearest_difference_takes_the_fewest_groups(groups, significant):
 # --- correlations ---------------------------------------------------------------------------------------------------
 
 
-def part(judge, decoding, noise, low=1, seed=0, groups=12, systems=4, knobs=(np.nan, np.nan), **cell):
+def part(judge, decoding, noise, low=1, seed=0, groups=12, systems=4, hyperparameters=(np.nan, np.nan), **cell):
     """The rows of one series in one range."""
     n = groups * systems
     human = np.random.default_rng(99).integers(3, 16, n) / 3
     score = np.clip(np.round(human + noise * np.random.default_rng([seed, low]).normal(size=n)), 1, 5) - 1 + low
-    cell |= {"range_min": float(low), "range_max": low + 4.0, "lambda": knobs[0], "temperature": knobs[1]}
+    cell |= {
+        "range_min": float(low),
+        "range_max": low + 4.0,
+        "lambda": hyperparameters[0],
+        "temperature": hyperparameters[1],
+    }
     return table(lambda *_: score, lambda *_: human, groups, systems, judge=judge, decoding=decoding, **cell)
 
 
 def two_ranges(**more):
     return joined(
         *(part(*GREEDY, 1.5, low, seed=1, **more) for low in (0, 1)),
-        *(part(*PAIR, 0.5, low, seed=2, knobs=(0.1 + low, 2.0), **more) for low in (0, 1)),
+        *(part(*PAIR, 0.5, low, seed=2, hyperparameters=(0.1 + low, 2.0), **more) for low in (0, 1)),
     )
 
 
@@ -252,7 +257,7 @@ def test_what_is_compared_unless_said():
         *[("main", "greedy"), ("main", "expectation"), ("assistant", "greedy"), ("assistant", "expectation")],
         *[("pair", "contrastive"), ("pair", "contrastive_expectation"), ("pair", "contrastive_per_range")],
     ]
-    cells = [Cell("test", "coherence", 1, 5, 1, "none", "none", *name, None, None) for name in names]
+    cells = [ScoreSeries("test", "coherence", 1, 5, 1, "none", "none", *name, None, None) for name in names]
     rules = {name: "expectation" if "expectation" in name else "argmax" for _, name in names}
     assert default_pairs(cells, rules) == [
         (PAIR, GREEDY),
@@ -269,7 +274,7 @@ def test_all_are_compared_with_one_plain_decoding():
     others = [part("main", "over", 0.8, 0, seed=3), part("assistant", "x", 3.0, 0, seed=4)]
     guarded = [part("main", "expectation", 1.5, low, seed=5, defense="cap") for low in (0, 1)]
     columns, how = joined(*ranged, *others, *guarded), {"levels": ["dataset"], "resamples": 60}
-    records = chosen(compare(columns, Plain("expectation", ["over"]), "mini", **how), statistic="spearman")
+    records = chosen(compare(columns, Baseline("expectation", ["over"]), "mini", **how), statistic="spearman")
     # every judge, decoding and defense against the one plain series; what is over all ranges, against its mean alone
     assert [(r["first_decoding"], r["defense"], r.get("second_defense"), r["range_min"]) for r in records] == [
         *(("x", "none", None, low) for low in (0.0, 1.0, None)),
@@ -299,14 +304,14 @@ def test_all_are_compared_with_one_plain_decoding():
 
 def attacked(values, groups=2, systems=2, **cell):
     """Columns with clean and attacked scores, `values[series][attack]`; no human rated them."""
-    knobs = {GREEDY: {}, PAIR: {"lambda": 0.5, "temperature": 1.0}}
+    hyperparameters = {GREEDY: {}, PAIR: {"lambda": 0.5, "temperature": 1.0}}
     return joined(
         *(
             table(
                 lambda rng, n, scores=scores: np.array(scores, float),
                 lambda rng, n: np.full(n, np.nan),
                 *(groups, systems),
-                **{"judge": who[0], "decoding": who[1], "attack": attack, **knobs[who], **cell},
+                **{"judge": who[0], "decoding": who[1], "attack": attack, **hyperparameters[who], **cell},
             )
             for who, attacks in values.items()
             for attack, scores in attacks.items()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.stats.picks import pick_records, picked, ratio_estimate
+from judgebench.studies.picks import pick_records, picked, ratio_estimate
 from tests.conftest import SHARED
 from tests.stats.recorded import needs_recorded, recorded
 from tests.stats.sides import sample_of, side

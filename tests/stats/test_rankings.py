@@ -6,10 +6,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Ranking
+from judgebench.settings.fields import Ranking
 from judgebench.stats.clusters import group_weights
-from judgebench.stats.rankings import pairwise_records
+from judgebench.studies.rankings import pairwise_records
+from judgebench.words.errors import UserError
 from tests.stats.test_evaluate import CELL, joined
 
 WHOLE = {

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from judgebench.stats.paired import compare
-from judgebench.stats.repairs import AGREEMENT, ATTACK, COMPARED, DECODINGS, POINTS, RANGE_SHARE, repair_records
-from judgebench.stats.scores import Scores, samples_of
-from judgebench.stats.variance import variance_records
+from judgebench.studies.paired import compare
+from judgebench.studies.repairs import AGREEMENT, ATTACK, COMPARED, DECODINGS, POINTS, RANGE_SHARE, repair_records
+from judgebench.studies.scores import Scores, samples_of
+from judgebench.studies.variance import variance_records
 from tests.stats.test_evaluate import CELL, joined
 
 RAW, SCALE = "raw", {"coherence": (1.0, 5.0)}

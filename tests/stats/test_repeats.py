@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from judgebench.stats.repeats import repeat_records
+from judgebench.studies.repeats import repeat_records
 from tests.conftest import SHARED
 
 DIALOGUES = SHARED / "external" / "dialogue_repeats.jsonl"

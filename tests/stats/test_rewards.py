@@ -8,10 +8,10 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from judgebench.runtime.fields import Asking, Costs
-from judgebench.stats.decisions import decision_records
-from judgebench.stats.rewards import reward_records
-from judgebench.stats.scores import CELL, Scores
+from judgebench.settings.fields import Asking, Costs
+from judgebench.studies.decisions import decision_records
+from judgebench.studies.rewards import reward_records
+from judgebench.studies.scores import CELL, Scores
 from judgebench.types import Classes
 from tests.stats.sides import sample_of, side
 

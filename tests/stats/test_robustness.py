@@ -13,7 +13,7 @@ from scipy import stats
 
 from judgebench.attacks import LearnedPhrase
 from judgebench.stats.clusters import Clusters
-from judgebench.stats.evaluate import ALL, CHANGES, SEEN, UNSEEN, robustness, suffix_records
+from judgebench.studies.evaluate import ALL, CHANGES, SEEN, UNSEEN, robustness, suffix_records
 from judgebench.types import ScoreRange
 from tests.stats.test_evaluate import evaluate, joined, scores, table
 

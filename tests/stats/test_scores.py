@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from judgebench.measurement import STUDIES
-from judgebench.stats.scores import Scores, samples_of, scale_of, shared
+from judgebench.runs.measurement import STUDIES
+from judgebench.studies.scores import Scores, samples_of, scale_of, shared
 from judgebench.types import RANGE
 from tests.stats.sides import cell, side
 from tests.stats.test_evaluate import joined, scores, table

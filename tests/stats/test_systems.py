@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from judgebench.stats.clusters import Clusters, expanded, group_weights
-from judgebench.stats.paired import flips
-from judgebench.stats.scores import cross_fitted
-from judgebench.stats.system_pairs import (
+from judgebench.studies.paired import flips
+from judgebench.studies.scores import cross_fitted
+from judgebench.studies.system_pairs import (
     MOST_SYSTEMS,
     SAMPLED,
     PairedSystems,
@@ -26,7 +26,7 @@ from judgebench.stats.system_pairs import (
     soft_pairwise_accuracy,
     system_record,
 )
-from judgebench.stats.systems import ERRORS, ORDER, system_records
+from judgebench.studies.systems import ERRORS, ORDER, system_records
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.sides import sample_of
 from tests.test_scripts import script

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from judgebench.stats.text_pairs import PAIRS, beyond_articles, pair_shares, text_pair_record
+from judgebench.studies.text_pairs import PAIRS, beyond_articles, pair_shares, text_pair_record
 from tests.stats.sides import side
 from tests.test_scripts import script
 
@@ -77,7 +77,7 @@ def test_one_system_has_no_order_within_systems_and_lone_texts_are_compared_with
 def test_of_very_many_texts_some_articles_are_compared(monkeypatch):
     sample = simulate.simulated_judge("as a rater", 30, seed=0)
     whole = text_pair_record(sample)
-    monkeypatch.setattr("judgebench.stats.text_pairs._MOST_TEXTS", 90)
+    monkeypatch.setattr("judgebench.studies.text_pairs._MOST_TEXTS", 90)
     some = text_pair_record(sample)
     assert some["pairs"] == whole["pairs"]
     assert some["within"] != whole["within"]

@@ -15,7 +15,7 @@ from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
 from judgebench.stats.clusters import Clusters, group_weights
-from judgebench.stats.variance import (
+from judgebench.studies.variance import (
     HUMANS,
     JUDGES,
     RANGES,

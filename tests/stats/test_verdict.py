@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Margins
+from judgebench.settings.fields import Margins
 from judgebench.stats.clusters import Estimate
-from judgebench.stats.evaluate import evaluate
-from judgebench.stats.humans import beside_humans_records
-from judgebench.stats.scores import Cell
-from judgebench.stats.systems import system_records
-from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES, rules_of, verdict_records
+from judgebench.studies.evaluate import evaluate
+from judgebench.studies.humans import beside_humans_records
+from judgebench.studies.scores import ScoreSeries
+from judgebench.studies.systems import system_records
+from judgebench.studies.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES, rules_of, verdict_records
+from judgebench.words.errors import UserError
 from tests.stats.recorded import needs_recorded, recorded
 from tests.test_scripts import script
 
@@ -231,7 +231,7 @@ def resisted(sample, effects, margins=None):
     studies = {"metrics": metrics, "humans": [], "forecasts": [], "beside_humans": [], "systems": []}
     record = verdict_records([sample], [sample.head | {"taken": True}], studies, margins or Margins())[-1]
     assert record["use"] == "resist_attacks"
-    assert Cell.of(record) == sample.cell
+    assert ScoreSeries.of(record) == sample.cell
     return record
 
 

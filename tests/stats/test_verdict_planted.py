@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from judgebench.runtime.fields import Asking, Costs, Margins
+from judgebench.settings.fields import Asking, Costs, Margins
 from judgebench.stats.clusters import Clusters
-from judgebench.stats.decisions import decision_records
-from judgebench.stats.humans import odd_raters
-from judgebench.stats.replaced import kappa_of_raters, kappa_with_raters, lowest_share, places_of, replaced_record
-from judgebench.stats.system_pairs import PairedSystems, SystemSample
-from judgebench.stats.verdict import CARE, FEW, NO, UNMEASURED, YES, decides
+from judgebench.studies.decisions import decision_records
+from judgebench.studies.humans import odd_raters
+from judgebench.studies.replaced import kappa_of_raters, kappa_with_raters, lowest_share, places_of, replaced_record
+from judgebench.studies.system_pairs import PairedSystems, SystemSample
+from judgebench.studies.verdict import CARE, FEW, NO, UNMEASURED, YES, decides
 from tests.conftest import SHARED
 from tests.stats.recorded import needs_recorded, recorded
 from tests.test_scripts import script

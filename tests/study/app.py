@@ -10,7 +10,7 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig
 
-from judgebench.runtime.errors import Refusal
+from judgebench.words.errors import Refusal
 
 ConfigStore.instance().store(
     name="_app",  # begins with _: none of judgebench's own configurations

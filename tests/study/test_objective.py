@@ -2,8 +2,8 @@
 
 import pytest
 
-from judgebench.runtime.errors import UserError
 from judgebench.study.objective import default_objective, objective_cells, objective_values, parse_objective
+from judgebench.words.errors import UserError
 
 PAIR = {"judge": "pair", "decoding": "contrastive"}
 

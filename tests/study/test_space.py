@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from judgebench.runtime.errors import UserError
 from judgebench.study.space import Space
+from judgebench.words.errors import UserError
 
 MEANT = {
     "a,b": CategoricalDistribution(("a", "b")),

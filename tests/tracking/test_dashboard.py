@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from judgebench.results.folder import RunFolder
-from judgebench.stats.paired import compare, default_pairs
-from judgebench.stats.scores import Scores
+from judgebench.studies.paired import compare, default_pairs
+from judgebench.studies.scores import Scores
 from judgebench.tracking.content import differences, scalars
 from tests.report.attacked import attacked_run
 from tests.report.conftest import RULES, build_run, columns

@@ -9,10 +9,10 @@ import yaml
 
 from judgebench.results.folder import masked
 from judgebench.results.results import Results
-from judgebench.runtime.errors import UserError
 from judgebench.tracking import loggers
 from judgebench.tracking.content import headlines
 from judgebench.tracking.loggers import check_loggers, log_run
+from judgebench.words.errors import UserError
 from tests.tracking.test_wandb_logger import RECORDS, SECRET, figure, logger_for, results_of
 
 SPEARMAN = "coherence/spearman"

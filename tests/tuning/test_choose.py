@@ -10,17 +10,17 @@ import pytest
 from scipy.stats import spearmanr
 
 from judgebench.decoding import Contrastive, Expectation, Greedy, Ordinal
-from judgebench.decoding.rules import Folded, Ranged
+from judgebench.decoding.rules import CrossFitted, Ranged
 from judgebench.decoding.scores import decode
-from judgebench.runtime.errors import UserError
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import SPEARMAN, influences, pearson, resampled_correlations, spearman
-from judgebench.stats.scores import Scores
+from judgebench.studies.scores import Scores
 from judgebench.tuning import CrossFit, learned
 from judgebench.tuning.choose import LEVEL, Candidates, choice_records, choose, worth_of
 from judgebench.tuning.learned import Learner, Tuned, deal
 from judgebench.tuning.tune import cross_fit
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
+from judgebench.words.errors import UserError
 
 GRID = CrossFit().grid
 FIVE = np.arange(1.0, 6.0)
@@ -256,7 +256,7 @@ def test_the_dealing_with_the_median_agreement_is_shown():
     for seed in range(11):
         fold = deal(groups, 3, seed)
         parts = [learner.learn(fold != number) for number in range(3)]
-        scores = Folded(dict(zip(groups.tolist(), fold.tolist(), strict=True)), parts, learner).scores_of(
+        scores = CrossFitted(dict(zip(groups.tolist(), fold.tolist(), strict=True)), parts, learner).scores_of(
             groups.tolist(), learner.readings
         )
         found.append(spearmanr(scores, human).statistic)

@@ -9,13 +9,13 @@ import pytest
 
 from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.decoding.scores import decode
-from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import spearman
-from judgebench.stats.evaluate import evaluate
+from judgebench.studies.evaluate import evaluate
 from judgebench.tuning import Dev, Published, Shared
 from judgebench.tuning.tune import check_tuning, tune
 from judgebench.tuning.tuners import Setting, best_point, published_settings
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
+from judgebench.words.errors import UserError
 
 RANGES = (ScoreRange(1, 5), ScoreRange(0, 4))
 DECODINGS = {

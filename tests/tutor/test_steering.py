@@ -15,9 +15,9 @@ from judgebench.decoding.rules import Greedy
 from judgebench.judges.engine.generate import generate, stops_of
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
-from judgebench.runtime.errors import UserError
 from judgebench.tutor.steering import Standard, Steer, decoder_layers, edit, steering
 from judgebench.tutor.texts import final_states
+from judgebench.words.errors import UserError
 from tests.judges.test_engine import model_of, prompts
 from tests.tutor.conftest import asking
 

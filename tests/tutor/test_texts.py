@@ -17,7 +17,6 @@ from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.runtime.errors import UserError
 from judgebench.tutor.steering import Standard
 from judgebench.tutor.texts import (
     JudgeScorer,
@@ -32,6 +31,7 @@ from judgebench.tutor.texts import (
 )
 from judgebench.tutor.writing import Text
 from judgebench.types import Condition, ScoreRange
+from judgebench.words.errors import UserError
 from tests.judges.test_engine import model_of, prompts
 from tests.tutor.conftest import by_length, refuse, trainer
 
@@ -57,7 +57,7 @@ def test_states_are_those_of_transformers(kind, name):
 
 @pytest.mark.parametrize("budget", [1, 10_000])
 def test_states_of_candidates_are_at_the_last_token_that_was_written(make_tutor, contexts, budget):
-    tutor = make_tutor(token_budget=budget)
+    tutor = make_tutor(max_batch_tokens=budget)
     candidates = write_candidates(tutor, contexts)
     shuffled = [candidates[i] for i in np.random.default_rng(0).permutation(len(candidates))]
     found = candidate_states(tutor, shuffled)

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.texts import candidate_states, write_candidates
 from judgebench.tutor.vectors import (
@@ -24,6 +23,7 @@ from judgebench.tutor.vectors import (
     save_vectors,
     separability,
 )
+from judgebench.words.errors import UserError
 from tests.tutor.conftest import by_length, tutors_in
 
 

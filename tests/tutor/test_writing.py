@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lightning.pytorch.callbacks import Callback
 
-from judgebench.runtime.errors import UserError
 from judgebench.tutor.spec import Sizes, TutorSpec
 from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.tutor.texts import write_candidates
@@ -29,6 +28,7 @@ from judgebench.tutor.writing import (
     stream,
 )
 from judgebench.types import Example
+from judgebench.words.errors import UserError
 from tests.tutor.conftest import asking, refuse, tokens, trainer
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -206,7 +206,7 @@ def test_a_batch_gives_what_single_texts_give(make_tutor, contexts):
     together = make_tutor()
     texts = asked(together, contexts[:2], alphas=(0.0, 9.0, -9.0), indices=(0, 1))
     found = tokens(together.write(texts, sampling, STANDARD))
-    single = make_tutor("single.sqlite", token_budget=1)
+    single = make_tutor("single.sqlite", max_batch_tokens=1)
     assert tokens(single.write(texts[::-1], sampling, STANDARD))[::-1] == found
     assert tokens(make_tutor("plain.sqlite", engine="plain").write(texts, sampling, STANDARD)) == found
     assert len({tuple(text) for text in found}) == len(texts)
@@ -275,7 +275,7 @@ class Interrupted(Callback):
 
 
 def test_interrupted_candidates_are_resumed_and_are_the_same(make_tutor, contexts):
-    settings = {"token_budget": 100}  # a context a batch
+    settings = {"max_batch_tokens": 100}  # a context a batch
     whole = write_candidates(make_tutor("whole.sqlite", **settings), contexts)
     broken = make_tutor("broken.sqlite", trainer=lambda callbacks: trainer([*callbacks, Interrupted()]), **settings)
     with pytest.raises(OSError, match="the power is gone"):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -23,8 +23,8 @@ from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.kernels import keep_freed
 from judgebench.judges.engine.plain import Head, about_equal
 from judgebench.judges.local.batches import Groups
-from judgebench.runtime.errors import UserError
 from judgebench.types import Array
+from judgebench.words.errors import UserError
 
 _AT_ONCE = 8192
 """Tokens that are encoded together, padding included; a longer prompt is encoded by itself."""

@@ -25,8 +25,8 @@ from judgebench.judges.engine.attention import own_attention
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.generate import Continuations
 from judgebench.judges.local.batches import Groups
-from judgebench.runtime.errors import UserError
 from judgebench.types import Array
+from judgebench.words.errors import UserError
 
 _CHUNK_BYTES = 256 * 2**20
 """Most memory for the float32 rows of the head, and for the logits of the states taken at once."""

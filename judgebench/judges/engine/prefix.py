@@ -30,8 +30,8 @@ from judgebench.judges.engine.plain import (
     layers_of,
 )
 from judgebench.judges.local.batches import Groups, root_of
-from judgebench.runtime.errors import UserError
 from judgebench.types import Array
+from judgebench.words.errors import UserError
 
 _CHECK_FACTOR = 5.0
 """Largest difference from the plain pass in half precision, where rounding depends on the model: a

@@ -94,14 +94,14 @@ def batch_costs(prompts: Sequence[Prompt], batches: Sequence[Batch]) -> list[int
     return [batch.tokens(len(known[batch.prompts[0].alike])) for batch in batches]
 
 
-def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
-    """Batches of whole groups with at most `token_budget` tokens to compute, where a single group
+def plan(prompts: Sequence[Prompt], max_batch_tokens: int) -> list[Batch]:
+    """Batches of whole groups with at most `max_batch_tokens` tokens to compute, where a single group
     has no more, in the order in which conditions and groups appear."""
     batches: list[Batch] = []
     known = roots(prompts)
 
     def split(group: Batch, root: int) -> list[Batch]:
-        if len(group.prompts) == 1 or group.tokens(root) <= token_budget * _SPLIT_ABOVE:
+        if len(group.prompts) == 1 or group.tokens(root) <= max_batch_tokens * _SPLIT_ABOVE:
             return [group]
         return [part for half in group.halves() for part in split(half, root)]
 
@@ -113,7 +113,7 @@ def plan(prompts: Sequence[Prompt], token_budget: int) -> list[Batch]:
             part for members in groups.values() for part in split(Batch((tuple(members),)), root)
         ):
             cost = part.tokens(root)
-            if batch and size + cost > token_budget:
+            if batch and size + cost > max_batch_tokens:
                 batches.append(Batch(tuple(batch)))
                 batch = []
                 size = 0
@@ -148,7 +148,9 @@ def unique_batches(batches: Sequence[Batch], identity: Callable[[Prompt], Hashab
     return [left for batch in batches if (left := batch.only(first)) is not None]
 
 
-def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool = True) -> Tokens:
+def token_counts(
+    prompts: Sequence[Prompt], max_batch_tokens: int = 0, sharing: bool = True
+) -> Tokens:
     """Tokens by condition. Equal prompts are computed once; where prompts of a batch are `sharing`
     prefixes, a condition's root, an article, a judged text are too, and an attack's prompts count
     with the tokens that they add to those before them. Without a budget every prompt is computed,
@@ -156,11 +158,11 @@ def token_counts(prompts: Sequence[Prompt], token_budget: int = 0, sharing: bool
     totals: Counter[Condition] = Counter()
     for prompt in prompts:
         totals[prompt.condition] += len(prompt.token_ids)
-    if not token_budget:
+    if not max_batch_tokens:
         return {condition: (total, total) for condition, total in totals.items()}
     computed: Counter[Condition] = Counter()
     batches = unique_batches(
-        plan(prompts, token_budget), lambda p: (p.condition.range, p.token_ids.tobytes())
+        plan(prompts, max_batch_tokens), lambda p: (p.condition.range, p.token_ids.tobytes())
     )
     if not sharing:
         for prompt in (prompt for batch in batches for prompt in batch.prompts):
@@ -259,9 +261,9 @@ class Pass:
     def title(self) -> str:
         raise NotImplementedError
 
-    def batches(self, token_budget: int) -> list[Batch]:
+    def batches(self, max_batch_tokens: int) -> list[Batch]:
         """All of its prompts, whether or not their readings are stored."""
-        return plan(self.prompts, token_budget)
+        return plan(self.prompts, max_batch_tokens)
 
     def keys(self, prompt: Prompt) -> list[str]:
         """The keys under which the store holds what this pass computes for a prompt."""
@@ -276,11 +278,13 @@ class Pass:
         raise NotImplementedError
 
 
-def pending(pass_: Pass, token_budget: int, store: ReadingStore) -> list[Batch]:
+def pending(pass_: Pass, max_batch_tokens: int, store: ReadingStore) -> list[Batch]:
     """The batches of a pass that are not stored yet, planned over everything, so that a resumed run
     reads the same."""
     keys = {id(prompt): pass_.keys(prompt) for prompt in pass_.prompts}
-    batches = unique_batches(pass_.batches(token_budget), lambda prompt: tuple(keys[id(prompt)]))
+    batches = unique_batches(
+        pass_.batches(max_batch_tokens), lambda prompt: tuple(keys[id(prompt)])
+    )
     missing = store.missing(key for of_prompt in keys.values() for key in of_prompt)
     left = (
         batch.only(lambda prompt: not missing.isdisjoint(keys[id(prompt)])) for batch in batches

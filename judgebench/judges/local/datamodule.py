@@ -84,7 +84,7 @@ class PromptDataModule(L.LightningDataModule):
             )
             self.reader: Any = self.judge.reader(questions)
             self.store = self.reader.store
-            budget = self.judge.settings.token_budget
+            budget = self.judge.settings.max_batch_tokens
             listed = [(pass_, pending(pass_, budget, self.store)) for pass_ in self.reader.passes]
             self.todo = [(pass_, batches) for pass_, batches in listed if batches]
         if processes is not None and processes.joined and self.todo:

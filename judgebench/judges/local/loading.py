@@ -24,11 +24,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import Annotated, OneOf, Words, check_fields
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_json
+from judgebench.settings.fields import Annotated, OneOf, Words, check_fields
 from judgebench.types import Array, Record
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -26,7 +26,7 @@ from judgebench.judges.local.passes import LocalPass
 from judgebench.judges.local.session import PassSession
 from judgebench.readings.reading import ModelReading
 from judgebench.runtime.distributed import here
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from judgebench.judges import PassRunner

@@ -32,8 +32,8 @@ from judgebench.judges.local.loading import ModelSource
 from judgebench.prompts.thoughts import END_OF_THINK
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
-from judgebench.runtime.errors import UserError
 from judgebench.types import Array, Condition, Prompt, Record, ScoreRange
+from judgebench.words.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,16 @@ from importlib.metadata import version
 from multiprocessing.reduction import ForkingPickler  # between processes of one run
 from typing import TYPE_CHECKING, Any, Protocol
 
-from judgebench.runtime.errors import UserError
-from judgebench.runtime.fields import (
+from judgebench.runtime.files import sha256_of
+from judgebench.settings.fields import (
     Amount,
     Count,
     Positive,
     Words,
     check_fields,
 )
-from judgebench.runtime.files import sha256_of
 from judgebench.types import Example, Prompt, Record
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     import pyarrow as pa

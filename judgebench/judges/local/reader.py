@@ -28,7 +28,7 @@ class Reader(BaseReader):
 
     def tokens(self) -> Tokens:
         return token_counts(
-            self.prompts, self.judge.token_budget, sharing=not self.judge.source.encoder_decoder
+            self.prompts, self.judge.max_batch_tokens, sharing=not self.judge.source.encoder_decoder
         )
 
     @cached_property
@@ -107,8 +107,8 @@ class Reader(BaseReader):
 
     def read(self, trainer: Trainers) -> L.Trainer | None:
         runner = self.runner(trainer)
-        ran = runner.run(self._thoughts, self.judge.token_budget)
-        return runner.run(self.passes, self.judge.token_budget) or ran
+        ran = runner.run(self._thoughts, self.judge.max_batch_tokens)
+        return runner.run(self.passes, self.judge.max_batch_tokens) or ran
 
     def readings(self, split: Split) -> list[Reading]:
         """The readings of all prompts, from the store; of free answers one a prompt and way of

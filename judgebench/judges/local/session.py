@@ -16,7 +16,7 @@ from judgebench.judges.local.models import Models
 from judgebench.judges.local.passes import LocalPass
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -89,7 +89,7 @@ class PassSession:
                 if self._split:  # the others are in the midst of the same pass
                     raise UserError(
                         f"trainer: {tokens} tokens at once do not fit into this process's memory; "
-                        "take more processes, or a smaller judge.token_budget."
+                        "take more processes, or a smaller judge.max_batch_tokens."
                     ) from error
                 if len(batch.prompts) == 1:
                     raise UserError(

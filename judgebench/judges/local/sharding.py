@@ -28,7 +28,7 @@ from judgebench.judges.engine.attention import own_attention
 from judgebench.judges.engine.plain import layers_of
 from judgebench.judges.local.loading import ModelSource
 from judgebench.runtime.distributed import here, watching
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 
 class FullySharded(ModelParallelStrategy):

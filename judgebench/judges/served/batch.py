@@ -25,12 +25,12 @@ from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, ans
 from judgebench.readings.claims import batch_name, holders_of, notes_of
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
-from judgebench.runtime.errors import ComeBack, UserError
 from judgebench.runtime.files import Held, atomic, locked
 from judgebench.runtime.parsing import parse_json, read_bytes
 from judgebench.runtime.progress import Progressing
-from judgebench.runtime.terminal import print_safely
 from judgebench.types import Record
+from judgebench.words.errors import ComeBack, UserError
+from judgebench.words.terminal import print_safely
 
 _LONGEST_PAUSE = 60.0
 """Seconds between two looks at a batch."""

@@ -43,9 +43,9 @@ from judgebench.judges.served.protocol import (
     is_filtered,
 )
 from judgebench.judges.served.settings import Account, ApiSpec, Bill, bare_name, is_loopback
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
-from judgebench.runtime.terminal import print_safely
+from judgebench.words.errors import UserError
+from judgebench.words.terminal import print_safely
 
 Result = TypeVar("Result")
 

@@ -35,10 +35,10 @@ from judgebench.prompts.thoughts import rating_place
 from judgebench.readings.claims import holders_of, holding, is_batch
 from judgebench.readings.reading import ModelReading, reading_key
 from judgebench.readings.store import ReadingStore
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.parsing import Limits, parse_json
-from judgebench.runtime.terminal import print_safely
 from judgebench.types import Array, Prompt, Record, ScoreRange
+from judgebench.words.errors import UserError
+from judgebench.words.terminal import print_safely
 
 Wanted = Mapping[str, Prompt]
 """Key of a reading -> the prompt that it is about."""
@@ -113,7 +113,7 @@ class ApiPass(Pass):
         """The first request for one of a prompt's keys, and the number of those that may follow."""
         raise NotImplementedError
 
-    def batches(self, token_budget: int) -> list[Batch]:
+    def batches(self, max_batch_tokens: int) -> list[Batch]:
         """The prompts in the order given, of each server's a few for each request that may be under
         way."""
         size = _AT_ONCE * self.spec.concurrency

@@ -14,7 +14,7 @@ import numpy as np
 
 from judgebench.decoding.parser import parse_answer, parse_place, warn_of_cut
 from judgebench.decoding.scores import key_columns
-from judgebench.judges.judge import Questions, ReadingJudge
+from judgebench.judges.judge import PromptSet, ReadingJudge
 from judgebench.judges.local.batches import Tokens, pending, token_counts
 from judgebench.judges.local.models import Models, Trainers
 from judgebench.judges.reader import IN_STORE, BaseReader
@@ -31,7 +31,6 @@ from judgebench.judges.served.passes import (
 from judgebench.judges.served.settings import Account, ApiSpec, Bill
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
-from judgebench.runtime.errors import UserError
 from judgebench.runtime.progress import Progressing
 from judgebench.types import (
     FAILED,
@@ -44,6 +43,7 @@ from judgebench.types import (
     Rows,
     Split,
 )
+from judgebench.words.errors import UserError
 
 _GREEDY = "greedy"
 _ROLES = {"judge": "main", "assistant": "assistant"}
@@ -62,7 +62,7 @@ class ApiReader(BaseReader):
 
     judge: ApiSpec
 
-    def __init__(self, judge: ReadingJudge, questions: Questions, models: Models | None = None):
+    def __init__(self, judge: ReadingJudge, questions: PromptSet, models: Models | None = None):
         super().__init__(judge, questions, models)
         self._bill = Bill(self.judge.max_cost, self.models.spent)
         self._facts: Rows = []  # the evidence behind each reading
@@ -310,7 +310,7 @@ class ApiReader(BaseReader):
         """Requests, tokens and money that all prompts would take where nothing is stored: a line
         for each model, and one for their cost together where there are two."""
         store = ReadingStore(Path(":memory:"))
-        passes = ApiReader(replace(self.of, store=lambda: store), Questions(self.prompts)).passes
+        passes = ApiReader(replace(self.of, store=lambda: store), PromptSet(self.prompts)).passes
         store.close()
         lines = []
         costs: list[float | None] = []

@@ -24,8 +24,8 @@ from judgebench.judges.spec import (
     check_unused,
 )
 from judgebench.prompts.tokens import PlainTokenizer, SpelledNames
-from judgebench.runtime.errors import Mistakes, UserError, shown
-from judgebench.runtime.fields import (
+from judgebench.runtime.parsing import parse_json
+from judgebench.settings.fields import (
     Annotated,
     Ge,
     Gt,
@@ -38,8 +38,8 @@ from judgebench.runtime.fields import (
     plain,
     settings_of,
 )
-from judgebench.runtime.parsing import parse_json
 from judgebench.types import Record, Row
+from judgebench.words.errors import Mistakes, UserError, shown
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -345,7 +345,7 @@ class ApiSpec(JudgeSettings):
     engine: str = "prefix"
     role: str = "judge"
     # batches are made of requests, not of tokens
-    token_budget: ClassVar[int] = 1
+    max_batch_tokens: ClassVar[int] = 1
     unused: ClassVar = ("path", "dtype", "engine")
 
     def __post_init__(self) -> None:

@@ -21,9 +21,9 @@ from judgebench.report.views.bias import spans
 from judgebench.report.views.first import beginning, calibrated_scores, looks
 from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results, with_labels
-from judgebench.runtime.errors import UserError
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import RANGE, Array, Key, Record, Row, Rows
+from judgebench.words.errors import UserError
 
 CHARACTERS = 200_000
 """Of texts in a piece: some hundredths of a second to unpack, and large enough to compress well."""
@@ -64,7 +64,7 @@ def browse(run: Results) -> Browser | None:
     examples stand each on the page of its own run."""
     if not isinstance(run, Results):
         raise UserError(
-            "examples: a page shows those of one run; `python -m judgebench.report RUN` makes each "
+            "examples: a page shows those of one run; `python -m judgebench report RUN` makes each "
             "run's page."
         )
     if not len(run.scores):
@@ -343,9 +343,9 @@ def _contrasted(
         main = np.array(part["main_logprobs"].tolist(), dtype=np.float64)
         assistant = np.array(part["assistant_logprobs"].tolist(), dtype=np.float64)
         for number, series in enumerate(index.series):
-            if series.judge != "pair" or (number, place) not in index.knobs:
+            if series.judge != "pair" or (number, place) not in index.hyperparameters:
                 continue
-            _, decoding, lambda_, temperature = index.knobs[number, place]
+            _, decoding, lambda_, temperature = index.hyperparameters[number, place]
             alpha = plausibility(run.config, decoding)
             adjusted = contrast(main, assistant, lambda_ / temperature, alpha)
             likely = candidate_distribution(adjusted).round(4).tolist()

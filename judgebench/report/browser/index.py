@@ -61,7 +61,7 @@ class Index:
         places: the conditions.
         series: judges with a decoding; `settings` maps (series, place) to lambda and t as a reader
             sees them.
-        knobs: (series, place) -> judge, decoding, lambda, t.
+        hyperparameters: (series, place) -> judge, decoding, lambda, t.
         example, place: [rows] numbers of both.
         human: [rows], NaN without a human score.
         scores, status: [series, rows]; NaN where a series has no score, and a place in `STATUSES`.
@@ -80,7 +80,7 @@ class Index:
     places: Sequence[Place]
     series: Sequence[Series]
     settings: Mapping[tuple[int, int], str]
-    knobs: Mapping[tuple[int, int], tuple[str, str, float, float]]
+    hyperparameters: Mapping[tuple[int, int], tuple[str, str, float, float]]
     example: Array
     place: Array
     human: Array
@@ -113,7 +113,7 @@ def index_of(run: Results) -> Index:
     judged = SeriesIndex.from_frame(scores)
     at = [(judged.all.index(judged.of(cell)), places.index(_place(cell))) for cell in cells]
     settings = {pair: setting(cell) for pair, cell in zip(at, cells, strict=True)}
-    knobs = {pair: _knobs(cell) for pair, cell in zip(at, cells, strict=True)}
+    hyperparameters = {pair: _hyperparameters(cell) for pair, cell in zip(at, cells, strict=True)}
     # 4. a row for each example at each place
     codes = scores.groupby(by, dropna=False, sort=False).ngroup().to_numpy()
     series_of, place_of = np.array(at, dtype=np.int64)[codes].T
@@ -141,7 +141,7 @@ def index_of(run: Results) -> Index:
         places=places,
         series=judged.all,
         settings=settings,
-        knobs=knobs,
+        hyperparameters=hyperparameters,
         example=keys % len(about),
         place=keys // len(about),
         human=human,
@@ -175,7 +175,7 @@ def _ordered(places: Sequence[Place]) -> list[Place]:
     return sorted(dict.fromkeys(places), key=rank)
 
 
-def _knobs(cell: Row) -> tuple[str, str, float, float]:
+def _hyperparameters(cell: Row) -> tuple[str, str, float, float]:
     lambda_ = number(cell["lambda"])
     temperature = number(cell["temperature"])
     lambda_ = 0.0 if lambda_ is None else lambda_

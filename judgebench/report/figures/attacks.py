@@ -14,13 +14,13 @@ from matplotlib.patches import Patch
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import INK, MUTED, shorten
-from judgebench.report.formats import say
 from judgebench.report.views.defenses import FREE_TEXT_NOTE
 from judgebench.report.views.phrases import PHRASE, drawn_rows, phrase_frame, silent_note
 from judgebench.results.results import NO_DEFENSE, Results, Series, Titles, number, range_of
 from judgebench.stats.correlation import shown_level
-from judgebench.stats.scores import CLEAN, shown_split
+from judgebench.studies.scores import CLEAN, shown_split
 from judgebench.types import LABELS, RANGE, Key, Record, Records, Row, Rows
+from judgebench.words.formats import say
 
 _MOST_PANELS = 8
 _FLAT = (0, (1, 2))

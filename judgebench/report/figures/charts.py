@@ -14,7 +14,6 @@ from unicodedata import east_asian_width
 
 import numpy as np
 
-from judgebench.report.formats import Format, interval, is_known, percent, short, signed_two, two
 from judgebench.report.table import records
 from judgebench.report.views.bias import (
     human_scores,
@@ -37,9 +36,10 @@ from judgebench.report.views.humans import ENDS, ceilings
 from judgebench.report.views.league import league_rows
 from judgebench.report.views.systems import advised_systems
 from judgebench.results.results import Results, range_of
-from judgebench.stats.repairs import AGREEMENT, POINTS
-from judgebench.stats.scores import first_record
+from judgebench.studies.repairs import AGREEMENT, POINTS
+from judgebench.studies.scores import first_record
 from judgebench.types import Ends, Record, Row, Rows, ScoreRange
+from judgebench.words.formats import Format, interval, is_known, percent, short, signed_two, two
 
 LOOKS = 4
 """Looks of series, each a color and a shape: circle, square, diamond, triangle; the color of a

@@ -13,9 +13,9 @@ from matplotlib.lines import Line2D
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, INK, MUTED, STANDARDS, shorten
-from judgebench.report.formats import percent, say, three, two
 from judgebench.results.results import Results, number
 from judgebench.types import Record, Row
+from judgebench.words.formats import percent, say, three, two
 
 _MARKERS = {"high": "o", "low": "s"}
 

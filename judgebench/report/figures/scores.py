@@ -13,15 +13,15 @@ from matplotlib.ticker import MaxNLocator
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import HUMANS, MUTED, Mark
-from judgebench.report.formats import points, say
 from judgebench.report.views import bias
 from judgebench.report.views.bias import reported_rows, variance_frame
 from judgebench.report.views.pairwise import ranking_records
 from judgebench.results import results as cells
 from judgebench.results.results import Results, Series, SeriesIndex, Titles
 from judgebench.stats.bradley_terry import ELO_MEAN
-from judgebench.stats.scores import CLEAN, shown_split
+from judgebench.studies.scores import CLEAN, shown_split
 from judgebench.types import Records, Scale, ScoreRange
+from judgebench.words.formats import points, say
 
 _BAND = "#e9e9e9"
 _MOST_TICKS = 21

@@ -23,9 +23,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from judgebench.results.results import Series, Titles, number
-from judgebench.runtime.errors import escape_control
 from judgebench.runtime.files import atomic
 from judgebench.types import Array, Record, Row
+from judgebench.words.errors import escape_control
 
 INK = "#222222"
 MUTED = "#5f5f5f"

@@ -17,10 +17,10 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from judgebench.report.figures import style
 from judgebench.report.figures.style import MUTED
-from judgebench.report.formats import say, three
 from judgebench.report.views.tuning import how_selected
 from judgebench.results.results import Results, number, range_of
 from judgebench.types import Array, Record, Records, Row
+from judgebench.words.formats import say, three
 
 COLORS = {"dev": "#E69F00", "test": "#0072B2"}
 _CHOSEN = "#222222"

@@ -1,6 +1,6 @@
 """The tables of the contrastive-decoding and the CAP paper, the published figures with ours.
 
-`python -m judgebench.report.paper RUN [RUN ...]` prints them for finished runs, several families
+`python -m judgebench paper RUN [RUN ...]` prints them for finished runs, several families
 together.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from judgebench.report.paper.cap import build_cap
 from judgebench.report.paper.cd import build
 from judgebench.results.results import Results
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 
 TABLES = {"cd": build, "cap": build_cap}
 """The values of `tables=`: the tables of the contrastive-decoding paper, and of the CAP paper."""

@@ -11,7 +11,6 @@ import pandas as pd
 
 from judgebench.judges.local.loading import ModelSource
 from judgebench.report.figures.style import shorten
-from judgebench.report.formats import decimals, one, percent, points, signed_two, span, two
 from judgebench.report.paper.tables import (
     Measure,
     PaperTable,
@@ -24,8 +23,9 @@ from judgebench.report.paper.tables import (
     sizes,
 )
 from judgebench.results.results import NO_DEFENSE, Results, number, range_of
-from judgebench.stats.scores import CLEAN
+from judgebench.studies.scores import CLEAN
 from judgebench.types import Key, Record, Records
+from judgebench.words.formats import decimals, one, percent, points, signed_two, span, two
 
 ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}
 """The paper's attacks, and how it prints them. The adaptive one asks the judge to ignore

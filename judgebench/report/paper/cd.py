@@ -14,7 +14,6 @@ from statistics import fmean
 
 import pandas as pd
 
-from judgebench.report.formats import UNKNOWN, general, is_known, short
 from judgebench.report.paper import tables as paper
 from judgebench.report.paper.tables import Measure, PaperTable, grouped
 from judgebench.report.render import escape
@@ -25,6 +24,7 @@ from judgebench.stats.correlation import CORRELATIONS
 from judgebench.tuning.learned import EDGE
 from judgebench.tuning.tuners import FILE
 from judgebench.types import ScoreRange
+from judgebench.words.formats import UNKNOWN, general, is_known, short
 
 ROUNDING = 0.001
 """How far a printed average may lie from that of its printed rows: both are rounded to three

@@ -13,12 +13,12 @@ from typing import Any
 import pandas as pd
 
 from judgebench.report.figures.style import shorten
-from judgebench.report.formats import UNKNOWN, Format, span, two
 from judgebench.report.render import to_latex, to_markdown
 from judgebench.report.table import Col, Table, View
 from judgebench.results.results import Results
 from judgebench.runtime.files import as_csv
 from judgebench.types import Row
+from judgebench.words.formats import UNKNOWN, Format, span, two
 
 FOLDER = Path(__file__).resolve().parent.parent / "published"
 """The figures that the papers print, as data: facts with their source."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judgebench.report.formats import general, say
 from judgebench.report.table import records, rows_by
 from judgebench.results.results import NO_DEFENSE, Results, range_of, setting
 from judgebench.stats.clusters import Estimate
-from judgebench.stats.verdict import NO, UNMEASURED
+from judgebench.studies.verdict import NO, UNMEASURED
 from judgebench.types import Row, Rows, ScoreRange
+from judgebench.words.formats import general, say
 
 _METRICS = ("spearman", "pearson", "error", "rps", "pairs", "agreement")
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from judgebench.report.formats import is_known, percent, points, short, signed_two, three, two
 from judgebench.report.table import Block, Col, View, records, rows_by, values, with_records
 from judgebench.report.views import attacks, defenses, pairwise
 from judgebench.report.views.advice import advices
@@ -26,9 +25,10 @@ from judgebench.report.views.humans import human_figures
 from judgebench.report.views.systems import system_rows
 from judgebench.results.results import Results
 from judgebench.stats.clusters import SIGNIFICANCE, Estimate
-from judgebench.stats.humans import CALIBRATED, RAW
-from judgebench.stats.scores import CLEAN
+from judgebench.studies.humans import CALIBRATED, RAW
+from judgebench.studies.scores import CLEAN
 from judgebench.types import Record, Row, Rows
+from judgebench.words.formats import is_known, percent, points, short, signed_two, three, two
 
 _PLACE = ("dimension", "range")
 _FORECAST = ("dimension", "defense", "range", "judge", "decoding")

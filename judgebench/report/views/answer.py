@@ -12,7 +12,6 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.report.formats import estimated, is_known, percent, say, three, two
 from judgebench.report.render import WIDTH
 from judgebench.report.table import labelled_rows, records, rows_by, values
 from judgebench.report.views import attacks, pairwise
@@ -28,14 +27,15 @@ from judgebench.report.views.league import league_rows
 from judgebench.report.views.run import ROLES, by_server
 from judgebench.report.views.verdicts import first_line, verdict_rows
 from judgebench.results.results import NO_DEFENSE, Results
-from judgebench.runtime.fields import Margins, settings_of
-from judgebench.stats.decisions import CHOSEN
-from judgebench.stats.humans import CALIBRATED
-from judgebench.stats.repairs import AGREEMENT, POINTS, RANGE_SHARE
-from judgebench.stats.scores import CLEAN, first_record
-from judgebench.stats.variance import RANGES
-from judgebench.stats.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES
+from judgebench.settings.fields import Margins, settings_of
+from judgebench.studies.decisions import CHOSEN
+from judgebench.studies.humans import CALIBRATED
+from judgebench.studies.repairs import AGREEMENT, POINTS, RANGE_SHARE
+from judgebench.studies.scores import CLEAN, first_record
+from judgebench.studies.variance import RANGES
+from judgebench.studies.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES
 from judgebench.types import CLAMPED, RANGE, Rows, ScoreRange
+from judgebench.words.formats import estimated, is_known, percent, say, three, two
 
 COLORS: Mapping[str, str] = {
     YES: "green",
@@ -323,7 +323,7 @@ _SETTING = ("dimension", "range_min", "range_max", "judge", "decoding")
 def _repairs(results: Results) -> Lines:
     """Gains of decodings, the largest gain first, and what calibration of the advised setting does;
     of one dimension. A run that declares a plain decoding has the gains of its league."""
-    plain = {"kind": AGREEMENT, "reference": results.config.get("compare_with")}
+    plain = {"kind": AGREEMENT, "reference": results.config.get("baseline")}
     rows = records(results.repairs) or [row | plain for row in league_rows(results)]
     rows = [row for row in rows if is_known(row.get("difference")) and row["defense"] == NO_DEFENSE]
     if len({row["dimension"] for row in rows}) != 1:

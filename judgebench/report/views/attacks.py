@@ -5,7 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from judgebench.report.formats import (
+from judgebench.report.table import Col, View, excludes_zero, labelled_rows, rows_by, with_records
+from judgebench.report.views.correlations import level_note, pair_text, place_text, undefended
+from judgebench.results.results import Results, condition_text, defenses_of, setting
+from judgebench.studies.paired import LESS, MORE, NOT_SIGNIFICANT
+from judgebench.studies.scores import CLEAN, shown_split
+from judgebench.types import LABELS, RANGE, Row, Rows
+from judgebench.words.formats import (
     UNKNOWN,
     change,
     percent,
@@ -16,12 +22,6 @@ from judgebench.report.formats import (
     three,
     two,
 )
-from judgebench.report.table import Col, View, excludes_zero, labelled_rows, rows_by, with_records
-from judgebench.report.views.correlations import level_note, pair_text, place_text, undefended
-from judgebench.results.results import Results, condition_text, defenses_of, setting
-from judgebench.stats.paired import LESS, MORE, NOT_SIGNIFICANT
-from judgebench.stats.scores import CLEAN, shown_split
-from judgebench.types import LABELS, RANGE, Row, Rows
 
 EXCLUDES_ZERO = "an interval that leaves out 0"
 """The meaning of an emphasized change."""
@@ -145,13 +145,13 @@ def gap_rows(results: Results) -> Rows:
     rows = with_records(changes, (*_PAIR, "attack", *RANGE, LABELS, *_KNOBS), standardized=spreads)
     for row in rows:
         row |= {"range": place_text(row), "condition": _condition(row), "pair": pair_text(row)}
-        knobs = []
+        hyperparameters = []
         for side in ("first", "second"):
             names = ("lambda", "temperature")
-            knobs.append(setting({name: row[f"{side}_{name}"] for name in names}))
-        row["settings"] = "".join(f", {text}" for text in knobs if text)
+            hyperparameters.append(setting({name: row[f"{side}_{name}"] for name in names}))
+        row["settings"] = "".join(f", {text}" for text in hyperparameters if text)
         # the league has a line for each of these tables
-        plain = results.config.get("compare_with")
+        plain = results.config.get("baseline")
         row["fold"] = "{condition}: {pair}".format(**row) if plain else ""
     table = []
     for part in rows_by(rows, _PAIR):

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from judgebench.report.formats import is_known, percent, points, say, short, signed_two, three, two
 from judgebench.report.table import Col, View, labelled_rows, rows_by
 from judgebench.report.views.humans import RATERS, human_figures
 from judgebench.results.results import Results
 from judgebench.stats.agreement import EXPERTS
 from judgebench.stats.clusters import Estimate
-from judgebench.stats.humans import CALIBRATED, RAW
+from judgebench.studies.humans import CALIBRATED, RAW
 from judgebench.types import Row, Rows
+from judgebench.words.formats import is_known, percent, points, say, short, signed_two, three, two
 
 # --- rows ----------------------------------------------------------------------------------------
 

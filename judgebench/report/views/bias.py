@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from judgebench.report.formats import is_known, percent, points, two
 from judgebench.report.table import Col, View
 from judgebench.results.results import (
     NO_DEFENSE,
@@ -19,10 +18,11 @@ from judgebench.results.results import (
     range_of,
     ranges_of,
 )
-from judgebench.stats.evaluate import candidate_index, histogram, mapped
-from judgebench.stats.scores import shown_split
-from judgebench.stats.variance import RANGES
+from judgebench.studies.evaluate import candidate_index, histogram, mapped
+from judgebench.studies.scores import shown_split
+from judgebench.studies.variance import RANGES
 from judgebench.types import Row, Rows, Scale, ScoreRange
+from judgebench.words.formats import is_known, percent, points, two
 
 MAPPING_NOTE = (
     "Human scores are mapped linearly to the range and rounded to the nearest score, half up."

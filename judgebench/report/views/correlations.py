@@ -6,17 +6,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from judgebench.report.formats import (
-    is_known,
-    no_text,
-    p_value,
-    percent_one,
-    rounded_up,
-    say,
-    short,
-    signed_three,
-    three,
-)
 from judgebench.report.table import (
     Col,
     View,
@@ -33,24 +22,35 @@ from judgebench.report.views.humans import HUMANS_NOTE, RATERS, ceiling_row, cei
 from judgebench.results.results import (
     NO_DEFENSE,
     Results,
+    cached,
     condition_text,
-    kept,
     range_of,
     setting,
     unattacked,
 )
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.stats.correlation import CORRELATIONS, shown_level
-from judgebench.stats.evaluate import CONSTANT
-from judgebench.stats.paired import BETTER, NOT_SIGNIFICANT, WORSE
-from judgebench.stats.repairs import AGREEMENT, ATTACK, POINTS, RANGE_SHARE
-from judgebench.stats.scores import CLEAN, Cell, shown_split
+from judgebench.studies.evaluate import CONSTANT
+from judgebench.studies.paired import BETTER, NOT_SIGNIFICANT, WORSE
+from judgebench.studies.repairs import AGREEMENT, ATTACK, POINTS, RANGE_SHARE
+from judgebench.studies.scores import CLEAN, ScoreSeries, shown_split
 from judgebench.types import Record, Records, Row, Rows
+from judgebench.words.formats import (
+    is_known,
+    no_text,
+    p_value,
+    percent_one,
+    rounded_up,
+    say,
+    short,
+    signed_three,
+    three,
+)
 
 _CONDITION = ["dimension", "attack", "defense"]
 
 
-@kept
+@cached
 def correlation_rows(results: Results, level: str | None = None, silent: bool = False) -> Rows:
     """The metrics of clean texts of the reported split, a row a range and series, the averages over
     ranges last.
@@ -156,12 +156,12 @@ def spearman_of(row: Row) -> float:
     return -2.0 if row["spearman"] is None else row["spearman"]
 
 
-@kept
+@cached
 def advised_rows(results: Results) -> Rows:
     """Of each dimension the setting that is advised, as a row of metrics.json with labels; where
     none was chosen, as in runs of earlier versions, the main model's with the highest Spearman, or
     the first judge's. Clean texts."""
-    chosen = [Cell.of(record) for record in results.choice if record["taken"]]
+    chosen = [ScoreSeries.of(record) for record in results.choice if record["taken"]]
     rows = labelled_rows(record for record in results.shown if record["attack"] == CLEAN)
     advised = []
     for part in rows_by(rows, ["dimension"]):
@@ -169,14 +169,14 @@ def advised_rows(results: Results) -> Rows:
         judges = [row["judge"] for row in plain]
         judge = "main" if "main" in judges else judges[0]
         best = max((row for row in plain if row["judge"] == judge), key=spearman_of)
-        advised.append(next((row for row in part if Cell.of(row) in chosen), best))
+        advised.append(next((row for row in part if ScoreSeries.of(row) in chosen), best))
     return advised
 
 
 def cell_scores(results: Results, lead: Row) -> pd.DataFrame:
     """The rows of scores.parquet of the cell that a row is about."""
     rows = results.scores
-    for name, value in Cell.of(lead).named.items():
+    for name, value in ScoreSeries.of(lead).named.items():
         rows = rows[rows[name].isna() if value is None else rows[name] == value]
     return rows
 
@@ -190,8 +190,8 @@ def of_advised(results: Results, rows: Rows) -> Rows:
 
 def of_cells(results: Results, rows: Rows) -> Rows:
     """The rows of the advised settings themselves."""
-    cells = [Cell.of(row) for row in advised_rows(results)]
-    return [row for row in rows if Cell.of(row) in cells]
+    cells = [ScoreSeries.of(row) for row in advised_rows(results)]
+    return [row for row in rows if ScoreSeries.of(row) in cells]
 
 
 # --- the table ----------------------------------------------------------------------------------

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from judgebench.report.formats import is_known, percent, points, say, three, two
 from judgebench.report.table import Block, Col, View, labelled_rows, rows_by, values
 from judgebench.report.views.correlations import of_cells
 from judgebench.report.views.dimensions import headed, sentences
 from judgebench.results.results import Results, range_of
-from judgebench.stats.decisions import CHOSEN, SAID
-from judgebench.stats.scores import first_record
+from judgebench.studies.decisions import CHOSEN, SAID
+from judgebench.studies.scores import first_record
 from judgebench.types import Row, Rows, ScoreRange
+from judgebench.words.formats import is_known, percent, points, say, three, two
 
 _MARKED = ("dimension", "pass_mark")
 PARTS = ("classes", "pass from", "ask")
@@ -78,10 +78,10 @@ def decision_parts(results: Results) -> dict[str, dict[str, str]]:
 def _mark(row: Row) -> str | None:
     """The worst score that passes, or the word; None where nothing passes."""
     mark: Any = row.get("pass_mark")
-    return mark_shown(mark, range_of(row)) if is_known(mark) else None
+    return threshold_shown(mark, range_of(row)) if is_known(mark) else None
 
 
-def mark_shown(mark: float, score_range: ScoreRange) -> str | None:
+def threshold_shown(mark: float, score_range: ScoreRange) -> str | None:
     """A pass mark as the judge's scores are written: a number, or the worst word that passes;
     None where no word does.
 

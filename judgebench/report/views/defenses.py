@@ -6,7 +6,6 @@ from __future__ import annotations
 import pandas as pd
 import scipy  # its parts come when they are first used
 
-from judgebench.report.formats import one, percent, say, signed_two, three, two, whole
 from judgebench.report.table import (
     Block,
     Col,
@@ -19,8 +18,9 @@ from judgebench.report.table import (
 )
 from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, attacked_rows
 from judgebench.results.results import NO_DEFENSE, Results, defenses_of
-from judgebench.stats.scores import shown_split
+from judgebench.studies.scores import shown_split
 from judgebench.types import LABELS, RANGE, Key, Record, Records, Row, Rows
+from judgebench.words.formats import one, percent, say, signed_two, three, two, whole
 
 # --- side by side --------------------------------------------------------------------------------
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from judgebench.report.formats import say
 from judgebench.report.table import Block, Paragraph
 from judgebench.results.results import Results
 from judgebench.types import Row, Rows
+from judgebench.words.formats import say
 
 
 def dimensions_of(results: Results) -> list[str]:

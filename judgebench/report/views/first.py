@@ -13,16 +13,16 @@ from urllib.parse import quote, urlencode
 import numpy as np
 import pandas as pd
 
-from judgebench.report.formats import is_known, say, two
 from judgebench.report.table import labelled_rows, rows_by
 from judgebench.report.views.bias import spans
 from judgebench.report.views.correlations import advised_rows, cell_scores, of_advised
 from judgebench.report.views.decisions import chosen_record
 from judgebench.report.views.verdicts import verdict_rows
-from judgebench.results.results import Results, kept
-from judgebench.stats.scores import CLEAN, Cell, cross_fitted, on_scale
-from judgebench.stats.verdict import CARE, NO, YES
+from judgebench.results.results import Results, cached
+from judgebench.studies.scores import CLEAN, ScoreSeries, cross_fitted, on_scale
+from judgebench.studies.verdict import CARE, NO, YES
 from judgebench.types import Record, Row, Rows, ScoreRange
+from judgebench.words.formats import is_known, say, two
 
 WORST = 6
 RANDOM = 3
@@ -50,7 +50,7 @@ def strips(results: Results) -> Rows:
     return strips
 
 
-@kept
+@cached
 def calibrated_scores(results: Results) -> pd.DataFrame:
     """The rows of scores.parquet with a column `CALIBRATED`: clean scores of the settings taken on
     the humans' scale, calibrated by other groups, in every range; NaN for others, and where they
@@ -69,7 +69,7 @@ def calibrated_scores(results: Results) -> pd.DataFrame:
     return results.scores.assign(**{CALIBRATED: fitted})
 
 
-@kept
+@cached
 def looks(results: Results) -> Rows:
     """The texts where the settings taken and the humans differ most, as a part of the humans'
     scale, and some others at random: what judge and humans say, the judge's raw answer, `how` its
@@ -128,7 +128,7 @@ def _graded(results: Results, part: pd.DataFrame, lead: Row) -> Iterator[Record]
     scale = results.scale.get(dimension)
     if scale is None or not spans(scale):
         return
-    asked = Cell.of(lead).range
+    asked = ScoreSeries.of(lead).range
     plain = on_scale(part["score"].to_numpy(float), asked, scale)
     part = part.assign(judged=part[CALIBRATED].fillna(pd.Series(plain, part.index)))
     rows: Any = part.to_dict("records")
@@ -155,7 +155,7 @@ def _decided(results: Results, part: pd.DataFrame, decision: Row) -> Iterator[Re
     0 where it is right."""
     dimension = decision["dimension"]
     mark = decision["pass_mark"]
-    asked = Cell.of(decision).range
+    asked = ScoreSeries.of(decision).range
     costs = results.config.get("costs") or {}
     dear = costs.get("false_pass", 1.0) >= costs.get("false_fail", 1.0)
     between = results.about["classes"][dimension]["pass_from"] - 0.5  # of two labels, the nearer

@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 
-from judgebench.report.formats import (
+from judgebench.report.table import Block, Col, Paragraph, View, labelled_rows, values
+from judgebench.report.views.correlations import advised_rows, of_cells
+from judgebench.results.results import Results
+from judgebench.stats.clusters import SIGNIFICANCE
+from judgebench.types import Record, Row, Rows
+from judgebench.words.formats import (
     is_known,
     p_value,
     percent,
@@ -21,11 +26,6 @@ from judgebench.report.formats import (
     three,
     two,
 )
-from judgebench.report.table import Block, Col, Paragraph, View, labelled_rows, values
-from judgebench.report.views.correlations import advised_rows, of_cells
-from judgebench.results.results import Results
-from judgebench.stats.clusters import SIGNIFICANCE
-from judgebench.types import Record, Row, Rows
 
 
 def forecast_rows(results: Results) -> Rows:

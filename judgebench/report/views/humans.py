@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from judgebench.report.formats import short, three
 from judgebench.report.table import Block, Col, Heading, Paragraph, View
 from judgebench.results.results import Results
 from judgebench.stats.clusters import Estimate
 from judgebench.types import Record, Row, Rows
+from judgebench.words.formats import short, three
 
 RATERS = "humans"
 """The word in the place of a range where a row is of the humans."""

@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from judgebench.report import formats
-from judgebench.report.formats import is_known, percent, say, short, signed_three, three, two
 from judgebench.report.table import Block, Col, Paragraph, View, mean_of, rows_by
 from judgebench.report.views.advice import choice_rows, recommendations
 from judgebench.report.views.correlations import comparison_note, comparison_rows, correlation_rows
 from judgebench.results.results import Results, range_of, ranges_of, unattacked
 from judgebench.stats.clusters import Estimate, keys_of
-from judgebench.stats.humans import CALIBRATED, RAW
-from judgebench.stats.paired import LESS, MORE
-from judgebench.stats.scores import CLEAN
-from judgebench.stats.variance import RANGES
+from judgebench.studies.humans import CALIBRATED, RAW
+from judgebench.studies.paired import LESS, MORE
+from judgebench.studies.scores import CLEAN
+from judgebench.studies.variance import RANGES
 from judgebench.types import LABELS, RANGE, Key, Record, Row, Rows
+from judgebench.words import formats
+from judgebench.words.formats import is_known, percent, say, short, signed_three, three, two
 
 _REPAIR = ("dimension", "defense", "judge", "decoding", "lambda", "temperature")
 _COMPARED = ("difference", "difference_low", "difference_high", "p_holm", "says", "significant")
@@ -124,7 +124,7 @@ def _key(row: Row, side: str = "", mean: bool = False) -> Key:
 def compared(results: Results) -> Rows:
     """The comparisons of clean texts with the plain decoding; none where the run declares no such
     decoding."""
-    plain = results.config.get("compare_with")
+    plain = results.config.get("baseline")
     return comparison_rows(unattacked(results.comparisons), results.groups) if plain else []
 
 
@@ -133,7 +133,7 @@ def compared(results: Results) -> Rows:
 
 def _note(results: Results, rows: Any) -> str:
     note = f"{results.split.capitalize()} split; what learns is cross-fitted."
-    plain = results.config.get("compare_with")
+    plain = results.config.get("baseline")
     if not plain:
         return note
     # all defenses together
@@ -226,5 +226,5 @@ def repair_sentences(results: Results) -> list[str]:
     """A sentence a dimension: the repairs better, or worse, than the plain decoding in the mean
     over ranges."""
     rows = [row for row in league_rows(results) if row.get("says")]
-    plain = f"main, {results.config.get('compare_with')}"
+    plain = f"main, {results.config.get('baseline')}"
     return [say("repairs", rows=part, plain=plain) for part in rows_by(rows, ["dimension"])]

@@ -5,7 +5,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from judgebench.report.formats import (
+from judgebench.report.table import Block, Col, Heading, Paragraph, View, labelled_rows, rows_by
+from judgebench.results.results import Results, SeriesIndex, unattacked
+from judgebench.stats.bradley_terry import MEASURES
+from judgebench.stats.clusters import Estimate, keys_of
+from judgebench.types import Row, Rows
+from judgebench.words.formats import (
     UNKNOWN,
     no_text,
     percent,
@@ -17,11 +22,6 @@ from judgebench.report.formats import (
     span,
     whole,
 )
-from judgebench.report.table import Block, Col, Heading, Paragraph, View, labelled_rows, rows_by
-from judgebench.results.results import Results, SeriesIndex, unattacked
-from judgebench.stats.bradley_terry import MEASURES
-from judgebench.stats.clusters import Estimate, keys_of
-from judgebench.types import Row, Rows
 
 
 def pair_rows(results: Results) -> Rows:

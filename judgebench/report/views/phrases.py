@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from judgebench.report.formats import two, whole
 from judgebench.report.table import Block, Col, Heading, Paragraph, View
 from judgebench.report.views.attacks import (
     AT_MAX,
@@ -20,8 +19,9 @@ from judgebench.report.views.attacks import (
 )
 from judgebench.report.views.defenses import with_stand_ins
 from judgebench.results.results import NO_DEFENSE, Results, SeriesIndex, defenses_of, labelled
-from judgebench.stats.evaluate import ALL, SEEN, UNSEEN
-from judgebench.stats.scores import shown_split
+from judgebench.studies.evaluate import ALL, SEEN, UNSEEN
+from judgebench.studies.scores import shown_split
+from judgebench.words.formats import two, whole
 
 PHRASE = ["suffix", "dimension", "range"]
 """Keys of one phrase in one dimension and range."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from judgebench.report.formats import Format, is_known, percent, points, signed_two, two
 from judgebench.report.table import Col, View, labelled_rows
 from judgebench.report.views.correlations import of_cells
 from judgebench.report.views.dimensions import headed
 from judgebench.results.results import Results
 from judgebench.types import Rows
+from judgebench.words.formats import Format, is_known, percent, points, signed_two, two
 
 
 def pick_rows(results: Results) -> Rows:

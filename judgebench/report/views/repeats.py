@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from judgebench.report.formats import percent, points, two
 from judgebench.report.table import Col, View, labelled_rows
 from judgebench.results.results import Results
-from judgebench.stats.repeats import WIDTHS
+from judgebench.studies.repeats import WIDTHS
 from judgebench.types import Row, Rows
+from judgebench.words.formats import percent, points, two
 
 
 def repeat_rows(results: Results) -> Rows:

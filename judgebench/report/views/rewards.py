@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from judgebench.report.formats import percent, points, two
 from judgebench.report.table import Col, View, labelled_rows
 from judgebench.report.views.correlations import of_cells
 from judgebench.report.views.dimensions import headed
 from judgebench.results.results import Results
 from judgebench.types import Rows
+from judgebench.words.formats import percent, points, two
 
 
 def reward_rows(results: Results) -> Rows:

@@ -15,7 +15,6 @@ from rich.rule import Rule
 from rich.segment import Segment
 from rich.text import Text
 
-from judgebench.report.formats import say, thousands
 from judgebench.report.render import to_html, to_terminal
 from judgebench.report.table import (
     Block,
@@ -29,10 +28,11 @@ from judgebench.report.table import (
 )
 from judgebench.report.views.correlations import correlation_rows
 from judgebench.results.results import Results, Titles, distinct, range_of, with_labels
-from judgebench.stats.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
-from judgebench.stats.forecasts import NOT_ANSWERING
+from judgebench.studies.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
+from judgebench.studies.probability_scores import NOT_ANSWERING
 from judgebench.tuning.learned import EDGE
 from judgebench.types import RANGE, Condition, Prompt, Record, Row, Rows
+from judgebench.words.formats import say, thousands
 
 ROLES = ("main", "assistant")
 """Of models behind a URL."""

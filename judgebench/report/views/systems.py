@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from judgebench.report.formats import is_known, percent, points, two
 from judgebench.report.table import Col, View, labelled_rows, values
 from judgebench.report.views.correlations import of_cells
 from judgebench.results.results import Results
 from judgebench.types import Row, Rows
+from judgebench.words.formats import is_known, percent, points, two
 
 
 def system_rows(results: Results) -> Rows:

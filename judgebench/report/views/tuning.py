@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from judgebench.report.formats import general, is_known, one, say, short, three, whole
 from judgebench.report.table import Col, View, labelled_rows, records, rows_by
 from judgebench.report.views.bias import favorite_text
 from judgebench.report.views.humans import HUMANS_NOTE, ceiling_row, human_figures
 from judgebench.results.results import Results, range_of, ranges_of
 from judgebench.types import Records, Rows
+from judgebench.words.formats import general, is_known, one, say, short, three, whole
 
 HOW: Mapping[str, str] = {
     "dev": "the best point of the grid by Spearman on the dev split, for each range",

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from judgebench.report.formats import (
+from judgebench.report.table import Block, Col, Facts, View, rows_by
+from judgebench.report.views import pairwise
+from judgebench.report.views.decisions import chosen_record
+from judgebench.report.views.dimensions import answers, headed
+from judgebench.results.results import Results
+from judgebench.settings.fields import Margins, settings_of
+from judgebench.stats.clusters import Estimate
+from judgebench.studies.verdict import CARE, COIN, NO, RULES, rules_of
+from judgebench.types import Row, Rows
+from judgebench.words.formats import (
     Format,
     bounded,
     in_groups,
@@ -17,15 +26,6 @@ from judgebench.report.formats import (
     say,
     two,
 )
-from judgebench.report.table import Block, Col, Facts, View, rows_by
-from judgebench.report.views import pairwise
-from judgebench.report.views.decisions import chosen_record
-from judgebench.report.views.dimensions import answers, headed
-from judgebench.results.results import Results
-from judgebench.runtime.fields import Margins, settings_of
-from judgebench.stats.clusters import Estimate
-from judgebench.stats.verdict import CARE, COIN, NO, RULES, rules_of
-from judgebench.types import Row, Rows
 
 UNITS: Mapping[str, tuple[Format, Format]] = {
     "decide": (percent, points),

@@ -18,8 +18,8 @@ from judgebench.judges.served.bounds import (
 )
 from judgebench.judges.served.passes import endpoint_paths
 from judgebench.judges.served.settings import ApiSpec
-from judgebench.runtime.errors import UserError
 from judgebench.types import ScoreRange
+from judgebench.words.errors import UserError
 
 WORDS = (*map(str, range(11)), *(f" {i}" for i in range(11)), " ", ".", ".0", "0.5", "x", " x", "12", "\n")
 LABELS = [ScoreRange.parse([10, 1]), ScoreRange.parse(["poor", "fair", "good", "good enough"])]

@@ -6,7 +6,7 @@ from email.utils import formatdate
 import pytest
 
 from judgebench.judges.served.settings import ApiSpec
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 from tests.served import answer, drip, free_port, garbage, half, hangup, send, silence, status
 
 PRICE = {"input": 1.0, "output": 2.0}

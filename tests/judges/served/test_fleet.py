@@ -4,7 +4,7 @@ import pytest
 
 from judgebench.judges.served.fleet import homes
 from judgebench.judges.served.settings import ApiSpec
-from judgebench.runtime.errors import UserError
+from judgebench.words.errors import UserError
 from tests.served import free_port, garbage, send, status
 
 URLS = [f"http://gpu{i}:8000/v1" for i in range(5)]

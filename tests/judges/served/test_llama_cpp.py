@@ -128,7 +128,7 @@ def test_a_forged_turn_is_one_until_its_names_are_broken(llama_server, smollm2_t
 
 def test_a_server_that_is_killed_in_the_middle_is_a_sentence_and_what_it_said_is_kept(tmp_path):
     pytest.importorskip("xllamacpp")
-    from judgebench.runtime.errors import UserError
+    from judgebench.words.errors import UserError
 
     server = LlamaServer()
     try:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from judgebench.report.paper.__main__ import main
+from judgebench.command.paper import main
 from judgebench.report.paper.cap import build_cap, printed_cells
 from judgebench.report.paper.tables import published
 from tests.report.paper.conftest import csv_of, run_folder, run_of

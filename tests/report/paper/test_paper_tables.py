@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judgebench.command.paper import main
 from judgebench.report.paper import check_tables
-from judgebench.report.paper.__main__ import main
 from judgebench.report.paper.cd import build, printed_correlations
 from judgebench.report.render import escape
-from judgebench.runtime.errors import UserError
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.types import ScoreRange
+from judgebench.words.errors import UserError
 from tests.report.paper.conftest import HOSTILE, check_forms, files_of, record, run_folder, run_of
 
 UNDERLINED = """

@@ -1,0 +1,40 @@
+"""The command `judgebench`, with its commands as words: `judgebench run +exp=demo` is `python -m
+judgebench +exp=demo`, and `judgebench score ...` is `python -m judgebench score ...`."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+
+from judgebench.command.completion import asked
+from judgebench.config.choices import COMMANDS
+from judgebench.runtime.dropped import dropped
+from judgebench.words.terminal import print_safely
+
+
+def main() -> None:
+    """Runs one command; without any, or with --help, lists them."""
+    if asked(sys.argv[1:]):
+        return
+    name, *arguments = sys.argv[1:] or ["--help"]
+    if name in ("--help", "-h"):
+        lines = "\n".join(f"  {command:9}  {says}" for command, (_, says) in COMMANDS.items())
+        print_safely(f"How far an LLM judge can be trusted, and what mends it.\n\n{lines}\n")
+        print_safely("judgebench COMMAND --help says more.")
+        return
+    if sentence := dropped(f"judgebench {name}"):
+        print_safely(f"judgebench: {sentence}", error=True)
+        sys.exit(2)
+    if name not in COMMANDS:
+        is_override = re.match(r"[+~]|[\w./@]+=", name)
+        meant = f"run {name}" if is_override else ", ".join(COMMANDS)
+        print_safely(
+            f"judgebench: {name}: there is no such command; give judgebench {meant}.", error=True
+        )
+        sys.exit(2)
+    module, _ = COMMANDS[name]
+    if name == "sweep":
+        arguments = ["--multirun", *arguments]
+    sys.argv = [f"judgebench {name}", *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,0 +1,124 @@
+"""The command line: `python -m judgebench store COMMAND STORE ...`, which verifies stores of
+readings or merges them.
+
+  verify STORE ...     compares every reading with its checksum; exit code 1 where one does not
+  match merge A B ... out=C  adds the readings of stores to another, which is made if missing; exact
+  to the last bit
+
+A store is a SQLite file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from judgebench.runtime.dropped import dropped
+from judgebench.runtime.files import check_store, user_path
+from judgebench.words.errors import UserError
+from judgebench.words.terminal import print_safely
+
+if TYPE_CHECKING:
+    from judgebench.readings.store import ReadingStore
+
+_EXAMPLE = "python -m judgebench store verify outputs/readings.sqlite"
+_AT_ONCE = 2**16
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Does as the command line says; 0, 1 where `verify` finds damage, 2 after a user's mistake."""
+    from judgebench.runtime.ending import exit_code
+
+    return exit_code("judgebench store", arguments, partial(_work, arguments))
+
+
+def _work(arguments: Sequence[str] | None) -> int:
+    from judgebench.command.cli import words_of
+
+    usage = "COMMAND STORE [STORE ...] [KEY=VALUE ...]"
+    words = words_of(arguments, "judgebench store", usage, __doc__, _refuse)
+    command, *words = words or [""]
+    if sentence := dropped(f"store {command}"):
+        raise UserError(sentence)
+    if command not in ("verify", "merge"):
+        _refuse(f"{command or 'nothing'}: there is no such command; there are verify, merge")
+    stores = []
+    out = ""
+    for word in words:
+        key, is_setting, value = word.partition("=")
+        if not is_setting or user_path(word).exists():
+            stores.append(user_path(word))
+        elif command == "merge" and key == "out":
+            out = value
+        else:
+            settings = "out" if command == "merge" else "no settings"
+            _refuse(f"{command} has no {key}, but {settings}")
+    if not stores or (command == "merge" and not out):
+        _refuse(f"{command} lacks {'out=STORE' if stores else 'a store'}")
+    from judgebench.data.rows import existing
+    from judgebench.readings.store import ReadingStore
+
+    # all of them are there, before the first is looked at
+    opened = []
+    for path in stores:
+        check_store(path)
+        opened.append(ReadingStore(existing(path, "STORE")))
+    if command == "merge":
+        return _merge(opened, user_path(out))
+    return max(map(_verify, opened))
+
+
+def _refuse(message: str) -> NoReturn:
+    raise UserError(f"{message}; give it as {_EXAMPLE}.")
+
+
+def _verify(store: ReadingStore) -> int:
+    from judgebench.readings.store import is_intact
+
+    intact = damaged = 0
+    for row in store.rows():
+        if is_intact(row):
+            intact += 1
+        else:
+            damaged += 1
+    if not damaged:
+        print_safely(f"{store.path}: {intact:,} readings, all as they were written")
+        return 0
+    print_safely(
+        f"{store.path}: {intact:,} readings as they were written; {damaged:,} do not match their "
+        "checksums. A run that needs them reads them again; `python -m judgebench store merge "
+        f"{store.path} out=OTHER` leaves them out."
+    )
+    return 1
+
+
+def _merge(stores: Sequence[ReadingStore], out: Path) -> int:
+    from judgebench.readings.store import ReadingStore, is_intact
+
+    check_store(out)
+    if any(out.resolve() == store.path.resolve() for store in stores):
+        raise UserError(f"{out}: it is one of the stores that are merged; name another.")
+    target = ReadingStore(out)
+    added = present = damaged = 0
+    for store in stores:
+        target.remember(store)
+        every = iter(store.rows())
+        while rows := list(islice(every, _AT_ONCE)):
+            intact = [row for row in rows if is_intact(row)]
+            new = target.add(intact)
+            added += new
+            present += len(intact) - new
+            damaged += len(rows) - len(intact)
+        store.close()
+    target.close()
+    left_out = f"; {damaged:,} that do not match their checksums were left out" if damaged else ""
+    print_safely(f"{added:,} readings added, {present:,} were there{left_out}", out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

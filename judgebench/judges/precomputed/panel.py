@@ -1,0 +1,362 @@
+"""A panel: what several judges have said of the same texts, combined into one judge, which has no
+model of its own.
+
+A member gives a distribution over the candidates: its log-probabilities, or, where a score is all
+that there is, the two candidates around it, in shares whose mean it is. So does the panel; it is
+decoded and recorded as any judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from judgebench.decoding.parser import parse_answer
+from judgebench.decoding.rules import candidate_distribution, expected_value, has_answer
+from judgebench.judges.precomputed.answers import Answers
+from judgebench.judges.precomputed.recorded import RecordedSpec, answers_of
+from judgebench.judges.precomputed.replay import ReplaySpec
+from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECORDED, check_unused
+from judgebench.readings.reading import Recording
+from judgebench.runtime.files import user_path
+from judgebench.settings.fields import (
+    Annotated,
+    NotBlank,
+    OneOf,
+    Words,
+    check_fields,
+    settings_of,
+)
+from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt, Record, Row, Split
+from judgebench.words.errors import Mistakes, UserError
+
+_POOLS = ("mean", "geometric")
+_SAME = 1e-9
+"""Standard deviation of scores up to which they are one."""
+
+
+def score_shares(scores: Array, values: Array) -> Array:
+    """Log-probabilities [N, K] over `values` [K], ascending, whose means are the scores [N]; all
+    -inf for NaN.
+
+    Example:
+        >>> np.exp(score_shares(np.array([2.25, 3.0]), np.array([1.0, 2.0, 3.0]))).tolist()
+        [[0.0, 0.75, 0.25], [0.0, 0.0, 1.0]]
+    """
+    shares = np.zeros((len(scores), len(values)))
+    rows = np.flatnonzero(np.isfinite(scores))
+    lower = np.clip(np.searchsorted(values, scores[rows], side="right") - 1, 0, len(values) - 2)
+    upper = (scores[rows] - values[lower]) / (values[lower + 1] - values[lower])
+    shares[rows, lower], shares[rows, lower + 1] = 1 - upper, upper
+    with np.errstate(divide="ignore"):
+        return np.log(shares)
+
+
+def pool(logprobs: Array, weights: Array, geometric: bool = False) -> Array:
+    """Log-probabilities [N, K] of M members together, from theirs [M, N, K] and weights [M, N] of
+    any sum. Who has no answer to a text is left out there; who is left alone is the pool, to the
+    last bit.
+
+    The linear pool (Stone, "The opinion pool", 1961) is sum_m w_m q_m(k), q_m normalized over the
+    candidates; the geometric one exp sum_m w_m log p_m(k), in which one member's 0 is all's (Genest
+    and Zidek, "Combining probability distributions", 1986).
+
+    Example:
+        >>> members = np.log([[[0.8, 0.2]], [[0.2, 0.8]]])
+        >>> np.exp(pool(members, np.array([[3.0], [1.0]]))).round(12).tolist()
+        [[0.65, 0.35]]
+        >>> np.exp(pool(members, np.ones((2, 1)), geometric=True)).round(12).tolist()
+        [[0.4, 0.4]]
+    """
+    # 1. weights [M, N] of the members that answer, of sum 1; equal ones where theirs are all 0
+    answered = np.array([has_answer(member) for member in logprobs])
+    shares = answered * weights
+    shares = np.where(shares.any(axis=0), shares, answered)
+    sums = np.where(answered.any(axis=0), shares.sum(axis=0), 1.0)
+    shares = shares / sums
+    factors = shares[:, :, None]
+    # 2. the pool [N, K]
+    if geometric:
+        terms = factors * np.where(factors > 0, logprobs, 0.0)
+        together = terms.sum(axis=0)
+    else:
+        terms = factors * [candidate_distribution(member) for member in logprobs]
+        with np.errstate(divide="ignore"):
+            together = np.log(terms.sum(axis=0))
+    # 3. who is left alone, as it is
+    lone = np.flatnonzero((shares > 0).sum(axis=0) <= 1)
+    together[lone] = logprobs[shares[:, lone].argmax(axis=0), lone]
+    return np.asarray(together)
+
+
+def standardized_mean(scores: Array, values: Array) -> Array:
+    """Scores [N] of M members together, from theirs [M, N], NaN where one has none: the mean of
+    their standard scores over the texts, with the members' mean and standard deviation on average,
+    held within the candidates `values`. A member that says the same of every text is left out where
+    another does not; NaN where none has a score.
+
+    Example:
+        >>> harsh_and_kind = np.array([[1.0, 2.0], [4.0, 5.0]])  # both order the texts alike
+        >>> standardized_mean(harsh_and_kind, np.array([1.0, 5.0])).tolist()
+        [2.5, 3.5]
+    """
+    known = np.ma.masked_invalid(scores)
+    # 1. members that tell texts apart
+    spread = known.std(axis=1).filled(0.0)
+    tells = spread > _SAME
+    if not tells.any():
+        means = known.mean(axis=0)
+        return np.asarray(means.filled(np.nan))
+    telling = known[tells]
+    # 2. the mean of their standard scores
+    center = telling.mean(axis=1)
+    deviation = telling.std(axis=1)
+    units = (telling - center[:, None]) / deviation[:, None]
+    standard = units.mean(axis=0)
+    # 3. on the scale of all of them
+    together = center.mean() + deviation.mean() * standard
+    held = np.ma.clip(together, values[0], values[-1])
+    return np.asarray(held.filled(np.nan))
+
+
+@dataclass(frozen=True)
+class Member:
+    """A judge of a panel.
+
+    Attributes:
+        path: recorded readings, or the name of some that come with judgebench; a run folder; or
+            answers (.jsonl).
+        judge: main, or the assistant by itself.
+        fields: of answers, see `AnswerFields`.
+    """
+
+    path: Words
+    judge: Annotated[str, OneOf(("main", "assistant"))] = "main"
+    fields: Row | None = None
+
+    @cached_property
+    def source(self) -> Recording | ReplaySpec:
+        path = user_path(self.path)
+        names = ("text", "example_id", "group_id", "system_id")
+        if path.suffix == ".jsonl":
+            return ReplaySpec(self.path, {**{name: name for name in names}, **(self.fields or {})})
+        return Recording.of_run(path) if path.is_dir() else Recording.open(self.path)
+
+    @cached_property
+    def name(self) -> str:
+        title = (
+            self.source.title if isinstance(self.source, Recording) else self.source.source.title
+        )
+        return str(title) if self.judge == "main" else f"{title}'s assistant"
+
+    def readings(self, *asked: Any) -> dict[int, tuple[Any, Any, float]]:
+        """Id of a prompt -> log-probabilities [K] of its answer, those of its assistant (None
+        without one), seconds; `asked`: see `JudgeSettings.answers`."""
+        source = self.source
+        readings = {}
+        answers = (
+            answers_of(source, *asked) if isinstance(source, Recording) else source.answers(*asked)
+        )
+        for prompt in answers.answered(asked[0]):
+            rows: Any = answers.to(prompt)
+            if isinstance(rows, str):
+                rows = [{"text": rows, "judge": "main"}]
+            ours: Any = [row for row in rows if row["judge"] in (None, self.judge)]
+            row: Record = ours[0] if ours else {"text": None}
+            values = np.array(prompt.condition.range.values)
+            main = row.get(f"{self.judge}_logprobs")
+            other = row.get("assistant_logprobs")
+            if main is None and (row["text"] is None or prompt.condition.order):
+                raise UserError(
+                    f"judge.path: {answers.file} lacks its {self.judge}'s log-probabilities; leave "
+                    "it out."
+                )
+            if main is None:
+                score = parse_answer(row["text"], prompt.condition.range, prompt.choices)
+                if (
+                    score.status == CLAMPED
+                    and isinstance(source, ReplaySpec)
+                    and not source.fields.get("range")
+                ):
+                    raise UserError(
+                        f"judge.path: {answers.file} does not say its range, and says "
+                        f"{row['text']!r} of example {prompt.example.example_id}, which "
+                        f"{prompt.condition.range} does not have; take the range that was asked "
+                        "for, as 'ranges=[[0,4]]', name the field with it, as fields={range: "
+                        "range}, or empty an answer that is a slip."
+                    )
+                main = score_shares(
+                    np.array([np.nan if score.status == FAILED else score.value]), values
+                )[0]
+            readings[id(prompt)] = (
+                main,
+                other if self.judge == "main" else None,
+                row.get("seconds", 0.0),
+            )
+        return readings
+
+
+@contextmanager
+def member_named(number: int) -> Iterator[None]:
+    """Names a member by its place in a `UserError` that is raised inside."""
+    try:
+        yield
+    except UserError as error:
+        key = f"judge.members[{number}]"
+        named = re.sub(r"\bjudge\.(?=(path|fields)\b)", f"{key}.", str(error))
+        raise UserError(named if key in named else f"{key}: {named}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelSpec(RecordedSpec):
+    """Settings of a panel; `UserError` for a value that is none, or a member that cannot be read.
+
+    Args:
+        members: each a path, or a mapping as `Member`.
+        combine: `mean` or `geometric`: a `pool`; or of the members' expected scores the `median`,
+            or the mean in standard units of each member (`standardized`), which depends on the
+            texts that are judged together.
+        weights: [members] of any sum, of a pool, in place of equal ones.
+    """
+
+    members: Annotated[list[Any], NotBlank()]
+    combine: Annotated[str, OneOf(("mean", "geometric", "median", "standardized"))] = "mean"
+    weights: list[float] | None = None
+    path: None = None  # type: ignore[assignment, misc]
+    note = None  # type: ignore[assignment]
+    capabilities = frozenset({PANEL, RECORDED, PROBABILITIES, LOG_PROBABILITIES})
+
+    def __post_init__(self) -> None:
+        mistakes = Mistakes()
+        check_unused(self, mistakes, "judge", "judge=panel loads no model")
+        with mistakes.caught():
+            check_fields(self, "judge", of=("members", "combine", "weights", "path"))
+            weights = self.weights
+            pooled = self.combine in _POOLS
+            if weights is not None and not (
+                pooled and len(weights) == len(self.members) and min(weights) >= 0 < sum(weights)
+            ):
+                raise UserError(
+                    f"judge.weights: {weights} should be one number a member, none below 0, not all "
+                    "0; of a pool alone."
+                )
+            self.recording  # noqa: B018 - opens the members' files
+        mistakes.tell()
+
+    @cached_property
+    def judges(self) -> list[Member]:
+        members = []
+        for number, entry in enumerate(self.members):
+            if isinstance(entry, str):
+                entry = {"card" if entry.endswith((".yaml", ".yml")) else "path": entry}
+            members.append(settings_of(Member, entry, f"judge.members[{number}]"))
+        return members
+
+    def _each(self, asked: Callable[[Member], Any]) -> list[Any]:
+        """Answers of all members; `UserError` of one that has none, by its place."""
+        answers = []
+        for number, member in enumerate(self.judges):
+            with member_named(number):
+                answers.append(asked(member))
+        return answers
+
+    @cached_property
+    def recording(self) -> Recording:
+        """A recording's title and models; its rows come with `answers`, and whether they compare
+        texts."""
+        names = self._each(lambda member: member.name)
+        return Recording(
+            user_path("the panel"),
+            {
+                "models": {
+                    "main": {"title": f"{self.combine} of {len(names)} judges", "members": names}
+                },
+                "compares": None,
+                "config": {},
+            },
+        )
+
+    def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
+        """The panel's readings, each a row as recorded ones; `UserError` for a member that lacks
+        texts which others have, has other candidates, or has read other texts or another rubric."""
+        # 1. what each member has read: all of them the same
+        read = self._each(lambda member: member.readings(prompts, split, dataset))
+        asked = [prompt for prompt in prompts if any(id(prompt) in member for member in read)]
+        gone = [sum(id(prompt) not in member for prompt in asked) for member in read]
+        lacking = ", ".join(
+            f"{member.name} lacks {n:,}" for member, n in zip(self.judges, gone, strict=True) if n
+        )
+        if lacking:
+            raise UserError(
+                f"judge.members: of {len(asked):,} prompts {lacking}; have it read them, or leave "
+                "it out."
+            )
+        # 2. cell by cell, whose texts have the same candidates
+        cells: dict[Condition, list[Prompt]] = {}
+        for prompt in asked:
+            cells.setdefault(prompt.condition, []).append(prompt)
+        rows = {}
+        failed = np.zeros(len(read), dtype=int)
+        for texts in cells.values():
+            main = [[member[id(prompt)][0] for prompt in texts] for member in read]
+            others = [[member[id(prompt)][1] for prompt in texts] for member in read]
+            failed += np.isneginf(main).all(axis=2).sum(axis=1)
+            together, pair = self._together(np.array(main, dtype=np.float64), others, texts)
+            for i, prompt in enumerate(texts):
+                row = {
+                    "main_logprobs": together[i],
+                    "assistant_logprobs": pair and pair[i],
+                    "text": None,
+                    "seconds": sum(member[id(prompt)][2] for member in read),
+                }
+                rows[prompt.example.example_id, prompt.condition] = [row]
+        missing = [
+            prompt
+            for prompt in prompts
+            if (prompt.example.example_id, prompt.condition) not in rows
+        ]
+        scored = (
+            f"{member.name} {len(asked) - count:,}"
+            for member, count in zip(self.judges, failed, strict=True)
+        )
+        return Answers(
+            f"a panel ({self.combine} of {', '.join(scored)})", len(rows), rows, (), (), missing
+        )
+
+    def _together(
+        self, main: Array, others: Any, texts: Sequence[Prompt]
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Log-probabilities [N, K] of the members together, and of their assistants (None where
+        scores are combined, or one has none), from `main` [M, N, K] and `others`, about texts of a
+        cell."""
+        cell = texts[0].condition
+        values = np.array(texts[0].condition.range.values)
+        if cell.order and self.combine not in _POOLS:
+            raise UserError(
+                f"judge.combine: {self.combine} is for texts judged alone; take mean or geometric."
+            )
+        scores = np.array(
+            [
+                np.where(has_answer(member), expected_value(member, values), np.nan)
+                for member in main
+            ]
+        )
+        if self.combine == "median":
+            middle = np.ma.median(np.ma.masked_invalid(scores), axis=0).filled(np.nan)
+            return score_shares(middle, values).tolist(), None
+        if self.combine == "standardized":
+            return score_shares(standardized_mean(scores, values), values).tolist(), None
+        weights = np.ones(main.shape[:2])
+        if self.weights is not None:
+            weights *= np.array(self.weights)[:, None]
+        geometric = self.combine == "geometric"
+        pair = None
+        if all(row is not None for part in others for row in part):
+            pair = pool(np.array(others), weights * np.isfinite(scores), geometric).tolist()
+        return pool(main, weights, geometric).tolist(), pair

@@ -1,0 +1,1 @@
+"""A run, from its configuration to its folder: the recipe (`pipeline.py`) and its steps."""

@@ -1,0 +1,54 @@
+"""The recipe: examples -> prompts -> readings -> scores -> metrics -> what people look at."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from judgebench.config.parts import Parts
+from judgebench.defenses.prepared import SOURCES, TEXTS
+from judgebench.results.results import Results
+from judgebench.runs.job import Job, save_last
+from judgebench.runs.measurement import decode_run, measure_run
+from judgebench.runs.output import show_run, write_run
+
+
+def run_pipeline(parts: Parts) -> Results | None:
+    """Runs the experiment of some parts, alone in its run folder.
+
+    Returns:
+        Its results; None where nothing was to be written (a dry run, or a process that only helped
+        to read).
+
+    Raises:
+        UserError: a mistake that the user can mend. Up to the first file in the run folder, nothing
+            has been written there.
+    """
+    with ExitStack() as stack:
+        # 1. Data, prompts, models and settings, all of them checked.
+        job = Job.begin(parts, stack)
+        if job.config.dry_run:
+            job.show_prompts()
+            return None
+
+        # 2. The judged texts become final: some defenses write or measure first, attacks learn.
+        job.prepare(SOURCES)
+        trace = job.learn()
+        job.prepare(TEXTS)
+
+        # 3. Readings: what judge and assistant answer, computed once and stored.
+        readings = job.read()
+        if readings is None:
+            return None
+
+        # 4. Scores by every decoding, then every figure about them: functions of the readings.
+        with job.clock("decode"):
+            scores = decode_run(job.experiment, readings)
+        with job.clock("metrics"):
+            results = measure_run(job.experiment, readings, scores, trace)
+        if trace is None:  # what a search finds depends on settings that the key leaves out
+            save_last(job.key, job.experiment, readings)
+
+        # 5. Run folder, page, figures, tables and loggers; the terminal last.
+        results = write_run(job, results, readings)
+        show_run(job, results)
+        return results

@@ -1,0 +1,271 @@
+"""Components that configuration names: by `_target_`, by the name of one that comes with
+judgebench, or by a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from judgebench.runtime.dropped import dropped
+from judgebench.runtime.files import user_path
+from judgebench.runtime.parsing import read_text
+from judgebench.runtime.values import literal
+from judgebench.words.errors import UserError, reason
+
+TARGET = "_target_"
+"""The key of an entry that names a class, as in `{_target_: mine.Attack, share: 0.1}`; the class
+takes the others."""
+
+MOVED_TARGETS = {
+    "judgebench.data.jsonl.JsonPairs": "judgebench.data.pairs.JsonPairs",
+    "judgebench.data.jsonl_pairs.JsonPairs": "judgebench.data.pairs.JsonPairs",
+    "judgebench.data.mini.Mini": "judgebench.data.benchmarks.Mini",
+    "judgebench.data.summeval.SummEval": "judgebench.data.benchmarks.SummEval",
+    "judgebench.data.topicalchat.TopicalChat": "judgebench.data.benchmarks.TopicalChat",
+    "judgebench.data.unrated.Unrated": "judgebench.data.jsonl.Unrated",
+    # as configurations and cards spell it
+    "judgebench.judges.reader.JudgeSpec": "judgebench.judges.spec.JudgeSpec",
+    "judgebench.judges.api.settings.ApiSpec": "judgebench.judges.served.settings.ApiSpec",
+    "judgebench.judges.panel.PanelSpec": "judgebench.judges.precomputed.panel.PanelSpec",
+    "judgebench.judges.ray_runner.RayRunner": "judgebench.judges.local.ray_runner.RayRunner",
+    "judgebench.judges.recorded.PlainJudge": "judgebench.judges.precomputed.recorded.PlainJudge",
+    "judgebench.judges.recorded.RecordedSpec": "judgebench.judges.precomputed.recorded.RecordedSpec",
+    "judgebench.judges.replay.ReplaySpec": "judgebench.judges.precomputed.replay.ReplaySpec",
+}
+"""Classes that configurations of earlier versions name by another path -> where they are now."""
+
+VALUES = ("fields", "layouts", "scale", "classes", "pass_from", "labels")
+"""Keys whose values stay what they are, whatever they are called: columns and dimensions of a file
+stand there."""
+
+
+def renamed(node: Any) -> Any:
+    """A plain value of a card, run folder or recording, with classes where they are now."""
+    if isinstance(node, Mapping):
+        return {
+            key: MOVED_TARGETS.get(value, value)
+            if key == TARGET and isinstance(value, str)
+            else renamed(value)
+            for key, value in node.items()
+        }
+    return [renamed(each) for each in node] if isinstance(node, list) else node
+
+
+_FIELD = re.compile(r"\{(\w+)\}")
+Component = TypeVar("Component")
+
+
+@dataclass(frozen=True)
+class Catalog(Generic[Component]):
+    """The components that the entries of one config key may name.
+
+    Attributes:
+        key: the config key, which is also the name of the package that `base` is in.
+        base: the class of every component; each has a `name` that is text.
+        shipped: the names of those that come with judgebench.
+        make: makes one of them.
+        readers: for each key that names a file, makes a component of its name and that file; the
+            first of them is meant where an entry is a path alone.
+        others: further kinds of entries, for an error.
+    """
+
+    key: str
+    base: type[Component]
+    shipped: Collection[str]
+    make: Callable[[str], Component]
+    readers: Mapping[str, Callable[[str, Path], Component]]
+    others: str = ""
+
+    def select(self, entries: Sequence[Any]) -> list[Component]:
+        """The components that entries name, in their order.
+
+        Args:
+            entries: each a shipped name, the path of a template (`.txt`), a mapping with one of
+                `readers` (a path) and `name`, by default the file's; or a mapping with `_target_`,
+                a subclass of `base`, and what that takes.
+
+        Raises:
+            UserError: an entry that is none of these, a file or class that cannot be read, or two
+                of one name.
+        """
+        selected = [self._entry(entry) for entry in entries]
+        names = [component.name for component in selected]  # type: ignore[attr-defined]
+        if twice := [name for i, name in enumerate(names) if name in names[:i]]:
+            raise UserError(
+                f"{self.key}: there are two called {twice[0]!r}; name each once, or give files and "
+                "classes names of their own, as in {template: FILE.txt, name: mine}."
+            )
+        return selected
+
+    def _entry(self, entry: Any) -> Component:
+        key = self.key
+        noun = self.base.__name__.lower()
+        # 1. one that comes with judgebench, or a template by its path alone
+        if isinstance(entry, str):
+            if entry in self.shipped:
+                return self.make(entry)
+            if not entry.endswith(".txt") and "/" not in entry:
+                raise UserError(
+                    f"{key}: there is no {noun} {entry!r}; there are {', '.join(self.shipped)}, "
+                    f"templates of your own (the path of a .txt file){self.others} and classes of "
+                    "your own ({_target_: file.Class})."
+                )
+            entry = {next(iter(self.readers)): entry}
+        # 2. a class
+        if isinstance(entry, Mapping) and TARGET in entry:
+            made = self._of_class(entry)
+            subject = f"what {entry[TARGET]!r} gives"
+            name = made.name  # type: ignore[attr-defined]
+        # 3. a file
+        else:
+            kinds = [kind for kind in self.readers if isinstance(entry, Mapping) and kind in entry]
+            if len(kinds) != 1 or not set(entry) <= {*kinds, "name"}:
+                raise UserError(
+                    f"{key}: {entry!r} is no {noun}; give a name, the path of a template, a "
+                    f"mapping with {' or '.join(self.readers)}, and name if you like, or one with "
+                    "_target_, a class of your own."
+                )
+            subject = entry[kinds[0]]
+            if not isinstance(subject, str) or not subject.strip():
+                raise UserError(f"{key}: {kinds[0]} must be the path of a file, got {subject!r}.")
+            name = entry.get("name", user_path(subject).stem)
+            if not isinstance(name, str) or not name.strip():
+                raise UserError(f"{key}: the name of {subject} must be text, got {name!r}.")
+            made = None
+        if name in self.shipped:
+            raise UserError(
+                f"{key}: {subject} would be called {name!r}, as "
+                f"{'an' if noun[0] in 'aeiou' else 'a'} {noun} that comes with judgebench is; give "
+                "it another name, as in {template: FILE.txt, name: mine}."
+            )
+        return self.readers[kinds[0]](name, user_path(subject)) if made is None else made
+
+    def _of_class(self, entry: Mapping[str, Any]) -> Component:
+        key = self.key
+        base = self.base
+        target = entry[TARGET]
+        remedy = f"subclass judgebench.{key}.{base.__name__}, as its docstring shows"
+        try:
+            made = build_component(entry)
+        except InstantiationException as error:
+            if isinstance(error.__cause__, UserError):
+                raise error.__cause__ from error
+            if isinstance(error.__cause__, ImportError):
+                remedy = (
+                    "it must lie in the folder where the command is started, in one of PYTHONPATH, "
+                    "or be installed"
+                )
+            cause = reason(error.__cause__ or error)
+            raise UserError(f"{key}: {target!r} gives nothing ({cause}); {remedy}.") from error
+        if not isinstance(made, base):
+            raise UserError(
+                f"{key}: {target!r} gives {type(made).__name__}, which is no "
+                f"{base.__name__.lower()}; {remedy}."
+            )
+        name = getattr(made, "name", None)
+        if not isinstance(name, str) or not name.strip():
+            raise UserError(
+                f"{key}: what {target!r} gives has the name {name!r}; it must be text, as tables "
+                "show it."
+            )
+        return made
+
+
+def build_component(node: Any) -> Any:
+    """Makes the objects that an entry of a configuration (a node, or a plain value) names, of plain
+    values.
+
+    References (`${...}`) are resolved once, before anything is made. Hydra's `instantiate` resolves
+    what was resolved, so that a text which only looks like a reference, escaped as it may be, reads
+    the environment after all. Nothing below `VALUES` is made: names of a file stand there.
+
+    Raises:
+        UserError: a class refuses what it is given, in a sentence.
+        InstantiationException: no such class, or it does not take what it is given.
+        OmegaConfBaseException: a value is missing, or a reference leads nowhere.
+    """
+    plain = (
+        OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+        if OmegaConf.is_config(node)
+        else node
+    )
+    return _made(plain)
+
+
+def shipped_templates(package: str) -> dict[str, str]:
+    """Name -> text of the template files that come with a package, by name."""
+    folder = files(package) / "templates"
+    return {
+        item.name.removesuffix(".txt"): item.read_text("utf-8")
+        for item in sorted(folder.iterdir(), key=str)
+    }
+
+
+def read_template(file: Path, key: str) -> str:
+    """The text of a template file of the user's, which a config key names; `UserError` where it
+    cannot be read."""
+    return read_text(file, f"{key}: template {file}", remedy="give an existing text file")
+
+
+def template_fields(template: str, known: Sequence[str], owner: str) -> list[str]:
+    """The `{fields}` of a template, in order; `UserError` of one that is not `known`.
+
+    Args:
+        owner: config key and name of the component, as in "attacks: the template of mine", for the
+            error.
+    """
+    fields = _FIELD.findall(template)
+    if unknown := [field for field in fields if field not in known]:
+        listed = ", ".join(f"{{{field}}}" for field in known)
+        raise UserError(f"{owner} has the unknown field {{{unknown[0]}}}; known are {listed}.")
+    return fields
+
+
+def fill_fields(template: str, values: Mapping[str, str]) -> str:
+    """The template with every field filled in one pass: what a value says is never read as a
+    template."""
+    return _FIELD.sub(lambda match: values[match[1]], template)
+
+
+def without_line_end(text: str) -> str:
+    """A file's text without the line end that editors put last."""
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _made(plain: Any) -> Any:
+    if isinstance(plain, list | tuple):
+        return [_made(item) for item in plain]
+    if not isinstance(plain, Mapping):
+        return plain
+    if TARGET not in plain:
+        return {key: _made(value) for key, value in plain.items()}
+    # 1. what is given, as Hydra's own keys say
+    given = dict(plain)
+    named = given.pop(TARGET)
+    positional = given.pop("_args_", ())
+    partly = given.pop("_partial_", False)
+    given.pop("_convert_", None)  # all is plain
+    if given.pop("_recursive_", True):
+        given = {key: value if key in VALUES else _made(value) for key, value in given.items()}
+        positional = _made(positional)
+    if (sentence := dropped(str(named))) is not None:
+        raise UserError(sentence)
+    # 2. the class; no value passes through what finds it
+    maker = instantiate({TARGET: literal(named), "_partial_": True})
+    if partly:
+        return partial(maker, *positional, **given)
+    try:
+        return maker(*positional, **given)
+    except (UserError, InstantiationException):
+        raise
+    except Exception as error:
+        raise InstantiationException(f"Error in call to target {named!r}:\n{error!r}") from error

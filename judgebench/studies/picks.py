@@ -1,0 +1,287 @@
+"""Best of n: the text of each source that a judge likes most, and what people think of it.
+
+Rerankers, rejection sampling and verifiers of agents take the judge's first choice of several
+answers to one question. What that is worth is people's mean score of the text picked, between a
+random pick and the best. The order of the other texts plays no part.
+
+    chosen       people's mean score of the judge's pick, mean over groups; ties share the pick
+    random       the same of a random text
+    best         the same of the text that people like most; the same noisy ratings choose and
+                 score it, so it is out of reach
+    by_system    the same of the text by the system that people like most in all other groups: what
+                 a judge picks that knows nothing but who wrote a text
+    gain         chosen less random
+    recovered    the part of the way from random to best
+    rater        a rater's pick, scored by the mean of the other raters, beside the judge's pick
+                 scored likewise (chosen_others); their difference is chosen_less_rater
+
+The best of k draws without replacement needs no simulation. A group of n texts, of which a scores
+at most v and b less than v, gives a pick that scores v with the probability [C(a, k) - C(b, k)] /
+C(n, k). Verifiers are compared by such curves in arXiv 2607.05391, without intervals.
+
+A judge picks among the texts of a group that answer to one source: the summaries of an article, or
+the translations of each sentence of a document. Groups are the clusters: every figure is a ratio of
+two sums over groups, with Student's interval by the delta method (Cochran, "Sampling Techniques",
+1977, section 6.3), which for one pick a group is that of a mean. In 300 simulated sets each of 10,
+20, 40 and 100 groups of 4, 8 and 16 texts it held the truth in 92 to 97 % of cases.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy  # its parts come when they are first used
+
+from judgebench.stats.clusters import CONFIDENCE, Estimate, Numbers, keys_of, safe_divide, unknown
+from judgebench.studies.humans import Panel
+from judgebench.studies.scores import JudgeScores
+from judgebench.types import Array, Record, Rows
+
+FIGURES = ("random", "by_system", "chosen", "best", "gain", "recovered")
+BESIDE_RATER = ("chosen_others", "rater", "chosen_less_rater")
+"""Figures of a record, each with its interval, see above."""
+
+_ONE_BY_ONE = 16
+"""Numbers of draws up to this are all shown; beyond, each is twice the one before."""
+
+
+def pick_records(samples: Sequence[JudgeScores]) -> Rows:
+    """The records of worth/picks.json: of every judge, decoding and range what its first choice
+    among the texts of a source is worth."""
+    return [_record(sample) for sample in samples]
+
+
+def picked(
+    scores: Array, values: Array, number: Array, groups: int, draws: int | None = None
+) -> Array:
+    """[G] the expected value of the text with the highest score among so many texts, drawn from
+    each group without replacement; ties share the pick. NaN for a group with fewer texts.
+
+    Args:
+        scores: [N] by which a text is picked; minus infinity for one that is picked last.
+        values: [N] of the text picked, such as people's mean scores.
+        number: [N] of each text's group, 0 to G - 1.
+        draws: texts drawn from a group; None takes all of them.
+
+    Example:
+        >>> scores, values = np.array([3.0, 3.0, 1.0]), np.array([5.0, 4.0, 1.0])
+        >>> picked(scores, values, np.zeros(3, np.int64), 1).tolist()
+        [4.5]
+        >>> picked(scores, values, np.zeros(3, np.int64), 1, draws=1).round(9).tolist()
+        [3.333333333]
+    """
+    order = np.lexsort((scores, number))
+    scores, values, number = scores[order], values[order], number[order]
+    size = np.bincount(number, minlength=groups)
+    # 1. levels: texts of one group and score
+    starts = np.ones(len(scores), dtype=bool)
+    starts[1:] = (number[1:] != number[:-1]) | (scores[1:] != scores[:-1])
+    first = np.flatnonzero(starts)
+    many = np.diff(np.append(first, len(scores)))
+    group = number[first]
+    mean = np.add.reduceat(values, first) / many if len(first) else values[:0]
+    # 2. the chance that the highest score drawn is a level's
+    before = first - (np.cumsum(size) - size)[group]
+    drawn = size if draws is None else np.full(groups, draws)
+    chance = _share_of_draws(before + many, size[group], drawn[group])
+    chance -= _share_of_draws(before, size[group], drawn[group])
+    expected = np.bincount(group, weights=chance * mean, minlength=groups)
+    return np.where((size > 0) & (size >= drawn), expected, np.nan)
+
+
+def _share_of_draws(among: Array, size: Array, draws: Array) -> Array:
+    """C(among, draws) / C(size, draws): the share of draws that hold none but `among` of a group's
+    texts."""
+    log = scipy.special.gammaln
+    few = among < draws
+    inside = np.where(few, draws, among)
+    whole = np.maximum(size, draws)
+    chosen = log(inside + 1) - log(inside - draws + 1)
+    every = log(whole + 1) - log(whole - draws + 1)
+    return np.where(few, 0.0, np.exp(chosen - every))
+
+
+def ratio_estimate(above: Array, below: Array, cluster: Array) -> Estimate | None:
+    """The sum of `above` [S] by that of `below` [S], with Student's interval over clusters by the
+    delta method; with ones below, the mean. Places where one of both is NaN are left out; None
+    where the sum below is not positive.
+
+    Args:
+        cluster: [S] numbers of the clusters that the places are in.
+
+    Example:
+        >>> f"{ratio_estimate(np.array([1.0, 2.0, 6.0]), np.ones(3), np.arange(3)):.2f}"
+        '3.00 [-3.57, 9.57]'
+    """
+    known = ~np.isnan(above + below)
+    _, place = np.unique(cluster[known], return_inverse=True)
+    sums = [np.bincount(place, weights=side[known]) for side in (above, below)]
+    total = float(sums[1].sum())
+    if not total > 0:
+        return None
+    value = float(sums[0].sum()) / total
+    clusters = len(sums[0])
+    if clusters < 2:
+        return Estimate(value)
+    rest = sums[0] - value * sums[1]
+    error = math.sqrt(clusters / (clusters - 1) * float(rest @ rest)) / total
+    reach = float(scipy.special.stdtrit(clusters - 1, CONFIDENCE[1])) * error
+    return Estimate(value, value - reach, value + reach)
+
+
+@dataclass(frozen=True)
+class _Choices:
+    """The rated texts that a judge picks from.
+
+    Attributes:
+        scores: [N] minus infinity where the answer could not be read: that text is picked last.
+        human: [N] means of ratings; systems: [N].
+        number: [N] of the source that each text answers to, 0 to S - 1; of two texts at least.
+        cluster: [S] the group of each source.
+        rows: [N] the texts among those of the sample.
+    """
+
+    scores: Array
+    human: Array
+    systems: Array
+    number: Array
+    cluster: Array
+    rows: Array
+
+    @classmethod
+    def of(cls, sample: JudgeScores) -> _Choices:
+        """The choices among all texts, also those whose answers could not be read."""
+        scores = sample.scores
+        if sample.unread is not None:
+            scores = np.where(sample.unread, -np.inf, scores)
+        _, group = np.unique(sample.groups, return_inverse=True)
+        source = group
+        if sample.questions is not None:
+            source = _pairs_of(group, sample.questions)
+        rated = ~np.isnan(sample.human)
+        several = np.bincount(source, weights=rated)[source] >= 2 if len(source) else rated
+        rows = np.flatnonzero(rated & several)
+        _, first, number = np.unique(source[rows], return_index=True, return_inverse=True)
+        return cls(
+            scores[rows],
+            sample.human[rows],
+            sample.systems[rows],
+            number,
+            group[rows][first],
+            rows,
+        )
+
+    @property
+    def sides(self) -> dict[str, Array]:
+        """Figure -> the scores [N] by which it picks."""
+        random = np.zeros(len(self.human))
+        return {"random": random, "chosen": self.scores, "best": self.human}
+
+    def mean_pick(self, by: Array, draws: int | None = None) -> Array:
+        """[S] people's mean score of the pick by some scores [N], see `picked`."""
+        return picked(by, self.human, self.number, len(self.cluster), draws)
+
+    def keys_of_mean(self, name: str, values: Array) -> Numbers:
+        """The keys of the mean of values [S], NaN where unknown."""
+        return keys_of(name, ratio_estimate(values, np.ones(len(values)), self.cluster))
+
+    def ratings_elsewhere(self) -> Array | None:
+        """[N] the mean rating of each text's system in all other groups; None where texts are of
+        one system, or one has no text elsewhere."""
+        names, system = np.unique(self.systems, return_inverse=True)
+        if len(names) < 2:
+            return None
+        group = self.cluster[self.number]
+        pair = _pairs_of(system, group)
+        sums, counts = (
+            np.bincount(system, weights)[system] - np.bincount(pair, weights)[pair]
+            for weights in (self.human, None)
+        )
+        return None if (counts == 0).any() else sums / counts
+
+
+def _pairs_of(first: Array, second: Array) -> Array:
+    """[N] the number of each pair of two numbers [N]."""
+    pairs = np.stack([first, second], axis=1)
+    return np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _record(sample: JudgeScores) -> Record:
+    whole = sample if sample.whole is None else sample.whole
+    choices = _Choices.of(whole)
+    record: Record = {
+        **sample.head,
+        "texts": len(choices.human),
+        "sources": len(choices.cluster),
+        "groups": len(np.unique(choices.cluster)),
+        **unknown((*FIGURES, *BESIDE_RATER)),
+        "best_of": [],
+        "reason": None,
+        "rater_reason": None,
+    }
+    if not record["texts"]:
+        record["reason"] = "Nothing to pick from: no two rated texts of a group have one source."
+        return record | {"rater_reason": record["reason"]}
+    # 1. picks of chance, of the judge, of the systems' names and of the ratings themselves
+    elsewhere = choices.ratings_elsewhere()
+    if elsewhere is not None:
+        record |= choices.keys_of_mean("by_system", choices.mean_pick(elsewhere))
+    means = {name: choices.mean_pick(by) for name, by in choices.sides.items()}
+    for name, values in means.items():
+        record |= choices.keys_of_mean(name, values)
+    # 2. the way from a random pick to the best
+    gain = means["chosen"] - means["random"]
+    record |= choices.keys_of_mean("gain", gain)
+    recovered = ratio_estimate(gain, means["best"] - means["random"], choices.cluster)
+    record |= keys_of("recovered", recovered)
+    if recovered is None:
+        record["reason"] = "People rate all texts of a source alike, so no pick is better."
+    # 3. one rater, and the best of fewer
+    record |= _beside_rater(whole, choices)
+    record["best_of"] = _best_of(choices)
+    return record
+
+
+def _beside_rater(sample: JudgeScores, choices: _Choices) -> Record:
+    """`BESIDE_RATER`: for each source the mean over raters of the others' mean score of a rater's
+    pick, and of the judge's among the texts of that rater."""
+    panel = Panel(sample.ratings, sample.clusters)
+    if not sample.raters or panel.missing:
+        missing = panel.missing or "Only means of ratings are known."
+        return {"rater_reason": f"Picks are not compared with one rater's. {missing}"}
+    sources = len(choices.cluster)
+    sums, counts = np.zeros((2, sources)), np.zeros(sources)
+    for column in panel.counted:
+        others = panel.others[choices.rows, column]
+        rated = ~np.isnan(others)
+        number = choices.number[rated]
+        ratings = panel.ratings[choices.rows, column]
+        picks = [
+            picked(side[rated], others[rated], number, sources)
+            for side in (choices.scores, ratings)
+        ]
+        several = np.bincount(number, minlength=sources) >= 2
+        sums += np.where(several, picks, 0.0)
+        counts += several
+    judge, rater = safe_divide(sums, np.broadcast_to(counts, sums.shape))
+    record: Record = {}
+    for name, values in zip(BESIDE_RATER, (judge, rater, judge - rater), strict=True):
+        record |= choices.keys_of_mean(name, values)
+    return record
+
+
+def _best_of(choices: _Choices) -> Rows:
+    """A record a number of draws `n`: people's mean score of the judge's pick of so many texts, of
+    a random one and of the best, over the sources that have as many."""
+    sizes = np.bincount(choices.number)
+    draws = [n for n in range(2, int(sizes.max()) + 1) if n <= _ONE_BY_ONE or (n & (n - 1)) == 0]
+    rows: Rows = []
+    for n in draws:
+        row: Record = {"n": n, "sources": int((sizes >= n).sum())}
+        for name, by in choices.sides.items():
+            row |= choices.keys_of_mean(name, choices.mean_pick(by, n))
+        rows.append(row)
+    return rows

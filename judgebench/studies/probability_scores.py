@@ -1,0 +1,441 @@
+"""A judge's distribution over scores as a forecast of what raters say, and of its own errors.
+
+A judge that gives 40 % to a 4 and 60 % to a 5 has said more than the 4.6 or the 5 that a decoding
+takes from it. Here the whole distribution is measured, by three laws:
+
+1. **Proper scores** and **calibration** against single raters' scores: `forecast_record`.
+2. The **mass** that lies on scores at all: `mass_record`.
+3. **Intervals** of single texts, which hold the humans' score with a promised chance:
+  `coverage_record`.
+
+The text above, with raters who say 4, 5, 5 on a scale from 1 to 5:
+
+- At the borders 1|2, 2|3, 3|4, 4|5 the judge's probability of lying below is 0, 0, 0, .4. Of the
+  rater who said 4 it is 0, 0, 0, 1; of the others 0 everywhere. Mean squared distances are .36 / 4
+  = .09, and .16 / 4 = .04 twice: the ranked probability score `rps` is their mean, .0567.
+- The log score is the mean of -log .4, -log .6 and -log .6: .646 nats.
+- The likeliest category is 5, with `confidence` .6, and 2 of 3 raters say so (`confirmed`): the
+  judge is underconfident by .067.
+
+Distributions are brought to the humans' categories first (`category_shares`), so that ranges can be
+compared. Figures are means over the raters of a text, then over texts, with intervals from
+resampled articles (`clusters.Clusters`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy  # its parts come when they are first used
+
+from judgebench.decoding.rules import (
+    Contrastive,
+    candidate_distribution,
+    expected_value,
+    has_answer,
+)
+from judgebench.stats.clusters import Clusters, safe_divide, unknown
+from judgebench.studies.scores import JudgeScores, assign_folds, cross_fitted, on_scale, with_flag
+from judgebench.types import LABELS, RANGE, Array, Key, Record, Records, Row, Rows, Scale
+
+PAIR = "pair"
+"""The judge of decodings that contrast main and assistant."""
+
+NOT_ANSWERING = "not answering"
+"""The flag of a judge most of whose probability lies on other texts than scores."""
+
+FLOOR = 1e-6
+"""The least probability that the log score takes: beyond, a single text would decide it."""
+
+ANSWERS = 0.5
+"""The mean candidate mass below which a judge is not answering."""
+
+LEVEL = 0.9
+"""Share of texts whose interval is to hold the humans' score."""
+
+FIGURES = (
+    "rps",
+    "rps_others",
+    "rps_base",
+    "rps_skill",
+    "log_score",
+    "ece",
+    "confidence",
+    "confirmed",
+    "overconfidence",
+)
+"""Figures of `forecast_record`, which says each."""
+
+_BINS = 10  # of forecasts over [0, 1], in the calibration error
+_ROUNDING = 1e-9
+_MASS = ("mass", "mass_low", "mass_high", "answers")
+
+
+def probability_score_records(samples: Sequence[JudgeScores]) -> Rows:
+    """The records of worth/forecasts.json, one a distribution, which several `decodings` may share:
+    the head of the first, and the three records of this module; without probabilities texts, groups
+    (0) and reason alone."""
+    shared: dict[Key, tuple[list[JudgeScores], Array | None, str]] = {}
+    for sample in samples:
+        cell = sample.cell
+        logprobs, reason = distribution_of(sample)
+        key: Key = (cell.table, cell.range, cell.judge)
+        if logprobs is None:
+            key += (cell.decoding, *cell.hyperparameters)
+        elif cell.judge == PAIR and cell.lambda_ is not None and cell.temperature is not None:
+            key += (cell.lambda_ / cell.temperature, sample.alpha)
+        shared.setdefault(key, ([], logprobs, reason))[0].append(sample)
+    records = []
+    for sharing, logprobs, reason in shared.values():
+        first = sharing[0]
+        record: Record = dict(first.head)
+        record["decodings"] = [sample.cell.decoding for sample in sharing]
+        if logprobs is None:
+            record |= {"texts": 0, "groups": 0, "reason": reason}
+        else:
+            record |= _record(first, logprobs)
+        records.append(record)
+    return records
+
+
+def distribution_of(sample: JudgeScores) -> tuple[Array | None, str]:
+    """The judge's adjusted log-probabilities [N, K], up to a constant of each row; or None and the
+    reason, a sentence.
+
+    Greedy and expectation share the model's own. A pair's are those of `Contrastive` with the
+    cell's lambda and temperature, and are believed only where the scores are theirs: a decoding of
+    the user's own may contrast by another law.
+    """
+    cell = sample.cell
+    values = np.array(cell.range.values)
+    if cell.judge in sample.logprobs and cell.judge != PAIR:
+        return sample.logprobs[cell.judge], ""
+    if cell.judge != PAIR:
+        reason = (
+            "No probabilities: the judge's answers are known, and not what else it might have said."
+        )
+        return None, reason
+    if len(sample.logprobs) < 2:
+        return None, "No probabilities: those of main model and assistant are not both known."
+    if cell.lambda_ is None or cell.temperature is None:
+        return None, "No probabilities: the lambda or the temperature of the decoding is unknown."
+    law = Contrastive(cell.lambda_, cell.temperature, sample.alpha)
+    adjusted = law.adjusted(sample.logprobs["main"], sample.logprobs["assistant"], values)
+    rounding = _ROUNDING * np.abs(values).max()
+    for scores in (values[adjusted.argmax(axis=1)], expected_value(adjusted, values)):
+        if np.abs(scores - sample.scores).max(initial=0.0) <= rounding:
+            return adjusted, ""
+    return None, "No probabilities: the decoding's scores are not those of contrastive decoding."
+
+
+def _record(sample: JudgeScores, logprobs: Array) -> Record:
+    """All records of one distribution, from its log-probabilities [N, K], up to a constant of each
+    row."""
+    judge = sample.cell.judge
+    clusters = sample.clusters
+    values = np.array(sample.cell.range.values)
+    probabilities = candidate_distribution(logprobs)
+    scale = sample.scale
+    if scale is not None and scale[0] >= scale[1]:
+        scale = None
+    placed = values if scale is None else on_scale(values, sample.cell.range, scale)
+    # 1. as a forecast of single ratings
+    reason = (
+        "No forecast: the humans' ratings are no list of whole numbers, so their categories are "
+        "unknown."
+    )
+    record = {
+        "texts": len(probabilities),
+        "groups": clusters.count,
+        "reason": reason,
+    }
+    if sample.categories is not None and len(sample.categories) > 1:
+        record = forecast_record(probabilities, sample.ratings, clusters, placed, sample.categories)
+    # 2. the mass on scores
+    if judge in sample.over_vocabulary and judge != PAIR:
+        record |= mass_record(sample.logprobs[judge], clusters) | {"mass_reason": None}
+    else:
+        reason = "the judge's probabilities are not known over all tokens."
+        if judge == PAIR:
+            reason = "a contrast has none, but main model and assistant have."
+        record |= dict.fromkeys(_MASS) | {"mass_reason": f"No mass: {reason}"}
+    # 3. intervals of single texts, on the humans' scale
+    if scale is None:
+        record |= unknown(("coverage", "width")) | {"level": LEVEL}
+        return record | {"coverage_reason": "No intervals: the humans' scale is unknown."}
+    expected = np.where(has_answer(logprobs), probabilities @ placed, np.nan)
+    fitted = cross_fitted(expected, sample.human, sample.groups, seed=sample.seed)
+    return record | coverage_record(fitted, sample.human, clusters, scale)
+
+
+# --- 1. forecasts of the raters' scores ---------------------------------------------------------
+
+
+def forecast_record(
+    probabilities: Array,
+    ratings: Array,
+    clusters: Clusters,
+    values: Array,
+    categories: Array,
+) -> Record:
+    """A judge's distributions as forecasts of the raters' scores: `FIGURES` with intervals.
+
+    Args:
+        probabilities: [N, K] of the candidates, brought to sum 1 in each text; NaN where the judge
+            said nothing.
+        ratings: [N, R], NaN where a rater gave none.
+        values: [K] the candidates on the humans' scale.
+        categories: [C >= 2] all numbers that a rater may give, ascending.
+    """
+    total = probabilities.sum(axis=1)
+    used = ~np.isnan(ratings).all(axis=1) & (np.nan_to_num(total) > 0)
+    clusters = clusters.at(used)
+    ratings = ratings[used]
+    forecast = (probabilities[used] / total[used, None]) @ category_shares(values, categories)
+    shares = rater_shares(ratings, categories)
+    # the base knows the ratings of all texts of other groups, and nothing of the text
+    sums = clusters.totals(shares)
+    sizes = np.bincount(clusters.number, minlength=clusters.count)
+    rest = np.broadcast_to((len(shares) - sizes)[:, None], sums.shape)
+    base = safe_divide(sums.sum(axis=0) - sums, rest)[clusters.number]
+    rps = clusters.mean(ranked_scores(forecast, shares, categories))
+    rps_base = clusters.mean(ranked_scores(base, shares, categories))
+    # the likeliest category of each text, and the share of raters who gave it
+    likeliest = forecast.argmax(axis=1)[:, None]
+    top = np.take_along_axis(forecast, likeliest, axis=1)
+    agreed = np.take_along_axis(shares, likeliest, axis=1)
+    confidence = clusters.mean(top[:, 0])
+    confirmed = clusters.mean(agreed[:, 0])
+    figures = {
+        "rps": rps,
+        # of texts with two raters or more
+        "rps_others": clusters.mean(*others_scores(ratings, categories)),
+        "rps_base": rps_base,
+        # above 0 where the judge knows something of the texts
+        "rps_skill": 1 - safe_divide(rps, rps_base),
+        "log_score": clusters.mean(log_scores(forecast, shares)),
+        "ece": calibration_error(top, agreed, clusters),  # of the likeliest category alone
+        "confidence": confidence,
+        "confirmed": confirmed,
+        "overconfidence": confidence - confirmed,
+    }
+    reason = None
+    if clusters.count < 2:
+        reason = "No baseline and no intervals: there is one group, and both take at least two."
+        if not used.any():
+            reason = "No forecast: no text has both probabilities and a rating."
+    record = {"texts": len(forecast), "groups": clusters.count}
+    return record | clusters.record(figures) | {"reason": reason}
+
+
+def category_shares(values: Array, categories: Array) -> Array:
+    """[n, C] the shares of ascending categories in each value [n]: of the two next to it, so that
+    the mean stays; a value outside goes to the end. Probabilities of candidates @ the shares of
+    their values are those of categories.
+
+    Example:
+        >>> category_shares(np.array([2.25, 9.0]), np.array([1.0, 2.0, 3.0])).tolist()
+        [[0.0, 0.75, 0.25], [0.0, 0.0, 1.0]]
+    """
+    inside = np.clip(values, categories[0], categories[-1])
+    upper = np.searchsorted(categories, inside)
+    upper = np.clip(upper, 1, len(categories) - 1)
+    lower = upper - 1
+    below = categories[lower]
+    width = categories[upper] - below
+    share = (inside - below) / width
+    shares = np.zeros((len(values), len(categories)))
+    rows = np.arange(len(values))
+    shares[rows, upper] = share
+    shares[rows, lower] = 1 - share
+    return shares
+
+
+def rater_shares(ratings: Array, categories: Array) -> Array:
+    """[N, C] the shares of a text's raters who gave each category; NaN without a rating. Ratings
+    [N, R], NaN where there is none; one between two categories counts for both in part."""
+    rated = ~np.isnan(ratings)
+    shares = np.zeros((len(ratings), len(categories)))
+    np.add.at(shares, np.nonzero(rated)[0], category_shares(ratings[rated], categories))
+    return safe_divide(shares, np.broadcast_to(rated.sum(axis=1, keepdims=True), shares.shape))
+
+
+def ranked_scores(forecast: Array, shares: Array, categories: Array) -> Array:
+    """[N] the ranked probability score of each text, mean over its raters, as a share of the scale:
+    0 for certainty of what all raters say, 1 for certainty of the far end. Epstein (1969), a mean
+    over the borders of equally spaced categories; for all others the continuous ranked probability
+    score, divided by the scale's length. Forecast and shares of the raters [N, C].
+
+    Example:
+        >>> judge, raters = np.array([[0, 0, 0, 0.4, 0.6]]), np.array([[0, 0, 0, 1, 2]]) / 3
+        >>> ranked_scores(judge, raters, np.arange(1.0, 6.0)).round(4).tolist()
+        [0.0567]
+    """
+    width = np.diff(categories) / (categories[-1] - categories[0])
+    judge = forecast.cumsum(axis=1)[:, :-1]  # [N, borders]
+    human = shares.cumsum(axis=1)[:, :-1]
+    return ((judge - human) ** 2 + human * (1 - human)) @ width
+
+
+def log_scores(forecast: Array, shares: Array) -> Array:
+    """[N] less the log-probability (nats) of a rater's score, mean over the text's raters;
+    probabilities below `FLOOR` count as that."""
+    return -(shares * np.log(np.maximum(forecast, FLOOR))).sum(axis=1)
+
+
+def others_scores(ratings: Array, categories: Array) -> tuple[Array, Array]:
+    """[N] the ranked score of the other raters' shares as the forecast of each rater, mean over
+    raters; and [N] where there are two raters or more."""
+    rated = ~np.isnan(ratings)
+    raters = rated.sum(axis=1)
+    paired = raters > 1
+    total = np.zeros(len(ratings))
+    for column in range(ratings.shape[1]):
+        rows = rated[:, column] & paired
+        others = np.delete(ratings, column, axis=1)
+        forecast = rater_shares(others[rows], categories)
+        shares = category_shares(ratings[rows, column], categories)
+        total[rows] += ranked_scores(forecast, shares, categories)
+    mean = total / np.maximum(raters, 1)
+    return mean, paired
+
+
+def calibration_error(forecast: Array, observed: Array, clusters: Clusters) -> Array:
+    """The expected calibration error [1 + B]: the mean distance of forecast and outcome over ten
+    equal bins of the forecast, by their shares; Naeini et al. (2015). Chance alone makes it larger
+    than 0, and its interval with it.
+
+    Args:
+        forecast, observed: [N, M] in [0, 1], M of each text; a bin holds its upper end.
+    """
+    # 1. the bin of each forecast, and whether it is a member of each bin [N, M, bins]
+    place = np.clip(forecast, 0, 1) * _BINS
+    upper_ends = np.ceil(place - 1e-12)
+    bins = np.clip(upper_ends - 1, 0, _BINS - 1)
+    member = bins[..., None] == np.arange(_BINS)
+
+    def sums(values: Array) -> Array:
+        in_bins = member * values[..., None]
+        by_text = in_bins.sum(axis=1)
+        return clusters.sums(by_text)
+
+    # 2. each bin's share, and its distance of forecast and outcome [1 + B, bins]
+    mass = sums(np.ones_like(forecast))
+    apart = sums(forecast) - sums(observed)
+    total = mass.sum(axis=1, keepdims=True)
+    share = safe_divide(mass, np.broadcast_to(total, mass.shape))
+    distance = safe_divide(np.abs(apart), mass)
+    weighted = share * np.nan_to_num(distance)
+    return np.asarray(weighted.sum(axis=1))
+
+
+# --- 2. the mass on scores ----------------------------------------------------------------------
+
+
+def mass_record(logprobs: Array, clusters: Clusters) -> Record:
+    """The probability that lies on candidate scores at all, from log-probabilities [N, K] over the
+    full vocabulary: its mean over texts with interval, and if the mean reaches `ANSWERS` (the judge
+    answers); None without texts."""
+    mass = np.minimum(np.exp(scipy.special.logsumexp(logprobs, axis=1)), 1.0)
+    record = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
+    if len(mass):
+        record["answers"] = bool(mass.mean() >= ANSWERS)
+    return record
+
+
+def with_silent(metrics: Records, forecasts: Records) -> list[Row]:
+    """Metrics with the flag `NOT_ANSWERING` where forecasts say so of the judge; those of attacked
+    texts as they were."""
+    silent = [record for record in forecasts if record.get("answers") is False]
+    names = ("split", "dimension", *RANGE, LABELS, "attack", "defense", "judge")
+    return with_flag(NOT_ANSWERING, metrics, silent, names)
+
+
+# --- 3. intervals of single texts ---------------------------------------------------------------
+
+
+def coverage_record(scores: Array, human: Array, clusters: Clusters, scale: Scale) -> Record:
+    """The share of rated texts whose interval (`text_intervals`) holds the humans' mean, and the
+    intervals' width."""
+    low, high, _ = text_intervals(scores, human, clusters, scale)
+    rated = np.isfinite(human) & np.isfinite(low)
+    inside = (low - _ROUNDING <= human) & (human <= high + _ROUNDING)
+    clusters = clusters.at(rated)
+    needed = 2 * round(LEVEL / (1 - LEVEL))
+    figures = {
+        "coverage": clusters.mean(1.0 * inside[rated]),
+        "width": clusters.mean((high - low)[rated]),
+    }
+    reason = None
+    if not rated.any():
+        reason = "No coverage: no rated text has an interval."
+    elif clusters.count < needed:
+        reason = (
+            f"The intervals are the whole scale: shorter ones take {needed} groups, and there are "
+            f"{clusters.count}."
+        )
+    return {"level": LEVEL} | clusters.record(figures) | {"coverage_reason": reason}
+
+
+def text_intervals(
+    scores: Array, human: Array, clusters: Clusters, scale: Scale
+) -> tuple[Array, Array, Array]:
+    """Conformal intervals of the humans' score of each text, split by group: a new text belongs to
+    a new article, so articles, not texts, are exchangeable.
+
+    Coverage is at least `LEVEL` on average over new articles, for any judge, and at most 1 /
+    (articles + 1) more. Where a half has too few groups for that, the other half's intervals are
+    the whole scale.
+
+    Args:
+        scores: [N] the judge's on the humans' scale, best its expectation; NaN where it gave none.
+            Intervals of a biased judge are wide: `scores.cross_fitted` takes the bias off, after
+            which coverage holds nearly, as texts of both halves have taught the map.
+        human: [N] the humans' means, NaN where nobody rated: such texts get intervals, and teach
+            nothing.
+        scale: the ends of the humans' scale, which no interval leaves.
+
+    Returns:
+        [N] the lower and upper ends, NaN where the judge gave no score; and [N] 0 or 1, the half of
+        the groups in which
+        a text lies: its interval comes of the other half.
+    """
+    group = clusters.number
+    rated = np.isfinite(scores) & np.isfinite(human)
+    distance = np.abs(human - scores)
+    # 1. halves of the groups
+    rng = np.random.default_rng([clusters.seed, 2])
+    half = assign_folds(clusters.count, group[rated], 2, rng)
+    split = half[group]  # [N]
+    # 2. the margin of each half by the other
+    margin = np.full(len(scores), np.nan)
+    for side in (0, 1):
+        inside = split == side
+        taught = rated & ~inside
+        far = conformal_quantile(distance[taught], group[taught], LEVEL)
+        margin[inside] = far
+    low = np.clip(scores - margin, *scale)
+    high = np.clip(scores + margin, *scale)
+    return low, high, split
+
+
+def conformal_quantile(scores: Array, group: Array, level: float) -> float:
+    """The number that the score of a text of a new group exceeds with a chance of at most 1 -
+    level; infinite where there are too few groups, fewer than level / (1 - level).
+
+    With one text a group it is the usual split-conformal quantile, the ceil((n + 1) level)-th
+    smallest score. Each group counts alike, its texts [n] sharing its weight, and one place is kept
+    for the unseen one: Lee, Barber and Willett, "Distribution-free inference with hierarchical
+    data" (2023).
+
+    Example:
+        >>> conformal_quantile(np.array([1.0, 3.0, 2.0]), np.array([0, 0, 1]), 0.5)  # weights 1/2 1/2 | 1, of 2 + 1
+        2.0
+    """
+    _, number, sizes = np.unique(group, return_inverse=True, return_counts=True)
+    order = np.argsort(scores, kind="stable")
+    weights = 1 / sizes[number[order]]
+    reached = weights.cumsum()
+    place = np.searchsorted(reached, level * (len(sizes) + 1) - _ROUNDING)
+    return float(scores[order[place]]) if place < len(order) else float("inf")

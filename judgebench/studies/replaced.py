@@ -1,0 +1,141 @@
+"""A judge in the place of one rater: its agreement with single raters beside that of raters with
+each other, and what it says of the texts that people rate lowest.
+
+Agreement is a weighted kappa, 1 less the mean squared distance of two sides divided by what it
+would be if each gave the scores that it gives, but to any texts. It is 0 for a constant, and
+for scores dealt to texts at random, so that neither can seem to agree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from judgebench.stats.clusters import Clusters, safe_divide, unknown
+from judgebench.studies.humans import CALIBRATED, RAW, Panel
+from judgebench.studies.scores import JudgeScores
+from judgebench.types import Array, Record
+
+KAPPAS = ("kappa", "kappa_rater")
+"""Of the judge with single raters, and of raters with each other; texts with two ratings or
+more."""
+
+WORST = ("worst", "worst_rater")
+"""The mean place, from 0 to 1, that judge and one rater give among all texts to the tenth that the
+other raters rate lowest; 0.5 is that of texts drawn at random."""
+
+_TENTH = 0.1
+_FEWEST_TEXTS = 60  # of fewer, a tenth is five texts
+
+
+def replaced_record(sample: JudgeScores) -> Record:
+    """`KAPPAS` and `WORST`, each with `_low` and `_high`, articles resampled; None where they are
+    unknown. scores: raw or calibrated, whichever agree better; texts: those with two ratings or
+    more."""
+    several = (~np.isnan(sample.ratings)).sum(axis=1) > 1
+    record: Record = {**unknown((*KAPPAS, *WORST)), "scores": None, "texts": int(several.sum())}
+    # 1. agreement with single raters
+    if sample.raters and sample.scale is not None and several.any():
+        clusters = sample.clusters.at(several)
+        ratings = sample.ratings[several]
+        kappas = {}
+        for name, scores in ((RAW, sample.on_scale), (CALIBRATED, sample.calibrated)):
+            if np.isfinite(scores[several]).all():
+                kappas[name] = kappa_with_raters(scores[several], ratings, clusters)
+        if kappas:
+            best = max(kappas, key=lambda name: np.nan_to_num(kappas[name][0], nan=-1.0))
+            sides = kappas[best], kappa_of_raters(ratings, clusters)
+            record |= clusters.record(dict(zip(KAPPAS, sides, strict=True))) | {"scores": best}
+    # 2. the texts that people rate lowest
+    return record | _worst(sample)
+
+
+def kappa_with_raters(scores: Array, ratings: Array, clusters: Clusters) -> Array:
+    """[1 + B] the weighted kappa of scores [N] with single ratings [N, R].
+
+    Example:
+        >>> scores, ratings = np.array([1.0, 3.0]), np.array([[1.0, 1.0], [3.0, 3.0]])
+        >>> kappa_with_raters(scores, ratings, Clusters.of([0, 1], 0)).tolist()
+        [1.0]
+    """
+    given = ~np.isnan(ratings)
+    count = 1.0 * given.sum(axis=1)
+    apart = np.nansum((scores[:, None] - ratings) ** 2, axis=1)
+    mean, variance = _moments(count, np.nansum(ratings, axis=1), np.nansum(ratings**2, 1), clusters)
+    middle, spread = _moments(count, count * scores, count * scores**2, clusters)
+    distance = safe_divide(clusters.sums(apart), clusters.sums(count))
+    return np.asarray(1 - safe_divide(distance, variance + spread + (mean - middle) ** 2))
+
+
+def kappa_of_raters(ratings: Array, clusters: Clusters) -> Array:
+    """[1 + B] the same of raters with each other: each rating [N, R] meets the others of its text,
+    which weigh one together."""
+    count = 1.0 * (~np.isnan(ratings)).sum(axis=1)
+    sums = np.nansum(ratings, axis=1)
+    squares = np.nansum(ratings**2, axis=1)
+    apart = safe_divide(2 * (count * squares - sums**2), count - 1)
+    _, variance = _moments(count, sums, squares, clusters)
+    distance = safe_divide(clusters.sums(apart), clusters.sums(count))
+    return np.asarray(1 - safe_divide(distance, 2 * variance))
+
+
+def _moments(count: Array, sums: Array, squares: Array, clusters: Clusters) -> tuple[Array, Array]:
+    """[1 + B] mean and variance of values, from each text's [N] count, sum and sum of squares."""
+    mass = clusters.sums(count)
+    mean = safe_divide(clusters.sums(sums), mass)
+    return mean, safe_divide(clusters.sums(squares), mass) - mean**2
+
+
+def _worst(sample: JudgeScores) -> Record:
+    """`WORST`, by each rater and the others; by the humans' means where no raters are known. None
+    of few texts, and of labels that are two classes."""
+    rated = np.isfinite(sample.human)
+    values = np.unique(sample.ratings[np.isfinite(sample.ratings)])
+    if rated.sum() < _FEWEST_TEXTS or len(values) < 3:
+        return {}
+    panel = Panel(sample.ratings, sample.clusters)
+    if not sample.raters or panel.missing is not None:
+        clusters = sample.clusters.at(rated)
+        share = lowest_share(sample.human[rated])
+        places = clusters.mean(places_of(sample.scores[rated]) * share)
+        return dict(clusters.record({WORST[0]: safe_divide(places, clusters.mean(share))}))
+    clusters = panel.clusters
+
+    def figure(column: int, rows: Array) -> Array:
+        share = lowest_share(panel.others[rows, column])
+        number = clusters.number[rows]
+        mass = clusters.weights @ np.bincount(number, share, clusters.count)
+        sides = []
+        for scores in (sample.scores[rows], panel.ratings[rows, column]):
+            sums = np.bincount(number, share * places_of(scores), clusters.count)
+            sides.append(safe_divide(clusters.weights @ sums, mass))
+        return np.stack(sides)  # [2, 1 + B]
+
+    return dict(clusters.record(dict(zip(WORST, panel.over_raters(figure), strict=True))))
+
+
+def places_of(values: Array) -> Array:
+    """[N] the place of each value among all, from 0 to 1; equal ones share the middle of theirs.
+
+    Example:
+        >>> places_of(np.array([1.0, 5.0, 5.0, 9.0])).tolist()
+        [0.125, 0.5, 0.5, 0.875]
+    """
+    # scipy.stats takes long to import
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    upto = np.cumsum(counts) - counts / 2
+    return np.asarray(upto[place] / len(values))
+
+
+def lowest_share(values: Array) -> Array:
+    """[N] the part of each text that is among the lowest tenth; equal ones at its edge share what
+    is left.
+
+    Example:
+        >>> lowest_share(np.array([*range(2, 10), 1.0, 1.0])).tolist()[-2:]
+        [0.5, 0.5]
+    """
+    room = _TENTH * len(values)
+    edge = np.sort(values)[int(np.ceil(room)) - 1]
+    below = values < edge
+    at_edge = values == edge
+    return np.where(below, 1.0, np.where(at_edge, (room - below.sum()) / at_edge.sum(), 0.0))

@@ -1,0 +1,663 @@
+"""The scores of a run, and what humans and models said of the same texts.
+
+A row of the table `Scores` is one example under one condition, judged by one judge and decoding.
+Rows that share all but the example are a `ScoreSeries`; a judge's cells over the ranges are a series.
+Every study of what judges are worth takes `JudgeScores`s: one clean cell each, with the humans'
+ratings and the log-probabilities of its texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from judgebench.stats.agreement import categories_of
+from judgebench.stats.clusters import RESAMPLES, Clusters, safe_divide
+from judgebench.types import (
+    FAILED,
+    LABELS,
+    RANGE,
+    Array,
+    Classes,
+    Columns,
+    Key,
+    Record,
+    Row,
+    Scale,
+    Scales,
+    ScoreRange,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CLEAN = "none"
+"""The attack of texts that are not attacked, and the defense of judges without one."""
+
+
+class ScoreSeries(NamedTuple):
+    """Condition, judge and decoding, which a run of rows of scores shares."""
+
+    split: str
+    dimension: str
+    range_min: float
+    range_max: float
+    range_step: float
+    attack: str
+    defense: str
+    judge: str
+    decoding: str
+    lambda_: float | None
+    temperature: float | None
+    range_labels: str = ""
+
+    @classmethod
+    def of(cls, record: Row) -> ScoreSeries:
+        """The cell that a record is about."""
+        return cls._make([*(record[name] for name in CELL), record.get(LABELS) or ""])
+
+    @property
+    def named(self) -> Record:
+        """By the names of the columns; `LABELS` only where the range has some."""
+        columns = dict(zip(CELL, self, strict=False))
+        if self.range_labels:
+            columns[LABELS] = self.range_labels
+        return columns
+
+    @property
+    def range(self) -> ScoreRange:
+        return ScoreRange.of(self.named)
+
+    @property
+    def table(self) -> tuple[str, str, str, str]:
+        """Split, dimension, attack, defense."""
+        return self.split, self.dimension, self.attack, self.defense
+
+    @property
+    def hyperparameters(self) -> tuple[float | None, float | None]:
+        """lambda and temperature."""
+        return self.lambda_, self.temperature
+
+    @property
+    def clean(self) -> ScoreSeries:
+        """The same without the attack."""
+        return self._replace(attack=CLEAN)
+
+
+CELL = tuple(name.rstrip("_") for name in ScoreSeries._fields if name != LABELS)
+"""The columns behind a cell, to which `LABELS` comes where a range has some."""
+
+
+def first_record(records: Iterable[Row], keys: Row) -> Row:
+    """The first record with these keys and values; empty where there is none."""
+    return next((record for record in records if keys.items() <= record.items()), {})
+
+
+def cell_record(records: Iterable[Row], cell: ScoreSeries, **keys: Any) -> Row:
+    """The first record about a cell, with these keys and values; empty where there is none."""
+    return first_record((record for record in records if ScoreSeries.of(record) == cell), keys)
+
+
+def with_flag(
+    flag: str,
+    records: Iterable[Row],
+    named: Iterable[Row],
+    names: Sequence[str],
+) -> list[Row]:
+    """Records with a flag more where one of those that are `named` has the same values of `names`;
+    the others as they were."""
+
+    def place(record: Row) -> Key:
+        return tuple(record.get(name) for name in names)
+
+    places = set(map(place, named))
+    flagged = []
+    for record in records:
+        if place(record) in places:
+            record = {**record, "flags": [*record["flags"], flag]}
+        flagged.append(record)
+    return flagged
+
+
+COLUMNS = (*CELL, "example_id", "group_id", "system_id", "score", "status", "human")
+"""Of a table of scores."""
+
+COMPARED = (
+    "text_id",
+    "score_first",
+    "score_second",
+    "rival_id",
+    "rival_system_id",
+    "tie_first",
+    "tie_second",
+)
+"""What a table of scores has besides where texts are compared; only the ranking of systems needs
+the last four."""
+
+_NUMBERS = (*RANGE, "lambda", "temperature", "score", "human")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A checked table of scores, by its cells.
+
+    Attributes:
+        columns: name -> [rows], `COLUMNS` and `LABELS`, and `COMPARED` where texts are compared;
+            numbers as float64, with NaN where a decoding has no lambda or temperature, and where
+            nobody rated.
+        cells: cell -> its rows [n], in order of first appearance.
+    """
+
+    columns: Columns
+    cells: Mapping[ScoreSeries, Array]
+
+    @classmethod
+    def of(cls, table: Scores | Row | pd.DataFrame) -> Scores:
+        """From columns, or a frame; checked ones are taken as they are. `ValueError` for a column
+        missing or of another length, a score that is not finite, or an example twice in one
+        cell."""
+        if isinstance(table, Scores):
+            return table
+        # 1. columns
+        if missing := [name for name in COLUMNS if name not in table]:
+            raise ValueError(f"scores: missing columns {', '.join(missing)}")
+        columns = {name: np.asarray(table[name]) for name in (*COLUMNS, *COMPARED) if name in table}
+        count = len(columns["score"])
+        labels = table[LABELS] if LABELS in table else [""] * count
+        labels = [text if isinstance(text, str) else "" for text in labels]
+        columns[LABELS] = np.asarray(labels, dtype=object)
+        if len({len(column) for column in columns.values()}) > 1:
+            lengths = {name: len(column) for name, column in columns.items()}
+            raise ValueError(f"scores: columns of different lengths {lengths}")
+        columns |= {name: columns[name].astype(np.float64) for name in _NUMBERS}
+        if not np.isfinite(columns["score"]).all():
+            raise ValueError(
+                "scores: score must be finite; a failed answer is scored at the minimum"
+            )
+        # 2. cells: rows come in long runs of one cell, and only where a run starts does its cell
+        # need to be read
+        import pandas as pd  # it takes long to import
+
+        frame = pd.DataFrame({name: columns[name] for name in (*CELL, LABELS)})
+        earlier = frame.shift()
+        alike = (frame == earlier) | (frame.isna() & earlier.isna())
+        starts = np.flatnonzero(~alike.all(axis=1))
+        runs: dict[ScoreSeries, list[Array]] = {}
+        parts = np.split(np.arange(count), starts[1:])
+        for key, rows in zip(frame.iloc[starts].itertuples(index=False), parts, strict=False):
+            # NaN differs from itself, so that it cannot be part of a key
+            known = [None if value != value else value for value in key]
+            runs.setdefault(ScoreSeries._make(known), []).append(rows)
+        cells = {cell: np.concatenate(parts) for cell, parts in runs.items()}
+        for cell, rows in cells.items():
+            if len(set(columns["example_id"][rows].tolist())) < len(rows):
+                raise ValueError(f"scores: an example appears twice under {cell.named}")
+        return cls(columns, cells)
+
+    def part(self, cell: ScoreSeries, rows: Array | None = None) -> dict[str, Array]:
+        """The columns of a cell's rows, or of some rows."""
+        rows = self.cells[cell] if rows is None else rows
+        return {name: column[rows] for name, column in self.columns.items()}
+
+    def rated(self, cell: ScoreSeries) -> dict[str, Array]:
+        """The columns of a cell's rows that humans rated."""
+        rows = self.cells[cell]
+        return self.part(cell, rows[np.isfinite(self.columns["human"][rows])])
+
+    @property
+    def compares(self) -> bool:
+        """True where a row is of two texts."""
+        return "score_first" in self.columns
+
+    @cached_property
+    def answered(self) -> Scores:
+        """The table without the answers that could not be read, which are missing in all figures of
+        agreement. A cell without any answer keeps its rows, all of one score; compared texts, where
+        no answer is a tie, keep theirs."""
+        if self.compares:
+            return self
+        read = self.columns["status"] != FAILED
+        cells = {}
+        for cell, rows in self.cells.items():
+            cells[cell] = rows[read[rows]] if read[rows].any() else rows
+        return replace(self, cells=cells)
+
+    @cached_property
+    def split(self) -> str:
+        """The reported split."""
+        return shown_split(cell.split for cell in self.cells)
+
+
+def shown_split(splits: Iterable[str]) -> str:
+    """The split that is reported: test where there is one, else the first."""
+    names = list(dict.fromkeys(splits))
+    return "test" if "test" in names or not names else names[0]
+
+
+def series_of(cells: Iterable[ScoreSeries]) -> dict[Key, dict[ScoreRange, ScoreSeries]]:
+    """Series -> range -> cell, both in order of first appearance.
+
+    A series is one judge with one decoding in one table: (split, dimension, attack, defense, judge,
+    decoding, lambda, temperature). Tuning may choose another lambda and temperature in each range,
+    so they are None there; only where one range holds several settings of a judge and decoding is
+    each a series of its own.
+    """
+    # 1. judges and decodings of each range
+    by_judge: dict[Key, dict[ScoreRange, list[ScoreSeries]]] = {}
+    listed = list(dict.fromkeys(cells))
+    for cell in listed:
+        ranges = by_judge.setdefault(_judge_key(cell), {})
+        ranges.setdefault(cell.range, []).append(cell)
+    # 2. by their settings as well, where one range holds several
+    series: dict[Key, dict[ScoreRange, ScoreSeries]] = {}
+    for cell in listed:
+        key = _judge_key(cell)
+        most = max(map(len, by_judge[key].values()))
+        hyperparameters = cell.hyperparameters if most > 1 else (None, None)
+        series.setdefault((*key, *hyperparameters), {})[cell.range] = cell
+    return series
+
+
+def _judge_key(cell: ScoreSeries) -> Key:
+    return (*cell.table, cell.judge, cell.decoding)
+
+
+def shared(parts: Sequence[Columns]) -> list[dict[str, Array]]:
+    """The rows of parts of a table whose examples all parts have, in one order."""
+    names = [part["example_id"].astype(str) for part in parts]
+    common = reduce(np.intersect1d, names)
+    selected = []
+    for part, side in zip(parts, names, strict=True):
+        _, rows, _ = np.intersect1d(side, common, assume_unique=True, return_indices=True)
+        selected.append({name: column[rows] for name, column in part.items()})
+    return selected
+
+
+def missing_bounds(
+    scores: Array, human: Array, answered: Array, score_range: ScoreRange
+) -> tuple[Array, Array]:
+    """Scores [N] with others in the place of answers that could not be read, at worst and at best.
+
+    At worst a text has the end of the range that lies opposite to its human rating, seen from their
+    mean. At best its score has the same rank among the judge's answers as its rating among the
+    ratings of these texts.
+
+    Args:
+        human: [N], NaN where nobody rated; such a text has the middle of the range at worst, and
+            the median at best.
+        answered: [N] False where the answer could not be read.
+
+    Example:
+        >>> scores, ratings = np.array([2.0, 4.0, 3.0, 1.0, 1.0]), np.array([1.0, 3.0, 2.0, 3.0, 1.0])
+        >>> worst, best = stand_ins(scores, ratings, np.array([True, True, True, False, False]), ScoreRange(1, 5))
+        >>> worst.tolist(), best.round(2).tolist()
+        ([2.0, 4.0, 3.0, 1.0, 5.0], [2.0, 4.0, 3.0, 3.67, 2.33])
+    """
+    rated = np.isfinite(human)
+    # 1. the opposite end
+    middle = (score_range.minimum + score_range.maximum) / 2
+    far = score_range.maximum - middle
+    above_mean = human - np.nanmean(human)
+    side = np.nan_to_num(np.sign(above_mean))
+    opposite = middle - side * far
+    # 2. the same rank
+    ratings = np.sort(human[answered & rated])
+    below = np.searchsorted(ratings, human, "left")
+    upto = np.searchsorted(ratings, human, "right")
+    count = max(1, len(ratings))
+    rank = (below + upto) / (2 * count)
+    rank = np.where(rated, rank, 0.5)
+    alike = np.quantile(scores[answered], rank)
+    worst = np.where(answered, scores, opposite)
+    best = np.where(answered, scores, alike)
+    return worst, best
+
+
+# --- beside humans ------------------------------------------------------------------------------
+
+
+def scale_of(scores: Scores, ratings: pd.DataFrame, given: Mapping[str, Scale]) -> Scales:
+    """Dimension -> ends of the humans' scale: as given, else what their ratings span; None where
+    there are none, and where texts are compared: a preference is no score."""
+    scale: dict[str, Scale | None] = dict(given)
+    for dimension in {cell.dimension for cell in scores.cells} - set(scale):
+        means = scores.columns["human"][scores.columns["dimension"] == dimension]
+        single = ratings["score"][ratings["dimension"] == dimension].to_numpy()
+        values = single if len(single) else means[np.isfinite(means)]
+        scale[dimension] = (float(values.min()), float(values.max())) if len(values) else None
+    return dict.fromkeys(scale) if scores.compares else scale
+
+
+def ratings_of(
+    ratings: pd.DataFrame, dimension: str, names: Sequence[str]
+) -> tuple[Array, list[str]]:
+    """Ratings [N, R] of the texts `names` [N] on a dimension, NaN where a rater gave none, and the
+    raters' names.
+
+    Args:
+        ratings: columns example_id, dimension, rater, score: a row a rating.
+    """
+    place = {name: row for row, name in enumerate(names)}
+    rows = ratings[(ratings["dimension"] == dimension) & ratings["example_id"].isin(place)]
+    raters = {rater: column for column, rater in enumerate(dict.fromkeys(rows["rater"]))}
+    table = np.full((len(place), len(raters)), np.nan)
+    table[rows["example_id"].map(place), rows["rater"].map(raters)] = rows["score"]
+    return table, list(raters)
+
+
+def on_scale(scores: Array, score_range: ScoreRange, scale: Scale) -> Array:
+    """Scores [...] of a range, mapped linearly to the humans' scale: end to end.
+
+    Example:
+        >>> on_scale(np.array([0.0, 1.5, 4.0]), ScoreRange(0, 4), (1, 5)).tolist()
+        [1.0, 2.5, 5.0]
+    """
+    low, high = scale
+    width = score_range.maximum - score_range.minimum
+    share = (np.asarray(scores, dtype=np.float64) - score_range.minimum) / width
+    return low + share * (high - low)
+
+
+def cross_fitted(
+    scores: Array,
+    human: Array,
+    groups: Array,
+    kind: str = "isotonic",
+    folds: int = 5,
+    seed: int = 0,
+) -> Array:
+    """[N] calibrated scores: the humans' expected score for each of the judge's, learned from texts
+    of other groups. NaN where the judge gave no score, and everywhere with fewer than two groups of
+    rated texts.
+
+    Args:
+        scores, human: [N] of judge and humans, NaN where there is none; a text without a rating is
+            scored, but teaches nothing.
+        groups: [N] labels; all texts of a group lie in one fold.
+        kind: `isotonic`, or `constant`: the mean rating, whichever the score.
+        folds: at least 2, and at most as many as there are groups.
+
+    Example:
+        With scores 1, 2, 3 and ratings 2, 4, 3 of other groups, isotonic regression gives 2 to a 1,
+        and 3.5 to a 2 or a 3, whose ratings are in the wrong order.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    human = np.asarray(human, dtype=np.float64)
+    scored = np.isfinite(scores)
+    taught = scored & np.isfinite(human)
+    labels, group = np.unique(np.asarray(groups), return_inverse=True)
+    fitted = np.full(len(scores), np.nan)
+    # 1. folds of groups
+    rated = np.unique(group[taught])
+    if len(rated) < 2:
+        return fitted
+    folds = max(2, min(folds, len(rated)))
+    fold = assign_folds(len(labels), rated, folds, np.random.default_rng(seed))[group]  # [N]
+    # 2. each fold by what the others teach
+    for number in np.unique(fold):
+        asked = scored & (fold == number)
+        teaching = taught & (fold != number)
+        ratings = human[teaching]
+        if not len(ratings):
+            continue
+        if kind == "constant":
+            fitted[asked] = ratings.mean()
+            continue
+        # pool adjacent violators: Barlow, Bartholomew, Bremner and Brunk, "Statistical Inference
+        # under Order Restrictions", 1972, section 1.2
+        values, index, counts = np.unique(scores[teaching], return_inverse=True, return_counts=True)
+        means = np.bincount(index, weights=ratings) / counts
+        steps = isotonic_means(means, counts)
+        fitted[asked] = np.interp(scores[asked], values, steps)
+    return fitted
+
+
+def isotonic_means(means: Array, weights: Array) -> Array:
+    """The means [N] that never fall and are nearest to the given ones, weighted [N]: of neighbors
+    in the wrong order each gets the mean of both, again and again. Importing scipy's takes long.
+
+    Example:
+        >>> isotonic_means(np.array([2.0, 4.0, 3.0]), np.array([1.0, 1.0, 3.0])).tolist()
+        [2.0, 3.25, 3.25]
+    """
+    blocks: list[tuple[float, float, int]] = []  # mean, weight, number
+    for mean, weight in zip(means.tolist(), weights.tolist(), strict=True):
+        many = 1
+        while blocks and blocks[-1][0] >= mean:
+            before, mass, number = blocks.pop()
+            mean = (before * mass + mean * weight) / (mass + weight)
+            weight = mass + weight
+            many = many + number
+        blocks.append((mean, weight, many))
+    means_of_blocks = [mean for mean, _, _ in blocks]
+    sizes = [many for _, _, many in blocks]
+    return np.repeat(means_of_blocks, sizes)
+
+
+def assign_folds(groups: int, rated: Array, parts: int, rng: np.random.Generator) -> Array:
+    """[G] the part that each group is in, drawn; the numbers `rated` of groups are dealt first, so
+    that every part has some of them."""
+    order = rng.permutation(groups)
+    unrated = ~np.isin(order, rated)
+    order = order[np.argsort(unrated, kind="stable")]
+    part = np.empty(groups, dtype=np.int64)
+    part[order] = np.arange(groups) % parts
+    return part
+
+
+@dataclass(frozen=True)
+class JudgeScores:
+    """One judge and decoding in one range, and the humans: the texts whose answers could be read.
+
+    Attributes:
+        dataset: its name.
+        cell: split, dimension, range, judge, decoding and settings; the attack is always none.
+        names, groups, systems: [N] example_id, group_id and system_id of the texts.
+        scores: [N] in the cell's range.
+        ratings: [N, R] of single raters, NaN where one gave none; [N, 1] of means where no more is
+            known.
+        raters: names of the columns; empty where they are means.
+        scale: lowest and highest score that a human can give; None where it is unknown.
+        classes: what the labels say; None where they are plain grades.
+        logprobs: main, assistant -> [N, K] log-probabilities of the range's candidates, ascending;
+            empty where answers were generated.
+        texts: [N] what was judged; empty where nobody asked for it.
+        questions: [N] equal where texts of one group answer to the same source; None where that is
+            not known.
+        model: the judge's name; None where it has none.
+        rule, alpha: of the decoding, see `judgebench.decoding.rules`; empty where it is unknown.
+        over_vocabulary: judges whose log-probabilities are over all tokens, not over a list that a
+            server cut.
+        resamples, seed: see `clusters.group_weights`.
+        unread: [N] True where the answer could not be read, of `whole` alone.
+        whole: all texts, also those whose answers could not be read, with the scores that stand in;
+            None where there are no such texts, or no others.
+    """
+
+    dataset: str
+    cell: ScoreSeries
+    names: Array
+    groups: Array
+    systems: Array
+    scores: Array
+    ratings: Array
+    raters: Sequence[str] = ()
+    scale: Scale | None = None
+    classes: Classes | None = None
+    logprobs: Mapping[str, Array] = field(default_factory=dict)
+    texts: Sequence[str] = ()
+    questions: Array | None = None
+    model: str | None = None
+    rule: str = ""
+    over_vocabulary: Collection[str] = ()
+    alpha: float = 0.0
+    resamples: int = RESAMPLES
+    seed: int = 0
+    unread: Array | None = None
+    whole: JudgeScores | None = None
+
+    @property
+    def ordered(self) -> bool:
+        """False where the humans' labels are classes without order."""
+        return self.classes is None or self.classes.ordered
+
+    @property
+    def answered(self) -> JudgeScores:
+        """The texts whose answers could be read, with all of them as `whole`; itself where these
+        are all, or none."""
+        if self.unread is None or not self.unread.any() or self.unread.all():
+            return self
+        read = ~self.unread
+        texts = []
+        if self.texts:
+            texts = [self.texts[row] for row in np.flatnonzero(read).tolist()]
+        return replace(
+            self,
+            names=self.names[read],
+            groups=self.groups[read],
+            systems=self.systems[read],
+            scores=self.scores[read],
+            ratings=self.ratings[read],
+            logprobs={role: values[read] for role, values in self.logprobs.items()},
+            texts=texts,
+            questions=None if self.questions is None else self.questions[read],
+            unread=None,
+            whole=self,
+        )
+
+    def without(self, columns: Collection[int]) -> JudgeScores:
+        """Without the ratings of some raters, by their columns."""
+        kept = [column for column in range(self.ratings.shape[1]) if column not in columns]
+        return replace(
+            self,
+            ratings=self.ratings[:, kept],
+            raters=[self.raters[column] for column in kept],
+            whole=self.whole and self.whole.without(columns),
+        )
+
+    @property
+    def bounds(self) -> list[JudgeScores]:
+        """All texts, where some answers could not be read, at worst and at best (see `missing_bounds`),
+        without resamples; none where all could be read."""
+        if self.whole is None or self.whole.unread is None:
+            return []
+        sides = missing_bounds(
+            self.whole.scores, self.whole.human, ~self.whole.unread, self.cell.range
+        )
+        return [replace(self.whole, scores=scores, resamples=0) for scores in sides]
+
+    @property
+    def head(self) -> Record:
+        """The keys that every record about it begins with."""
+        return {"dataset": self.dataset, **self.cell.named}
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """Of its groups, with its resamples."""
+        return Clusters.of(self.groups, self.resamples, self.seed)
+
+    @cached_property
+    def human(self) -> Array:
+        """[N] means of the ratings; NaN where nobody rated."""
+        return safe_divide(np.nansum(self.ratings, axis=1), (~np.isnan(self.ratings)).sum(axis=1))
+
+    @cached_property
+    def on_scale(self) -> Array:
+        """[N] scores mapped linearly to the humans' scale; as they are where that is unknown."""
+        if self.scale is None:
+            return self.scores
+        return on_scale(self.scores, self.cell.range, self.scale)
+
+    @cached_property
+    def calibrated(self) -> Array:
+        """[N] scores mapped to the humans' scale by what texts of other groups teach, see
+        `cross_fitted`."""
+        return cross_fitted(self.scores, self.human, self.groups, seed=self.seed)
+
+    @cached_property
+    def calibrated_unseen(self) -> Array:
+        """[N] the same by what texts of other systems teach."""
+        return cross_fitted(self.scores, self.human, self.systems, seed=self.seed)
+
+    @cached_property
+    def constant_unseen(self) -> Array:
+        """[N] the mean rating of other systems, whichever the score; NaN where the judge gave
+        none."""
+        return cross_fitted(self.scores, self.human, self.systems, "constant", seed=self.seed)
+
+    @cached_property
+    def categories(self) -> Array | None:
+        """[C] all scores that a rater may give, ascending; None where there is no list."""
+        return None if self.scale is None else categories_of(self.ratings, self.scale)
+
+
+def samples_of(
+    scores: Scores,
+    readings: pd.DataFrame,
+    ratings: pd.DataFrame,
+    scale: Scales,
+    models: Mapping[str, str | None] | None = None,
+    decodings: Row | None = None,
+    texts: Mapping[str, str] | None = None,
+    questions: Mapping[str, int] | None = None,
+    classes: Mapping[str, Classes] | None = None,
+    **run: Any,
+) -> list[JudgeScores]:
+    """The judges, decodings and ranges of the reported split, each with the humans; attacked texts
+    are left out, and answers that could not be read, see `JudgeScores.answered`.
+
+    Args:
+        readings: readings.parquet's columns, from which log-probabilities are taken.
+        ratings: see `ratings_of`; empty where means alone are known.
+        models: judge -> its name.
+        decodings: name -> `Decoding`.
+        texts: example_id -> the text that is judged; questions: -> the number of its source.
+        classes: dimension -> what its labels say, of labels that are classes.
+        run: what all samples share: dataset, and more fields of `JudgeScores`.
+    """
+    condition = [
+        name for name in ("dimension", *RANGE, LABELS, "attack", "defense") if name in readings
+    ]
+    asked = {
+        tuple(value or "" for value in key): part.set_index("example_id")
+        for key, part in readings.groupby(condition, sort=False, dropna=False)
+    }
+    samples = []
+    for cell in (
+        cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split
+    ):
+        part = scores.part(cell)
+        decoding = (decodings or {}).get(cell.decoding)
+        names = part["example_id"].tolist()
+        table, raters = ratings_of(ratings, cell.dimension, names)
+        logprobs: dict[str, Array] = {}
+        read = asked.get(tuple(cell.named.get(name) or "" for name in condition))
+        for role in ("main", "assistant") if read is not None else ():
+            rows = read.loc[names, f"{role}_logprobs"].tolist()  # type: ignore[union-attr]
+            if all(row is not None and len(row) for row in rows):
+                logprobs[role] = np.array([np.asarray(row, dtype=np.float64) for row in rows])
+        sample = JudgeScores(
+            cell=cell,
+            names=part["example_id"],
+            groups=part["group_id"],
+            systems=part["system_id"],
+            scores=part["score"],
+            ratings=table if raters else part["human"][:, None],
+            raters=raters,
+            scale=scale.get(cell.dimension),
+            classes=(classes or {}).get(cell.dimension),
+            unread=part["status"] == FAILED,
+            logprobs=logprobs,
+            texts=[texts[name] for name in names] if texts else [],
+            questions=np.array([questions[name] for name in names]) if questions else None,
+            model=(models or {}).get(cell.judge),
+            rule=getattr(decoding, "rule", ""),
+            alpha=float(getattr(decoding, "alpha", 0.0)),
+            **run,
+        )
+        samples.append(sample.answered)
+    return samples

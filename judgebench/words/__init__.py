@@ -1,0 +1,1 @@
+"""Words: errors as sentences, numbers as text, templates of sentences, and what a terminal may show."""
