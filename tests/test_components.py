@@ -1,16 +1,13 @@
 """Attacks and defenses of the user's own, in a file outside the package."""
 
 import json
-import pydoc
 import sys
 
 import pytest
 
 from judgebench.attacks import Attack, attacked_text, select_attacks
-from judgebench.data.benchmarks import Mini
 from judgebench.defenses import select_defenses
 from judgebench.results.folder import RunFolder
-from judgebench.settings.components import MOVED_TARGETS, build_component
 from judgebench.types import Condition, Example, ScoreRange
 from judgebench.words.errors import UserError
 from tests.defenses.conftest import SETTINGS
@@ -154,14 +151,3 @@ def test_an_attack_gives_text(gives, sentence):
     attacks = select_attacks([{"_target_": "mine.Blind", "gives": gives}])
     with pytest.raises(UserError, match=f"^attacks: blind makes of the text of example a/1 {sentence}"):
         attacked_text(attacks)(EXAMPLE, Condition("fluency", ScoreRange(1, 5), "blind"))
-
-
-@pytest.mark.parametrize("old", MOVED_TARGETS)
-def test_a_path_of_an_earlier_version_still_names_its_class(old):
-    found = pydoc.locate(MOVED_TARGETS[old])
-    assert f"{found.__module__}.{found.__qualname__}" == MOVED_TARGETS[old]
-
-
-def test_a_nested_entry_of_an_earlier_version_makes_its_class():
-    (data,) = build_component({"nested": [{"_target_": "judgebench.data.mini.Mini"}]})["nested"]
-    assert type(data) is Mini

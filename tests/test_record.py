@@ -222,7 +222,7 @@ def test_a_served_judge_is_recorded_without_its_address(judgebench, small_server
         ("judge.path=null", "judge.path: name the file of recorded readings"),
         ("judge.path=nowhere", "nowhere: there is no such file; judge.path must be an existing file"),
         ("prompt=comparative", "readings of texts that were judged alone, and this run asks for texts that were comp"),
-        ("judge.engine=plain", "judge.engine: judge=recorded loads no model"),
+        ("judge.engine=plain", "judge.engine: there is no key 'engine' in judge"),
         ("dimensions=[fluency]", "under fluency, 1-5, which is to be judged; readings.parquet has answers under"),
     ],
 )

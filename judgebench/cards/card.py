@@ -28,10 +28,9 @@ from annotated_types import Gt, Lt
 from judgebench.config.inputs import inputs_of
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses.anchors import ANCHORS
-from judgebench.runtime.dropped import dropped, refuse_settings, up_to_date
 from judgebench.runtime.files import Input, atomic, user_path, writing
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
-from judgebench.settings.components import renamed
+from judgebench.runtime.versions import translate_settings
 from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
 from judgebench.words.errors import UserError, shown
 from judgebench.words.terminal import print_safely
@@ -438,8 +437,7 @@ class JudgeCard:
                 )
             return f"{folder.absolute()}/{value}"
 
-        parts = up_to_date(copy.deepcopy(dict(self.parts)))
-        refuse_settings(parts, "card: parts.")
+        parts = copy.deepcopy(dict(self.parts))
         if parts["defenses"] in ([], ["none"]):  # nothing reads what these name
             parts["defense"]["detectors"] = parts["tutor"] = None
         # which a run has learned
@@ -513,7 +511,7 @@ class JudgeCard:
             values |= {
                 "range": ScoreRange.parse(content["range"]),
                 "series": {key: content["series"][key] for key in ("judge", "decoding")},
-                "parts": renamed({key: content["parts"][key] for key in PARTS}),
+                "parts": translate_settings({key: content["parts"][key] for key in PARTS}),
                 "scale": scale and (float(min(scale)), float(max(scale))),
                 "reversed": bool(scale and scale[0] > scale[1]),
                 "estimate": _made(EstimateMap, content["estimate"]),
@@ -551,8 +549,6 @@ class JudgeCard:
             at = ".".join((*where, key))
             inside = where[1:]
             if key == "_target_":
-                if (sentence := dropped(f"card of {value}") or dropped(str(value))) is not None:
-                    raise UserError(sentence)
                 place = inside
                 if inside[:1] == ("decoding",) and len(inside) > 1:
                     place = ("decoding", "*", *inside[2:])

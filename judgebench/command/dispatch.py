@@ -9,7 +9,6 @@ import sys
 
 from judgebench.command.completion import asked
 from judgebench.config.choices import COMMANDS
-from judgebench.runtime.dropped import dropped
 from judgebench.words.terminal import print_safely
 
 
@@ -23,9 +22,6 @@ def main() -> None:
         print_safely(f"How far an LLM judge can be trusted, and what mends it.\n\n{lines}\n")
         print_safely("judgebench COMMAND --help says more.")
         return
-    if sentence := dropped(f"judgebench {name}"):
-        print_safely(f"judgebench: {sentence}", error=True)
-        sys.exit(2)
     if name not in COMMANDS:
         is_override = re.match(r"[+~]|[\w./@]+=", name)
         meant = f"run {name}" if is_override else ", ".join(COMMANDS)

@@ -20,7 +20,6 @@ from judgebench.report.paper.cd import build
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import run_inputs
-from judgebench.runtime.dropped import dropped
 from judgebench.runtime.ending import exit_code
 from judgebench.runtime.files import atomic, check_outputs, writing
 from judgebench.words.terminal import print_safely
@@ -80,7 +79,12 @@ def _work(paths: Sequence[str], out: str | None) -> int:
             save_figures(figures, Path(out))
     ours = [table.text.rstrip("\n") for table in tables if table.has_ours]
     if not ours:
-        print_safely(f"judgebench: {dropped('own tables')}", error=True)
+        print_safely(
+            "judgebench: the papers' tables hold the papers' models, data and ranges alone, and "
+            "these runs have none; `python -m judgebench report RUN` makes the page with all "
+            "numbers.",
+            error=True,
+        )
     print_safely("\n\n".join(ours))
     return 0
 

@@ -113,11 +113,10 @@ def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
     from judgebench.config.keys import list_at
     from judgebench.defenses import Planned, select_defenses
     from judgebench.runs.experiment import Experiment
-    from judgebench.runtime.dropped import refuse_settings, up_to_date
     from judgebench.settings.components import build_component
 
     content = {
-        **up_to_date(config),
+        **config,
         "judge": {"_target_": "judgebench.judges.precomputed.recorded.PlainJudge"},
         "assistant": NO_ASSISTANT,
         "decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}},
@@ -129,7 +128,6 @@ def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
         left_out.append("attack adv_suffix")
     rebuilt = run_config(content, "config.yaml")
     try:
-        refuse_settings(content)
         # defenses that must compute something before prompts can be built
         tutor = None if rebuilt.get("tutor") is None else build_component(rebuilt.tutor)
         defenses = select_defenses(

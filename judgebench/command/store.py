@@ -17,8 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from judgebench.runtime.dropped import dropped
-from judgebench.runtime.files import check_store, user_path
+from judgebench.runtime.files import user_path
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
 
@@ -42,8 +41,6 @@ def _work(arguments: Sequence[str] | None) -> int:
     usage = "COMMAND STORE [STORE ...] [KEY=VALUE ...]"
     words = words_of(arguments, "judgebench store", usage, __doc__, _refuse)
     command, *words = words or [""]
-    if sentence := dropped(f"store {command}"):
-        raise UserError(sentence)
     if command not in ("verify", "merge"):
         _refuse(f"{command or 'nothing'}: there is no such command; there are verify, merge")
     stores = []
@@ -65,7 +62,6 @@ def _work(arguments: Sequence[str] | None) -> int:
     # all of them are there, before the first is looked at
     opened = []
     for path in stores:
-        check_store(path)
         opened.append(ReadingStore(existing(path, "STORE")))
     if command == "merge":
         return _merge(opened, user_path(out))
@@ -99,7 +95,6 @@ def _verify(store: ReadingStore) -> int:
 def _merge(stores: Sequence[ReadingStore], out: Path) -> int:
     from judgebench.readings.store import ReadingStore, is_intact
 
-    check_store(out)
     if any(out.resolve() == store.path.resolve() for store in stores):
         raise UserError(f"{out}: it is one of the stores that are merged; name another.")
     target = ReadingStore(out)

@@ -35,8 +35,7 @@ from judgebench.judges.local.ray_runner import RayRunner
 from judgebench.judges.spec import SERVED, JudgeSettings
 from judgebench.prompts.builder import PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
-from judgebench.runtime.dropped import refuse_settings
-from judgebench.runtime.files import check_outputs, check_store, user_path
+from judgebench.runtime.files import check_outputs, user_path
 from judgebench.runtime.values import settle
 from judgebench.settings.components import TARGET, build_component
 from judgebench.settings.fields import (
@@ -225,7 +224,6 @@ MACHINE_CHECKS: Sequence[Callable[[DictConfig], object]] = (
     _check_machine,
     _check_devices,
     _check_outputs,
-    lambda config: check_store(path_of(config, "store")),
 )
 """Checks of paths, files and devices of this machine."""
 
@@ -249,7 +247,6 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
     """The parts of a configuration; `UserError` with all of its mistakes, those of this machine's
     paths and devices only where it runs `here`."""
     settle(config)
-    refuse_settings(config)
     mistakes = Mistakes()
     made = {}
     incomplete = missing_values(config, mistakes)

@@ -29,7 +29,6 @@ from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.choices import FOLDER, choice_list, choices, groups
 from judgebench.data.dataset import DataSettings
-from judgebench.runtime.dropped import dropped
 from judgebench.runtime.files import user_path
 from judgebench.runtime.secrets import argument_secrets, hider, mask_secrets, masked_argument
 from judgebench.runtime.values import CARRIER, command_of, typed
@@ -336,7 +335,7 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
         )
         name = place.removeprefix(f"{group}/")
         remedy = _nearest_of(name, choices(group) or error.options or ())
-        sentence = dropped(f"{group}={name}") or f"{group}: there is no {group} {name!r}; {remedy}"
+        sentence = f"{group}: there is no {group} {name!r}; {remedy}"
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
         inside = str(cause.full_key).rpartition(".")[0]
         keys = [*(groups() if "hydra" in cause.parent_node else ()), *map(str, cause.parent_node)]
@@ -348,9 +347,7 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
             if known
             else f"add it, as +{cause.full_key}=VALUE."
         )
-        sentence = dropped(str(cause.full_key)) or (
-            f"{cause.full_key}: there is no key {str(cause.key)!r}{where}; {remedy}"
-        )
+        sentence = f"{cause.full_key}: there is no key {str(cause.key)!r}{where}; {remedy}"
     elif override := re.match(
         r"Could not override '(\w+)'[^;]*;?.*?use (\+\S+)", str(error), re.DOTALL
     ):

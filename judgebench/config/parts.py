@@ -24,7 +24,6 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.local.loading import check_vocabularies
 from judgebench.judges.local.ray_runner import RayRunner
 from judgebench.judges.spec import JUDGES, LOCAL, JudgeSettings
-from judgebench.runtime.dropped import refuse_names
 from judgebench.settings.components import TARGET, build_component
 from judgebench.settings.fields import Asking, Costs, Margins, Ranking, known_keys, plain
 from judgebench.tuning.tune import check_tuning
@@ -201,7 +200,6 @@ def built(config: DictConfig, key: str, kind: Any) -> Any:
     if node is None:
         return None
     target = node.get(TARGET) if isinstance(node, DictConfig) else None
-    refuse_names([str(target)])
     try:
         if isinstance(target, str):
             maker: Any = get_object(target)

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from judgebench.data.dialogues import PARTS, part_of
-from judgebench.runtime.dropped import DROPPED
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import (
     Limits,
@@ -397,7 +396,10 @@ def named_files(path: str) -> list[Path]:
     """The files of a path, a folder or a pattern (`parts/*.parquet`); `UserError` where there is
     none."""
     if "://" in path:
-        raise UserError(f"data.path={path}: addresses are dropped; {DROPPED['data.path=URL']}.")
+        raise UserError(
+            f"data.path={path}: an address is no file; copy the files to a folder of this machine, "
+            "or mount theirs there."
+        )
     here = local_path(path)
     if here.exists() or not glob.has_magic(path):
         named = data_files(here)

@@ -6,19 +6,12 @@ Torch is not needed until something is read, and readers are made elsewhere (`Re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from judgebench.judges.local.loading import ModelSource
-from judgebench.settings.fields import (
-    Annotated,
-    Count,
-    Ge,
-    Le,
-    OneOf,
-    check_fields,
-)
+from judgebench.settings.fields import Annotated, Count, OneOf, check_fields
 from judgebench.types import Prompt, Split
 from judgebench.words.errors import Mistakes
 
@@ -147,7 +140,6 @@ class JudgeSpec(JudgeSettings):
         mode: `score_tokens`, the log-probabilities of the candidate scores as the next text; or
             `generate`, a free answer.
         max_new_tokens: longest free answer.
-        draft_tokens: 0; configurations and judge cards of earlier versions have it.
         engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts
             at once; `plain`, every prompt by itself.
         max_batch_tokens: groups are read together up to so many tokens to compute.
@@ -162,7 +154,6 @@ class JudgeSpec(JudgeSettings):
     trust_remote_code: bool = False
     mode: Annotated[str, OneOf(MODES)] = "score_tokens"
     max_new_tokens: Count = 16
-    draft_tokens: Annotated[int, Ge(0), Le(0)] = 0
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
     max_batch_tokens: Count = 4096
     check: Annotated[str, OneOf(CHECKS)] = "once"
@@ -173,14 +164,7 @@ class JudgeSpec(JudgeSettings):
             check_fields(
                 self,
                 "judge",
-                of=(
-                    "mode",
-                    "max_new_tokens",
-                    "draft_tokens",
-                    "engine",
-                    "max_batch_tokens",
-                    "check",
-                ),
+                of=("mode", "max_new_tokens", "engine", "max_batch_tokens", "check"),
             )
         with mistakes.caught():
             self.source  # noqa: B018 - checks the rest
@@ -204,28 +188,8 @@ class JudgeSpec(JudgeSettings):
         return Reader(*asked)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NoModel(JudgeSettings):
-    """Settings of a judge that computes nothing. Other parts of a configuration read those of a
-    model, which stay as they are."""
+    """Protocol of a judge that is no model: it writes no token, and reads one prompt at a time."""
 
-    gguf_file: None = None
-    revision: None = None
-    dtype: str = "auto"
-    trust_remote_code: bool = False
-    engine: str = "prefix"
     max_new_tokens: ClassVar[int] = 0
     max_batch_tokens: ClassVar[int] = 1
-    unused: ClassVar = ("gguf_file", "revision", "dtype", "trust_remote_code", "engine")
-
-
-def check_unused(settings: Any, mistakes: Mistakes, role: str, because: str) -> None:
-    """Adds a mistake for each setting of a model that was given where there is no model, as
-    `because` says."""
-    for each in fields(settings):
-        if each.name in settings.unused and (value := getattr(settings, each.name)) != each.default:
-            left = "null" if each.default is None else each.default
-            mistakes.add(
-                f"{role}.{each.name}: {because}, so {value!r} would change nothing; leave it at "
-                f"{left}."
-            )

@@ -32,7 +32,7 @@ from judgebench.readings.reading import (
     unpack_readings,
 )
 from judgebench.runtime.distributed import Processes, here
-from judgebench.runtime.files import NO_STORE, check_store, on_network
+from judgebench.runtime.files import NO_STORE, on_network
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
 
@@ -500,9 +500,8 @@ def open_store(path: Path) -> ReadingStore:
     """The store of this run, however many processes it has: a SQLite file, or `NO_STORE`.
 
     Raises:
-        UserError: see `ReadingStore` and `check_store`.
+        UserError: see `ReadingStore`.
     """
-    check_store(path)
     place = Path(":memory:") if str(path) == NO_STORE else path
     processes = here()
     return ReadingStore(place) if processes.count == 1 else SharedStore(place, processes)

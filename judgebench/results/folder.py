@@ -30,6 +30,7 @@ from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked
 from judgebench.runtime.parquet import read_table, write_table
 from judgebench.runtime.parsing import YAML_LIMITS, read_yaml
 from judgebench.runtime.secrets import mask_secrets
+from judgebench.runtime.versions import translate_settings
 from judgebench.types import Record, Row
 from judgebench.words.errors import UserError
 
@@ -222,9 +223,8 @@ class RunFolder:
             )
         with self.reading(artifact.path) as path:
             if artifact.path.endswith(".yaml"):
-                return read_yaml(
-                    path, str(path), limits=_LIMITS, remedy="restore the file or run again"
-                )
+                remedy = "restore the file or run again"
+                return translate_settings(read_yaml(path, str(path), limits=_LIMITS, remedy=remedy))
             if not artifact.path.endswith(".parquet"):
                 return json.loads(path.read_text(encoding="utf-8"))
             return plain_frame(read_table(path, columns))

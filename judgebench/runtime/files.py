@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from judgebench.runtime.dropped import DROPPED
 from judgebench.runtime.parsing import read_json
 from judgebench.words.errors import UserError, escape_control
 
@@ -70,19 +69,6 @@ NO_STORE = "none"
 def user_path(path: object) -> Path:
     """A path as a user writes it; a home that there is not stays as it is written."""
     return Path(os.path.expanduser(str(path)))
-
-
-def check_store(path: Path) -> None:
-    """Refuses a store of Parquet files, and a SQLite file that had one as its shards, whose
-    readings were paid for."""
-    shards = path.with_name(f"{path.name}.shards")
-    if str(path).startswith("parquet:"):
-        raise UserError(f"store={path}: Parquet stores are dropped; {DROPPED['store=parquet:']}.")
-    if shards.is_dir():
-        raise UserError(
-            f"store={path}: {shards} holds readings of a Parquet store, which would be read again; "
-            f"{DROPPED['store=parquet:']}."
-        )
 
 
 class Input(NamedTuple):

@@ -15,7 +15,6 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from judgebench.runtime.dropped import dropped
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
 from judgebench.runtime.values import literal
@@ -25,39 +24,9 @@ TARGET = "_target_"
 """The key of an entry that names a class, as in `{_target_: mine.Attack, share: 0.1}`; the class
 takes the others."""
 
-MOVED_TARGETS = {
-    "judgebench.data.jsonl.JsonPairs": "judgebench.data.pairs.JsonPairs",
-    "judgebench.data.jsonl_pairs.JsonPairs": "judgebench.data.pairs.JsonPairs",
-    "judgebench.data.mini.Mini": "judgebench.data.benchmarks.Mini",
-    "judgebench.data.summeval.SummEval": "judgebench.data.benchmarks.SummEval",
-    "judgebench.data.topicalchat.TopicalChat": "judgebench.data.benchmarks.TopicalChat",
-    "judgebench.data.unrated.Unrated": "judgebench.data.jsonl.Unrated",
-    # as configurations and cards spell it
-    "judgebench.judges.reader.JudgeSpec": "judgebench.judges.spec.JudgeSpec",
-    "judgebench.judges.api.settings.ApiSpec": "judgebench.judges.served.settings.ApiSpec",
-    "judgebench.judges.panel.PanelSpec": "judgebench.judges.precomputed.panel.PanelSpec",
-    "judgebench.judges.ray_runner.RayRunner": "judgebench.judges.local.ray_runner.RayRunner",
-    "judgebench.judges.recorded.PlainJudge": "judgebench.judges.precomputed.recorded.PlainJudge",
-    "judgebench.judges.recorded.RecordedSpec": "judgebench.judges.precomputed.recorded.RecordedSpec",
-    "judgebench.judges.replay.ReplaySpec": "judgebench.judges.precomputed.replay.ReplaySpec",
-}
-"""Classes that configurations of earlier versions name by another path -> where they are now."""
-
 VALUES = ("fields", "layouts", "scale", "classes", "pass_from", "labels")
 """Keys whose values stay what they are, whatever they are called: columns and dimensions of a file
 stand there."""
-
-
-def renamed(node: Any) -> Any:
-    """A plain value of a card, run folder or recording, with classes where they are now."""
-    if isinstance(node, Mapping):
-        return {
-            key: MOVED_TARGETS.get(value, value)
-            if key == TARGET and isinstance(value, str)
-            else renamed(value)
-            for key, value in node.items()
-        }
-    return [renamed(each) for each in node] if isinstance(node, list) else node
 
 
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -257,8 +226,6 @@ def _made(plain: Any) -> Any:
     if given.pop("_recursive_", True):
         given = {key: value if key in VALUES else _made(value) for key, value in given.items()}
         positional = _made(positional)
-    if (sentence := dropped(str(named))) is not None:
-        raise UserError(sentence)
     # 2. the class; no value passes through what finds it
     maker = instantiate({TARGET: literal(named), "_partial_": True})
     if partly:

@@ -32,7 +32,6 @@ from annotated_types import Ge, Gt, Le, Lt
 from omegaconf import OmegaConf
 from typing_extensions import TypedDict
 
-from judgebench.runtime.dropped import refuse_names, up_to_date
 from judgebench.runtime.parsing import faults
 from judgebench.types import Row
 from judgebench.words.errors import UserError, shown
@@ -116,10 +115,8 @@ def settings_of(cls: type[Settings], mapping: Any, key: str) -> Settings:
 
 
 def known_keys(names: Iterable[Any], known: Sequence[str], key: str) -> None:
-    """Refuses keys that are not `known` with a `UserError`; of those that were dropped, it is about
-    these alone."""
+    """Refuses keys that are not `known` with a `UserError`."""
     unknown = [str(name) for name in names if name not in known]
-    refuse_names(f"{key}.{name}" for name in unknown)
     sentences = []
     for name in unknown:
         remedy = f"there are {', '.join(known)}"
@@ -172,7 +169,6 @@ def _check(cls: Any, names: tuple[str, ...], values: Row, key: str) -> None:
     try:
         _validator(cls, names).validate_python(values)
     except ValidationError as error:
-        refuse_names(f"{key}.{name}={value}".removeprefix(".") for name, value in values.items())
         raise UserError(*(f"{clause}." for clause in faults(error, values, key))) from None
 
 
@@ -232,7 +228,7 @@ class Ranking:
     @classmethod
     def parse(cls, given: Any) -> Ranking:
         """From the config key `pairwise`."""
-        ranking = settings_of(cls, up_to_date({"pairwise": given})["pairwise"], "pairwise")
+        ranking = settings_of(cls, given, "pairwise")
         return replace(
             ranking,
             prior=float(ranking.prior),

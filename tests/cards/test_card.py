@@ -145,12 +145,10 @@ def test_a_card_of_an_earlier_version_is_read_and_says_that_it_states_no_digest(
     assert "it does not state the SHA-256 of its content: version 0.1.0 wrote it" in capsys.readouterr().err
 
 
-def test_a_card_of_a_panel_says_what_to_use(tmp_path):
-    of_panel = {"_target_": "judgebench.judges.precomputed.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
+def test_a_card_of_a_panel_is_refused(tmp_path):
+    of_panel = {"_target_": "judgebench.judges.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
     card(parts={**PARTS, "judge": of_panel}).write(tmp_path / "card.yaml")
-    with pytest.raises(
-        UserError, match=r"card of judgebench\.judges\.panel\.PanelSpec: is dropped; calibrate each judge"
-    ):
+    with pytest.raises(UserError, match=r"earlier\.panel\.PanelSpec', which is no part of a judge"):
         JudgeCard.read(tmp_path / "card.yaml")
 
 

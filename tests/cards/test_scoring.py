@@ -172,7 +172,7 @@ def test_every_kind_of_input_is_read(score):
         code, _, err = score(f"data.path={path}", "out=read.jsonl", "shard=10")
         assert (code, lines("read.jsonl")) == (0, lines("expected.jsonl")), err
     assert "no file of rows is there" in score("data.path=nothing/*.parquet")[2]
-    assert "addresses are dropped; copy the files" in score("data.path=s3://bucket/texts.jsonl")[2]
+    assert "an address is no file; copy the files" in score("data.path=s3://bucket/texts.jsonl")[2]
 
 
 def test_a_killed_scoring_goes_on_and_a_damaged_shard_is_scored_again(score):

@@ -183,13 +183,10 @@ def test_fields_that_cannot_be(fields, message):
     ("given", "message"),
     [
         ({"path": ""}, "judge.path: name the file"),
-        ({"mode": "score_tokens"}, "judge.mode: judge=replay has texts and no probabilities"),
         ({"title": 3}, "judge.title: 3 is not a name"),
-        ({"dtype": "float32"}, "judge.dtype: judge=replay loads no model, so 'float32' would change nothing"),
-        ({"gguf_file": "x.gguf"}, "judge.gguf_file: judge=replay loads no model, .* leave it at null"),
     ],
 )
-def test_a_replayed_judge_has_no_model_to_set(given, message):
+def test_a_replayed_judge_has_a_file_and_a_name(given, message):
     with pytest.raises(UserError, match=message):
         ReplaySpec(**{"path": "answers.jsonl", "fields": FIELDS, **given})
 

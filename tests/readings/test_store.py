@@ -298,12 +298,7 @@ def test_damage_is_counted_and_left_out_of_what_is_merged(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["list", "a.sqlite"], "store list: is dropped; take `python -m judgebench store verify STORE`"),
-        (["copy", "a.sqlite", "b.sqlite"], "store copy: is dropped; take `python -m judgebench store merge"),
-        (["prune", "a.sqlite", "damaged=true"], "store prune: is dropped; a reading that does not match"),
-        (["verify", "parquet:readings"], "Parquet stores are dropped; readings are kept in SQLite, as"),
-        (["merge", "a.sqlite", "out=parquet:readings"], "Parquet stores are dropped"),
-        (["verify", "large.sqlite"], "large.sqlite.shards holds readings of a Parquet store"),
+        (["list", "a.sqlite"], "list: there is no such command; there are verify, merge"),
         (["merge", "a.sqlite", "out=a.sqlite"], "it is one of the stores that are merged"),
         (["merge", "a.sqlite"], "merge lacks out=STORE"),
         (["verify", "nowhere"], "there is no such file"),
@@ -311,9 +306,7 @@ def test_damage_is_counted_and_left_out_of_what_is_merged(tmp_path, capsys):
 )
 def test_a_command_that_cannot_be_is_a_sentence(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
-    for name in ("a.sqlite", "large.sqlite"):
-        ReadingStore(Path(name)).close()
-    Path("large.sqlite.shards").mkdir()
+    ReadingStore(Path("a.sqlite")).close()
     assert main(words) == 2
     assert message in capsys.readouterr().err
     assert not Path("readings").exists()
@@ -325,11 +318,6 @@ def test_no_store_keeps_what_is_read_in_memory(tmp_path, monkeypatch):
     store.put([reading("a")])
     assert store.missing(["a", "b"]) == {"b"}
     assert not list(tmp_path.iterdir())
-    for name in ("parquet:readings", "parquet:/readings"):
-        with pytest.raises(
-            UserError, match=r"^store=parquet:.*readings: Parquet stores are dropped; readings are kept"
-        ):
-            open_store(Path(name))
 
 
 # --- several processes ------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def check_split(source: ModelSource, trainer: L.Trainer) -> None:
     if not isinstance(trainer.strategy, FullySharded):
         raise UserError(
             f"trainer.strategy: {type(trainer.strategy).__name__} splits heads and features among "
-            "processes, which is dropped; take trainer=fsdp."
+            "processes, and judgebench splits layers alone; take trainer=fsdp."
         )
     if source.encoder_decoder:
         raise UserError(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from judgebench.decoding.rules import candidate_distribution, expected_value, ha
 from judgebench.judges.precomputed.answers import Answers
 from judgebench.judges.precomputed.recorded import RecordedSpec, answers_of
 from judgebench.judges.precomputed.replay import ReplaySpec
-from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECORDED, check_unused
+from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECORDED
 from judgebench.readings.reading import Recording
 from judgebench.runtime.files import user_path
 from judgebench.settings.fields import (
@@ -228,15 +228,14 @@ class PanelSpec(RecordedSpec):
     members: Annotated[list[Any], NotBlank()]
     combine: Annotated[str, OneOf(("mean", "geometric", "median", "standardized"))] = "mean"
     weights: list[float] | None = None
-    path: None = None  # type: ignore[assignment, misc]
+    path: ClassVar[None] = None  # type: ignore[assignment, misc]
     note = None  # type: ignore[assignment]
     capabilities = frozenset({PANEL, RECORDED, PROBABILITIES, LOG_PROBABILITIES})
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()
-        check_unused(self, mistakes, "judge", "judge=panel loads no model")
         with mistakes.caught():
-            check_fields(self, "judge", of=("members", "combine", "weights", "path"))
+            check_fields(self, "judge", of=("members", "combine", "weights"))
             weights = self.weights
             pooled = self.combine in _POOLS
             if weights is not None and not (
@@ -254,7 +253,7 @@ class PanelSpec(RecordedSpec):
         members = []
         for number, entry in enumerate(self.members):
             if isinstance(entry, str):
-                entry = {"card" if entry.endswith((".yaml", ".yml")) else "path": entry}
+                entry = {"path": entry}
             members.append(settings_of(Member, entry, f"judge.members[{number}]"))
         return members
 

@@ -17,7 +17,6 @@ from judgebench.judges.spec import (
     PROBABILITIES,
     RECORDED,
     NoModel,
-    check_unused,
 )
 from judgebench.readings.reading import MODES, Recording, holds, prompt_digest
 from judgebench.settings.fields import Annotated, OneOf, check_fields
@@ -67,7 +66,6 @@ class RecordedSpec(PlainJudge):
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()
-        check_unused(self, mistakes, "judge", "judge=recorded loads no model")
         with mistakes.caught():
             check_fields(self, "judge", of=("mode",))
         if not isinstance(self.path, str) or not self.path.strip():

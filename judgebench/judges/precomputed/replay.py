@@ -27,7 +27,7 @@ from judgebench.data.rows import (
     json_row,
 )
 from judgebench.judges.precomputed.answers import Answers, Key, answer_key, first_names
-from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel, check_unused
+from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel
 from judgebench.prompts.tokens import PlainTokenizer
 from judgebench.runtime.files import sha256_of, user_path
 from judgebench.settings.fields import Words, settings_of
@@ -143,14 +143,13 @@ class ReplaySpec(NoModel):
         path: a file with one row an answer: one JSON object a line, or a table as data may be.
         fields: see `AnswerFields`.
         title: its name in tables; None takes the file's name without its ending.
-        mode: `generate`, for the answers are free text.
         sheet: of a workbook (.xlsx); None takes the first.
     """
 
     path: str
     fields: Row
     title: str | None = None
-    mode: str = "generate"
+    mode: ClassVar[str] = "generate"
     sheet: str | None = None
 
     def __post_init__(self) -> None:
@@ -164,12 +163,6 @@ class ReplaySpec(NoModel):
                 f"judge.title: {self.title!r} is not a name; give text, or null for the file's "
                 "name."
             )
-        if self.mode != "generate":
-            mistakes.add(
-                "judge.mode: judge=replay has texts and no probabilities, so it cannot be "
-                f"{self.mode!r}; leave it at generate."
-            )
-        check_unused(self, mistakes, "judge", "judge=replay loads no model")
         with mistakes.caught():
             self.names  # noqa: B018 - checks them
         mistakes.tell()

@@ -21,7 +21,6 @@ from judgebench.judges.spec import (
     SERVED,
     JudgeSettings,
     NoConfig,
-    check_unused,
 )
 from judgebench.prompts.tokens import PlainTokenizer, SpelledNames
 from judgebench.runtime.parsing import parse_json
@@ -340,13 +339,9 @@ class ApiSpec(JudgeSettings):
     longest_wait: _Seconds = 300.0
     price: Any = None
     max_cost: Positive | None = None
-    path: None = None
-    dtype: str = "auto"
-    engine: str = "prefix"
     role: str = "judge"
     # batches are made of requests, not of tokens
     max_batch_tokens: ClassVar[int] = 1
-    unused: ClassVar = ("path", "dtype", "engine")
 
     def __post_init__(self) -> None:
         for name in ("url", "extra_body", "price"):
@@ -361,7 +356,6 @@ class ApiSpec(JudgeSettings):
             check_fields(self, self.role, of=checked)
         with mistakes.caught():
             self.own_tokenizer  # noqa: B018 - checks what names it
-        check_unused(self, mistakes, self.role, "a served model is loaded elsewhere")
         with mistakes.caught():
             object.__setattr__(self, "extra_body", parse_extra(self.extra_body, self.role))
         with mistakes.caught():

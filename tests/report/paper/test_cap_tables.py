@@ -138,4 +138,4 @@ def test_several_runs_make_one_figure_of_absolute_and_comparative_assessment(tmp
         "assessment_Some-Judge.png",
         "assessment_Some-Judge.svg",
     }
-    assert "judgebench: own tables: is dropped; the papers' tables hold" in capsys.readouterr().err
+    assert "judgebench: the papers' tables hold" in capsys.readouterr().err
