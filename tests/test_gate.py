@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
+from judgebench.command.gate import main as gate_main
 
 from judgebench.cards import JudgeCard
 from judgebench.cards.calibration import Labelled, estimate_errors, fit, scores_of, share_in_card, text_digests
@@ -36,7 +37,6 @@ from judgebench.cards.requirements import (
     untested,
 )
 from judgebench.command.calibrate import main as calibrate_main
-from judgebench.command.gate import main as gate_main
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import DistinctPairs
 from judgebench.types import Example, ScoreRange
@@ -114,7 +114,7 @@ def cases(path: str) -> dict[str, str]:
         assert set(test.attrib) == {"name", "classname", "time"}
         assert [child.tag for child in test] in (["failure"], ["error"], ["system-out"])
         assert set(test[0].attrib) == ({"message", "type"} if test[0].tag != "system-out" else set())
-    return {test.get("classname", "").removeprefix("judgebench.command.gate."): test[0].tag for test in tests}
+    return {test.get("classname", "").removeprefix("judgebench.gate."): test[0].tag for test in tests}
 
 
 def test_a_judge_that_has_not_changed_passes_on_other_labels(gate, place, monkeypatch):

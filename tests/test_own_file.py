@@ -262,7 +262,7 @@ def test_estimates_of_a_card_are_on_the_scale_as_people_know_it(judgebench, grad
 def test_answers_without_names_are_never_given_to_other_texts_because_they_are_as_many(judgebench, graded, called):
     known = ("judge=llm score", "human=rating", "ranges=[[1,5]]", "data.scale=[1,5]", *QUICK)
     _, out, _ = called(calibrate, "data.path=graded.csv", *known)
-    assert "judgebench.command.score card=run/judge_card.yaml data.path=graded.csv source=question" in out
+    assert "judgebench score card=run/judge_card.yaml data.path=graded.csv source=question" in out
     others = [{"question": f"Another {i}?", "answer": f"A new text {i}."} for i in range(len(graded))]
     write_table("others.csv", others)
     words = ("card=run/judge_card.yaml", "data.path=others.csv", "out=scores.csv")
@@ -334,15 +334,15 @@ def test_calibrate_gate_and_score_are_three_commands_each_as_the_one_before_prin
     write_table("my file.csv", [row | {"ticket": f"t{i}"} for i, row in enumerate(rows)])
     _, out, _ = called(calibrate, "data.path=my file.csv", "human=rating", f"judge={judge}", "id=ticket", *QUICK)
     to_score, to_gate = (shlex.split(line) for line in re.findall(r", as (python -m .*)$", out, re.MULTILINE))
-    assert (to_gate[2], to_score[2]) == ("judgebench.command.gate", "judgebench.command.score")
-    _, out, _ = called(gate, *to_gate[3:], "report=false", "run_dir=gated")
+    assert (to_gate[3], to_score[3]) == ("gate", "score")
+    _, out, _ = called(gate, *to_gate[4:], "report=false", "run_dir=gated")
     long = shlex.split(re.search(PRINTED, out)[1])
     assert "Gate: passed." in out
     _, again, _ = called(gate, *long[3:-1], long[-1], "run_dir=again")
     assert "This stands for" not in again
     assert "Gate: passed." in again
     assert shlex.split(re.findall(r", as (python -m .*)$", out, re.MULTILINE)[0]) == to_score
-    _, out, _ = called(score, *to_score[3:])
+    _, out, _ = called(score, *to_score[4:])
     scores = [json.loads(line) for line in Path("scores.jsonl").read_text().splitlines()]
     expected = [(f"t{i}", row["llm score"]) for i, row in enumerate(graded) if row["llm score"] is not None]
     assert [(row["example_id"], row["score"]) for row in scores] == expected

@@ -13,6 +13,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
+from judgebench.config.choices import COMMANDS as BY_WORD
 from judgebench.config.keys import FOLDER
 from judgebench.importing.own import written_out
 from judgebench.settings.fields import Margins
@@ -33,7 +34,11 @@ DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 
 
 def words_of(command: str) -> list[str]:
-    return shlex.split(command)[2:]
+    """The module that a command runs, and its arguments."""
+    _, _, name, *words = shlex.split(command)
+    if words[:1] and words[0] in BY_WORD:
+        return [BY_WORD[words[0]][0], *words[1:]]
+    return [name, *words]
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +130,7 @@ def run(patch: pytest.MonkeyPatch, words: list[str]) -> None:
     import importlib
 
     name, *arguments = words
-    module = importlib.import_module(
-        {"judgebench": "judgebench.__main__", "judgebench.command.report": "judgebench.command.report"}.get(name, name)
-    )
+    module = importlib.import_module("judgebench.__main__" if name == "judgebench" else name)
     patch.setattr(sys, "argv", [name, *arguments])
     GlobalHydra.instance().clear()
     code = None
@@ -151,7 +154,8 @@ def only_composes(words: list[str]) -> str | None:
         sweep = any(word.startswith("+sweeps=") for word in words)
         return "sweeps are run by their own tests" if sweep else None
     judge = composed(words).judge
-    if "url" not in judge and not (str(judge.path).startswith("package:") or Path(str(judge.path)).exists()):
+    path = str(judge.get("path", ""))
+    if "path" in judge and "url" not in judge and not (path.startswith("package:") or Path(path).exists()):
         return "it takes its model from the hub"
     return None
 

@@ -159,7 +159,7 @@ def requirements_of(given: Any, card: JudgeCard) -> dict[str, str | float]:
         if card.decision is None and name in ("decide", *OF_DECISIONS, *OF_PASSES):
             mistakes.add(
                 f"require.{name}: the card does not say pass or fail; `python -m "
-                "judgebench.command.calibrate` with data.pass_from=LABEL, or labels of two classes, makes "
+                "judgebench calibrate` with data.pass_from=LABEL, or labels of two classes, makes "
                 "one that does."
             )
         elif name in RULES and value not in LEAST:

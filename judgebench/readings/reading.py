@@ -292,7 +292,7 @@ class Recording:
         if text is None or schema.remove_metadata() not in (SCHEMA, _EXACT):
             raise UserError(
                 f"{path}: these are no recorded readings; give a file that `python -m "
-                "judgebench.command.record RUN out=FILE` has written."
+                "judgebench record RUN out=FILE` has written."
             )
         # 2. its metadata, first of all its format
         about = parse_json(text, f"{path}", limits=_LIMITS, remedy=_AGAIN)

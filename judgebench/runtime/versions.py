@@ -36,22 +36,44 @@ GONE = {
 """A class -> keys that it had, at which no other value than their default could stand."""
 
 
-def translate_settings(node: Any) -> Any:
-    """A plain value of such a file, with its classes where they are and with the keys that they
-    take.
+RENAMED = {"worth": "human_agreement", "compare_with": "baseline", "costs.mark": "costs.threshold"}
+"""A key of a configuration as files have it -> its name now."""
+
+_BUDGET = ("token_budget", "max_batch_tokens")
+"""A key of every class that has it, as files have it, and its name now."""
+
+
+def translate_settings(config: Any) -> Any:
+    """A configuration of such a file, or a part of one, with its classes where they are and with
+    the keys that they take.
 
     Example:
         >>> translate_settings({"_target_": "judgebench.judges.replay.ReplaySpec", "dtype": "auto"})
         {'_target_': 'judgebench.judges.precomputed.replay.ReplaySpec'}
     """
+    settings = _with_classes(config)
+    for old, new in RENAMED.items():
+        *above, key = old.split(".")
+        holder = settings
+        for name in above:
+            holder = holder.get(name) if isinstance(holder, dict) else None
+        if isinstance(holder, dict) and key in holder:
+            holder[new.rpartition(".")[2]] = holder.pop(key)
+    return settings
+
+
+def _with_classes(node: Any) -> Any:
     if isinstance(node, list):
-        return [translate_settings(each) for each in node]
+        return [_with_classes(each) for each in node]
     if not isinstance(node, Mapping):
         return node
-    settings = {key: translate_settings(value) for key, value in node.items()}
+    settings = {key: _with_classes(value) for key, value in node.items()}
     target = settings.get("_target_")
     if isinstance(target, str):
         settings["_target_"] = target = MOVED.get(target, target)
         for key in GONE.get(target, ()):
             settings.pop(key, None)
+        old, new = _BUDGET
+        if old in settings:
+            settings[new] = settings.pop(old)
     return settings

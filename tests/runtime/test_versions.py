@@ -11,7 +11,7 @@ from judgebench.readings.reading import FOLDER, Recording
 from judgebench.runtime.versions import GONE, MOVED, translate_settings
 
 WRITTEN = {
-    "reader.JudgeSpec": {"path": "a", "dtype": "auto", "draft_tokens": 0, "engine": "plain", "max_batch_tokens": 4096},
+    "reader.JudgeSpec": {"path": "a", "dtype": "auto", "draft_tokens": 0, "engine": "plain", "token_budget": 4096},
     "api.settings.ApiSpec": {"url": "http://a/v1", "model": "m", "path": None, "dtype": "auto", "engine": "prefix"},
     "panel.PanelSpec": {"members": ["a"], "path": None, "gguf_file": None, "trust_remote_code": False},
     "recorded.RecordedSpec": {"path": "a", "mode": "score_tokens", "gguf_file": None, "engine": "prefix"},
@@ -27,7 +27,24 @@ def test_a_judge_that_was_written_then_can_be_made(old):
     target = current.pop("_target_")
     maker = pydoc.locate(target)
     assert f"{maker.__module__}.{maker.__qualname__}" == target
-    assert set(current) == set(WRITTEN[old]) - GONE[target] <= set(inspect.signature(maker).parameters)
+    written = {"max_batch_tokens" if key == "token_budget" else key for key in WRITTEN[old]}
+    assert set(current) == written - GONE[target] <= set(inspect.signature(maker).parameters)
+
+
+def test_keys_that_have_another_name_now_are_read():
+    then = {
+        "worth": False,
+        "compare_with": "greedy",
+        "costs": {"mark": 3},
+        "data": {"fields": {"human": {"worth": "w"}}},
+    }
+    now = translate_settings(then)
+    assert now == {
+        "human_agreement": False,
+        "baseline": "greedy",
+        "costs": {"threshold": 3},
+        "data": {"fields": {"human": {"worth": "w"}}},
+    }  # a column's name is no key
 
 
 def test_each_class_of_the_table_takes_none_of_the_keys_that_have_gone():
