@@ -338,7 +338,7 @@ def test_calibrate_gate_and_score_are_three_commands_each_as_the_one_before_prin
     _, out, _ = called(gate, *to_gate[4:], "report=false", "run_dir=gated")
     long = shlex.split(re.search(PRINTED, out)[1])
     assert "Gate: passed." in out
-    _, again, _ = called(gate, *long[3:-1], long[-1], "run_dir=again")
+    _, again, _ = called(gate, *long[4:], "run_dir=again")
     assert "This stands for" not in again
     assert "Gate: passed." in again
     assert shlex.split(re.findall(r", as (python -m .*)$", out, re.MULTILINE)[0]) == to_score
