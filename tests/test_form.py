@@ -1,7 +1,7 @@
 """The form of the code: one thing a line, counted in nodes of the syntax tree.
 
 A line of code that holds ten expressions and statements takes several readings. So the mean of the
-package has a bound, and so has the share of functions that are denser.
+package has a bound, and so has the share of functions that are denser. A function fits on a screen.
 """
 
 from __future__ import annotations
@@ -84,3 +84,23 @@ def test_few_functions_are_dense(measured, most):
     dense = {place: density for place, density in functions.items() if density > most}
     listed = "\n".join(f"{density:.1f} {place}" for place, density in sorted(dense.items()))
     assert len(dense) <= SHARES[most] * len(functions), f"write one thing a line here:\n{listed}"
+
+
+# --- functions ------------------------------------------------------------------------------------
+
+LONGEST = 60
+"""Lines of a function's body, comments included, its docstring not."""
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function's body behind its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_a_function_fits_on_a_screen(file):
+    tree = ast.parse(file.read_text("utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    lines = {f"{node.name}, line {node.lineno}": body_lines(node) for node in functions}
+    assert {place: count for place, count in lines.items() if count > LONGEST} == {}

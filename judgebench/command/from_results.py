@@ -36,6 +36,7 @@ from judgebench.data.rows import FileRow, by_rater, in_words
 from judgebench.importing.columns import (
     ROLES,
     Columns,
+    LabelRange,
     check_told_apart,
     columns_held,
     dimension_of,
@@ -126,8 +127,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         sample = [pairs.joined(row) for row in sample]
         rows = map(pairs.joined, rows)
         roles["output"] = pairs.output
-        classes = f"[[{','.join(pairs.classes)}]]"
-        given = {"dimension": "preference", "ranges": classes, **given}
+        given = {"dimension": "preference", "ranges": f"[[{','.join(pairs.classes)}]]", **given}
     columns = table_columns(name, sample, roles, "human" if pairs else "")
     asked = given.get("dimension", given.get("dimensions", "")).strip("[]").split(",")
     objects = inside([row.value(column) for row in sample for column in columns.human], asked)
@@ -139,27 +139,10 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         # 1. texts and answers, as they are read
         texts = _Lines(opened(data.name))
         answers = _Lines(opened(answered.name) if columns.judge is not None else None)
-        for text, answer in _judged_texts(rows, columns, dimension):
-            texts.write(text)
-            texts.add_labels(singly([text.get("human")]))
-            if answer is not None:
-                answers.write({"example_id": text["example_id"], "text": answer})
-                answers.add_labels([answer])
-        _check_any(name, columns, texts, answers)
+        _write_texts(name, rows, columns, dimension, texts, answers)
         # 2. the range of the answers
-        labels = [*texts.labels]
-        ranges = given.get("ranges")
-        better = "" if ranges else "give 'ranges=[[WORST,BEST]]'"
-        check_told_apart(name, columns, labels or [*answers.labels], better)
-        human = label_range(labels)
-        if human is not None and not human.whole:
-            human = None
-        judged = ranges or "none"
-        if judged.count("[") == 2:  # one range, as every line shows it
-            judged = judged[1:-1]
-        if answers.count and ranges is None:
-            ends, how = judge_range(name, [*answers.labels], human)
-            ranges, judged = written([list(ends)]), f"{written(list(ends))}{how}"
+        named = given.get("ranges")
+        human, ranges, judged = _ranges(name, columns, texts, answers, named)
         # 3. the commands that measure the judge; where nobody has labelled a text, one before
         run = ["python", "-m", "judgebench", f"data.path={quoted(str(data))}"]
         run.append("data=jsonl" if columns.human else "labels=labels_NAME.jsonl")
@@ -167,17 +150,14 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
         run.append(f"data.name={quoted(files[0].stem)}")
         if human is not None and human.graded:
             run.append(f"data.scale={human}")
-        elif (named := given.get("ranges")) and (
-            pairs or human is not None or _are_in(labels, named)
-        ):
+        elif named and (pairs or human is not None or _are_in(texts.labels, named)):
             run.append(f"data.classes={named[1:-1]}")
         commands = [] if columns.human else [_page(data, [*answers.labels], ranges, bool(pairs))]
         if columns.judge is None:
             commands += _open_commands(files, folder, given, columns, sample, run)
         else:
             run += ["judge=replay", f"judge.path={quoted(str(answered))}", f"ranges={ranges}"]
-            run.append(f"judge.title={quoted(columns.judge)}")
-            commands.append(command_of(run))
+            commands.append(command_of([*run, f"judge.title={quoted(columns.judge)}"]))
             opened(command.name).write("".join(f"{each}\n" for each in commands))
     # 4. what was done, for people
     left = count - texts.count if columns.rater is None else 0
@@ -199,7 +179,26 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     ]
 
 
-def _are_in(labels: Sequence[Any], ranges: str | None) -> bool:
+def _ranges(
+    name: str, columns: Columns, texts: _Lines, answers: _Lines, ranges: str | None
+) -> tuple[LabelRange | None, str | None, str]:
+    """The range of people's labels, where these say it whole; that of the judge's answers, which
+    may be given (`ranges`); and words on the latter."""
+    better = "" if ranges else "give 'ranges=[[WORST,BEST]]'"
+    check_told_apart(name, columns, [*(texts.labels or answers.labels)], better)
+    human = label_range([*texts.labels])
+    if human is not None and not human.whole:
+        human = None
+    if answers.count and ranges is None:
+        ends, how = judge_range(name, [*answers.labels], human)
+        return human, written([list(ends)]), f"{written(list(ends))}{how}"
+    judged = ranges or "none"
+    if judged.count("[") == 2:  # one range, as every line shows it
+        judged = judged[1:-1]
+    return human, ranges, judged
+
+
+def _are_in(labels: Iterable[Any], ranges: str | None) -> bool:
     """True of words, all of which the one range that is given puts into an order."""
     given = {name.casefold() for name in names_in(str(ranges)[1:-1])}
     return bool(labels) and all(str(label).casefold() in given for label in labels)
@@ -258,7 +257,20 @@ def _likely_judges(columns: Columns, sample: Sequence[FileRow]) -> list[str]:
     return [name for name in likely if plain_name(name) not in reasons] or likely
 
 
-def _check_any(name: str, columns: Columns, texts: _Lines, answers: _Lines) -> None:
+def _write_texts(
+    name: str,
+    rows: Iterable[FileRow],
+    columns: Columns,
+    dimension: str,
+    texts: _Lines,
+    answers: _Lines,
+) -> None:
+    """Writes the texts and the judge's answers, each row as it is read; `UserError` where there are
+    none."""
+    for text, answer in _judged_texts(rows, columns, dimension):
+        texts.write(text, singly([text.get("human")]))
+        if answer is not None:
+            answers.write({"example_id": text["example_id"], "text": answer}, [answer])
     if not texts.count:
         raise UserError(
             f"{name}: no row has a text in '{columns.output}'; name the column of the judged texts "
@@ -293,12 +305,8 @@ class _Lines:
         """Fields that a run must be told of: further texts, reasons, groups of several sources."""
         return [field for field in ("context", "reason", "group_id") if field in self._fields]
 
-    def add_labels(self, labels: Iterable[str]) -> None:
-        for label in labels:
-            if len(self.labels) < _OTHERS or numbers_in([label]):
-                self.labels.setdefault(label)
-
-    def write(self, row: Row) -> None:
+    def write(self, row: Row, labels: Iterable[str]) -> None:
+        """Writes a row, which has these labels."""
         self._fields.update(row.keys() - {"group_id"})
         if "group_id" in row:
             source = hash((row["source"], row.get("context")))
@@ -315,6 +323,9 @@ class _Lines:
         if self._file is not None:
             self._file.write(f"{line}\n")
         self.count += 1
+        for label in labels:
+            if len(self.labels) < _OTHERS or numbers_in([label]):
+                self.labels.setdefault(label)
 
 
 _FILES = ("data.jsonl", "answers.jsonl", "command.sh")

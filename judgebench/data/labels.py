@@ -213,14 +213,9 @@ def join_labels(
     joined = JoinedLabels()
     if not files or not texts:
         return joined
-    # 1. all labels, first looks and the newest first; equal lines of two files are one
+    # 1. all labels, first looks and the newest first
     dimensions = {name for text in texts for name in text.scores}
-    dimension = dimensions.pop() if len(dimensions) == 1 else DIMENSION
-    read: dict[str, Label] = {}
-    for file in files:
-        for label in read_labels(file, dimension):
-            read[f"{label.rater} {label.row.values}"] = label
-    labels = sorted(read.values(), key=lambda label: (label.again, -(label.time or 0.0)))
+    labels = _labels_of(files, dimensions.pop() if len(dimensions) == 1 else DIMENSION)
     # 2. those about a text as it is now
     by_name = {text.example.example_id: text for text in texts}
     firsts: dict[tuple[str, str, str], Label] = {}
@@ -272,6 +267,16 @@ def join_labels(
         ends = f"{min(probabilities):.2g} to {max(probabilities):.2g}"
         joined.note += f" They were drawn with probabilities of {ends}, and count alike."
     return joined
+
+
+def _labels_of(files: Sequence[Path], dimension: str) -> list[Label]:
+    """The labels of all files, first looks and the newest first; equal lines of two files are
+    one."""
+    read: dict[str, Label] = {}
+    for file in files:
+        for label in read_labels(file, dimension):
+            read[f"{label.rater} {label.row.values}"] = label
+    return sorted(read.values(), key=lambda label: (label.again, -(label.time or 0.0)))
 
 
 def _check_order(first: Label, label: Label) -> None:

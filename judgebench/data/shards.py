@@ -21,7 +21,7 @@ import numpy as np
 from judgebench.data.dataset import DataSettings, completed, longest_of, validate
 from judgebench.data.fields import Rated, Scores, TextFields, check_present, dataset_of
 from judgebench.data.rows import file_rows, named_files, names_within
-from judgebench.types import Example, Record
+from judgebench.types import Array, Example, Record
 from judgebench.words.errors import UserError
 
 _LONGEST = 4
@@ -117,10 +117,21 @@ class Texts:
         if not names:
             validate(dataset_of([]))
         self._close()
-        # 2. names that come twice and groups of two sources: some of those with their numbers are
-        # looked at again
+        # 2. names that come twice and groups of two sources
+        suspects = self._suspects(names, np.array([groups, sources], np.int64))
+        if suspects:
+            validate(dataset_of(suspects), longest)
+
+    def _suspects(self, names: array[int], pairs: Array) -> list[Rated]:
+        """Texts that seem to share a name with another, or to be of a group with two sources, which
+        are looked at again: equal hashes are no proof.
+
+        Args:
+            names: hashes of all names.
+            pairs: [2, stretches] hashes of the group and of the source of texts that lie together.
+        """
         ordered = np.sort(np.frombuffer(names, np.int64))
-        pairs = np.array([groups, sources], np.int64)
+        # by group, then by source: two sources of a group are neighbors
         pairs = pairs[:, np.lexsort(pairs[::-1])]
         same_group, same_source = pairs[:, 1:] == pairs[:, :-1]
         twice = ordered[1:][ordered[1:] == ordered[:-1]][:_LOOKED_AT].tolist()
@@ -137,8 +148,7 @@ class Texts:
             if new_name or new_source:
                 suspects.append(text)
                 seen.update([name, of_group])
-        if suspects:
-            validate(dataset_of(suspects), longest)
+        return suspects
 
     @property
     def rows(self) -> int:

@@ -18,12 +18,13 @@ from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES
 from judgebench.runtime.distributed import here
 from judgebench.runtime.files import user_path
 from judgebench.tutor.spec import TutorSpec
-from judgebench.types import Condition, Example, Rubric
+from judgebench.types import Condition, Example, Record, Rubric
 from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from judgebench.tutor.steering import Standard
     from judgebench.tutor.texts import JudgeScorer, Reference
+    from judgebench.tutor.vectors import StandardVectors
     from judgebench.tutor.writing import Tutor
 
 CAP, W_CAP, RANDOM = REFERENCE_DEFENSES = ("cap", "w_cap", "random_reference")
@@ -178,7 +179,7 @@ class PlannedReferences(Planned):
         """CAP's standard, and the strengths towards its high and low side, as configured or chosen
         among several."""
         from judgebench.tutor.texts import measure_strengths, selected_strength
-        from judgebench.tutor.vectors import best_layer, find_vectors, load_vectors
+        from judgebench.tutor.vectors import find_vectors, load_vectors
         from judgebench.tutor.writing import contexts_of
 
         # 1. standard vectors, from candidates of the development split or read from a file
@@ -217,43 +218,45 @@ class PlannedReferences(Planned):
             for side, alpha in (("high", spec.alpha_high), ("low", spec.alpha_low))
         )
         # 3. records
-        arrays = (
-            "separability",
-            "chance",
-            "norms",
-            "scores",
-            "low_points",
-            "high_points",
-            "shares",
-        )
-        record = {
-            "dimension": dimension,
-            **{
-                name: value
-                for name, value in scorer.condition.range.columns.items()
-                if name != "range_step"
-            },
-            **asdict(vectors.origin),
-            "groups": list(vectors.origin.groups),
-            "best_layer": best_layer(vectors.separability),
-            "layer": standard.layer,
-            "low_threshold": vectors.low_threshold,
-            "high_threshold": vectors.high_threshold,
-            "high_count": len(vectors.high_points),
-            "low_count": len(vectors.low_points),
-            **{name: getattr(vectors, name).tolist() for name in arrays},
-            "file": f"vectors_{dimension}.safetensors",
-        }
         place = {"dataset": resources.dataset, "dimension": dimension, "scale": scale}
         return (
             standard,
             (high, low),
             Findings(
-                standards=[record],
+                standards=[_standard_record(scorer.condition, vectors, standard.layer)],
                 vectors={dimension: vectors},
                 strengths=[{**place, **asdict(strength)} for strength in tried],
             ),
         )
+
+
+def _standard_record(condition: Condition, vectors: StandardVectors, layer: int) -> Record:
+    """The record of a dimension's standard vectors, which steer at `layer`."""
+    from judgebench.tutor.vectors import best_layer
+
+    arrays = (
+        "separability",
+        "chance",
+        "norms",
+        "scores",
+        "low_points",
+        "high_points",
+        "shares",
+    )
+    return {
+        "dimension": condition.dimension,
+        **{name: value for name, value in condition.range.columns.items() if name != "range_step"},
+        **asdict(vectors.origin),
+        "groups": list(vectors.origin.groups),
+        "best_layer": best_layer(vectors.separability),
+        "layer": layer,
+        "low_threshold": vectors.low_threshold,
+        "high_threshold": vectors.high_threshold,
+        "high_count": len(vectors.high_points),
+        "low_count": len(vectors.low_points),
+        **{name: getattr(vectors, name).tolist() for name in arrays},
+        "file": f"vectors_{condition.dimension}.safetensors",
+    }
 
 
 def planned_references(name: str, tutor: TutorSpec | None, swapped: bool) -> PlannedReferences:

@@ -84,6 +84,14 @@ class _Taken:
     values: dict[str, Any] = field(default_factory=dict)
     how: list[str] = field(default_factory=list)
 
+    def add_sheet(self, sheet: str) -> None:
+        """Names the sheet of texts, and of answers in the same file."""
+        self.values["data.sheet"] = sheet
+        if "judge=replay" in self.choices:
+            self.values["judge.sheet"] = sheet
+        elif "+judge.path" in self.values:
+            self.values["+judge.sheet"] = sheet
+
 
 def written_out(
     arguments: Sequence[str], module: str = "judgebench", config_name: str = "config"
@@ -127,33 +135,39 @@ def written_out(
     if word not in ("", *choices("judge")) and (roles or is_column):
         roles["judge"] = words.pop("judge")
     # 2. how its file is taken, unless its fields are named
+    short = roles or sheet is not None
     fields_named = any(key.startswith("data.fields") for key in words)
     taken = _Taken()
     if config_name == "config":
-        if "data" in words and not roles and sheet is None:
+        if "data" in words and not short:
             return given, []
         taken.choices.append("data=jsonl")
         if rows and not fields_named:
             _take(taken, path, words, roles, rows)
         if "judge=replay" in taken.choices and module.endswith("calibrate"):
             taken.choices += ["assistant=none", "decoding=[greedy]"]
-    elif (
-        not rows
-        or fields_named
-        or not (roles or sheet is not None or _lacks(rows, config_name, words))
-    ):
+    elif not rows or fields_named or not (short or _lacks(rows, config_name, words)):
         return given, []
     else:
         _take_for_card(taken, path, words, roles, rows, config_name)
     if sheet is None:
         taken.how += sheet_lines(local_path(path))
     else:
-        taken.values["data.sheet"] = sheet
-        if "judge=replay" in taken.choices:
-            taken.values["judge.sheet"] = sheet
-        elif "+judge.path" in taken.values:
-            taken.values["+judge.sheet"] = sheet
+        taken.add_sheet(sheet)
     # 3. the whole command
+    whole = _whole_command(given, taken, words, roles)
+    shown = map(masked_argument, typed(whole))
+    lines = [f"This stands for: {command_of(['python', '-m', *module.split(), *shown])}"]
+    if taken.how:
+        lines += [f"Taken from {path}:", *(f"  {line}" for line in taken.how)]
+    return whole, lines
+
+
+def _whole_command(
+    given: Sequence[str], taken: _Taken, words: Mapping[str, str], roles: Mapping[str, str]
+) -> list[str]:
+    """The command with all that its short words (`roles`) stand for; what its other `words` say
+    stays as they say it."""
     whole = []
     for argument in given:
         if argument.partition("=")[0] not in (*roles, "sheet"):
@@ -161,15 +175,14 @@ def written_out(
         if argument.startswith("data.path="):
             whole += [choice for choice in taken.choices if choice.partition("=")[0] not in words]
     values = {key: value for key, value in taken.values.items() if key.lstrip("+") not in words}
-    if values:
-        whole = carry(
-            whole, values, [_with_marks(argument, (*ROLES, "sheet")) for argument in given]
-        )
-    shown = map(masked_argument, typed(whole))
-    lines = [f"This stands for: {command_of(['python', '-m', *module.split(), *shown])}"]
-    if taken.how:
-        lines += [f"Taken from {path}:", *(f"  {line}" for line in taken.how)]
-    return whole, lines
+    if not values:
+        return whole
+    keys = (*ROLES, "sheet")
+    return carry(
+        whole,
+        values,
+        [_with_marks(argument, keys) for argument in given],
+    )
 
 
 def _with_marks(argument: str, keys: Sequence[str] = _TEXTS) -> str:
@@ -256,14 +269,10 @@ def _take(
     columns = table_columns(path, rows, {**unnamed, **roles}, "human")
     if labelled:
         _check_labelled(path, columns)
-    # a column that people may have filled as well as a judge
     if columns.judge is None and not {"judge", "exp", "human"} & {*words, *roles}:
-        for name in (*columns.human, *columns.unused):
-            if re.fullmatch(r"(?i)scores?|labels?", name):
-                raise UserError(_either(path, columns, name))
+        _check_giver(path, columns)
     # 1. texts and names
-    values = taken.values
-    values |= dict(_texts(columns))
+    taken.values |= dict(_texts(columns))
     # 2. people's labels, and their scale where it is plain
     one = unquoted(words.get("dimensions", "").strip("[]"))
     if not re.fullmatch(r"\w+", one):
@@ -272,27 +281,14 @@ def _take(
     better = "" if "data.classes" in words else "give 'data.classes=[WORST,BEST]'"
     labels, objects = _take_labels(taken, path, columns, rows, one, asked, better)
     dimensions = [*objects.dimensions] or [one]
-    human = label_range(labels)
-    with suppress(ValueError):
-        given = [*map(json.loads, names_in(words.get("data.scale", "none")))]
-        human = LabelRange(given, True) if len(given) == 2 else human
-    if human is not None and not human.whole:
-        human = None  # the scale is what scores span, which the run says
+    human = _range_of(labels, words.get("data.scale", "none"))
     if human is not None and human.graded:
-        values["data.scale"] = list(human.entries)
+        taken.values["data.scale"] = list(human.entries)
     # 3. the judge: its answers, or its rubric
     answers = []
     if columns.judge is not None:
-        _check_once(path, columns)
+        _take_answers(taken, path, columns)
         answers = [row.value(columns.judge) for row in rows if row.has(columns.judge)]
-        taken.choices.append("judge=replay")
-        values["judge.path"] = path
-        for entry, name in _answers(columns).items():
-            if name != entry:
-                values[f"judge.fields.{entry}"] = name
-        values["judge.title"] = columns.judge
-        if columns.reason is not None:
-            values["data.fields.reason"] = columns.reason
     elif words.get("judge") not in _UNASKED and ("judge" in words or "exp" not in words):
         if columns.source is None:
             taken.choices.append("data.rubrics=text")
@@ -301,7 +297,7 @@ def _take(
             try:
                 load_rubrics("summary" if columns.source else "text", dimensions)
             except UserError as error:
-                values |= error.give
+                taken.values |= error.give
     # 4. the range
     ranges = words.get("ranges")
     if ranges is None and "data.classes" in words:
@@ -313,7 +309,7 @@ def _take(
     else:
         ends, how = judge_range(path, answers, human)
         found = f"{written(list(ends))}{how}"
-        values["ranges"] = [list(ends)]
+        taken.values["ranges"] = [list(ends)]
     # 5. how it was taken, of what no override says otherwise
     people = f"labels={words.get('labels')}"
     if labelled:
@@ -326,6 +322,30 @@ def _take(
             "(judge=COLUMN of its answers, 'ranges=[[WORST,BEST]]')"
         )
     taken.how += taken_lines(columns, people, judge)
+
+
+def _range_of(labels: Sequence[Any], scale: str) -> LabelRange | None:
+    """The range of labels, as the command says it or they do; None where it is only what scores
+    span, which the run says."""
+    human = label_range(labels)
+    with suppress(ValueError):
+        given = [*map(json.loads, names_in(scale))]
+        human = LabelRange(given, True) if len(given) == 2 else human
+    return human if human is None or human.whole else None
+
+
+def _take_answers(taken: _Taken, path: str, columns: Columns) -> None:
+    """Takes the judge's column, and that of its reasons: its answers are read from the file."""
+    _check_once(path, columns)
+    taken.choices.append("judge=replay")
+    values = taken.values
+    values["judge.path"] = path
+    for entry, name in _answers(columns).items():
+        if name != entry:
+            values[f"judge.fields.{entry}"] = name
+    values["judge.title"] = columns.judge
+    if columns.reason is not None:
+        values["data.fields.reason"] = columns.reason
 
 
 def _answers(columns: Columns) -> dict[str, Any]:
@@ -353,14 +373,19 @@ def _check_once(path: str, columns: Columns) -> None:
         )
 
 
-def _either(path: str, columns: Columns, name: str) -> str:
-    """The question whether people or a judge gave a column, with a command for each answer."""
+def _check_giver(path: str, columns: Columns) -> None:
+    """Asks whether people or a judge gave a column that both may have filled, with a command for
+    each answer."""
+    given = (*columns.human, *columns.unused)
+    name = next((name for name in given if re.fullmatch(r"(?i)scores?|labels?", name)), None)
+    if name is None:
+        return
     people = columns.human[0] if columns.human and name not in columns.human else "COLUMN"
     run = ["python", "-m", "judgebench", f"data.path={quoted(path)}"]
     by_people = command_of([*run, f"human={quoted(name)}"])
     by_judge = command_of([*run, f"human={quoted(people)}", f"judge={quoted(name)}"])
     page = command_of(["judgebench", "label", path, "out=label.html"])
-    return (
+    raise UserError(
         f"{path}: it cannot be told whether people or a judge gave '{name}'. Where people did: "
         f"{by_people}. Where a judge did: {by_judge}; without a column of people's, label some "
         f"texts first by {page}, and give labels=labels_NAME.jsonl in place of human=."

@@ -90,6 +90,8 @@ def variance_components(ratings: Array, clusters: Clusters) -> dict[str, Array]:
         stand, which limits any correlation with them: ICC(3,k), or Cronbach's alpha, where all
             raters rated all texts.
     """
+    # The sums of squares of texts, of raters and of the rest are each linear in the three parts of
+    # the variance, with coefficients that depend on who rated what alone. Three equations, then.
     # 1. sums over texts, ratings centered
     given = ~np.isnan(ratings)  # [N, R]
     rated = given.any(axis=1)
@@ -105,11 +107,12 @@ def variance_components(ratings: Array, clusters: Clusters) -> dict[str, Array]:
         x.sum(axis=1) ** 2 / size,
         (x**2).sum(axis=1),
     )
-    texts, n, squares, inverse, total, of_texts, raw = clusters.sums(
+    texts, n, squares, inverse, total, of_texts, raw = clusters.sums(  # [1 + B] each
         np.stack(columns, axis=1), rated
     ).T
     counts = clusters.sums(1.0 * given, rated)  # [1 + B, R]
     sums = clusters.sums(x, rated)
+    # how many texts' worth each rater's severity moves
     loads = clusters.sums(given / size[:, None], rated)
     # 2. sums of squares of raters' totals, and expectations of all of them
     raters = (counts > 0).sum(axis=1)
@@ -145,6 +148,7 @@ def variance_components(ratings: Array, clusters: Clusters) -> dict[str, Array]:
         "rest": rest,
         "raters": mean_size,
         "unshared": unshared,
+        # what is not the text's: one rating has all of it, a mean of k the k-th part
         "icc_single": safe_divide(text, text + rater + rest),
         "icc_mean": safe_divide(text, text + (rater + rest) / mean_size),
         "reliability": safe_divide(text, text + rater * unshared + rest / mean_size),
@@ -166,6 +170,7 @@ def agreement_record(ratings: Array, clusters: Clusters) -> Record:
         several = ((~np.isnan(part)).sum(axis=1) > 1).sum() > 1
         alphas: Numbers = {}
         for metric in _METRICS:
+            # by the jackknife: alpha pools pairs of ratings over all texts, and is no mean of texts
             alphas[f"alpha_{metric}"] = krippendorff_alpha(part, metric) if several else None
         return alphas
 
@@ -213,6 +218,11 @@ EXPERTS = 0.2
 """Epsilon that the paper suggests where raters are experts; .15 for skilled annotators, .1 for
 crowd workers."""
 
+_NO_RATER = (
+    f"No rater is tested: it takes {FEWEST_RATED} texts in {FEWEST} groups that a rater shares "
+    "with others."
+)
+
 _TRIED = 101  # ratings, by their quantiles: all there are on usual scales
 _TIE = 1e-9  # of the spread: the two are equally close
 
@@ -249,10 +259,15 @@ def closer(scores: Array, ratings: Array) -> Sides:
     # the judge's mean squared distance less the rater's: the others' spread, alike in both, is
     # never computed
     x = np.where(given, ratings, 0.0)  # [N, R]
-    s = np.where(scored, scores[:, None], 0.0)
+    s = np.where(
+        scored,
+        scores[:, None],
+        0.0,
+    )
     sums = x.sum(axis=1, keepdims=True) - x
     others = np.maximum(raters - 1, 1)
     mean = sums / others
+    # (x - m)^2 - (s - m)^2 = (x - s)(x + s - 2 m), with m the mean of the others
     ahead = (x - s) * (s + x - 2 * mean)
     judge_wins = 1.0 * (ahead >= -tie)
     rater_wins = 1.0 * (ahead <= tie)
@@ -266,6 +281,7 @@ def clustered_p(differences: Array, group: Array, epsilon: float) -> float:
     groups being independent, texts [n] within them not: Student's t with groups - 1 degrees of
     freedom; 1.0 with fewer than two groups. Where nothing varies, 0.0 for a mean below epsilon,
     else 1.0."""
+    # the null hypothesis: the rater wins more often than the judge by epsilon or more
     apart = float(differences.mean()) - epsilon
     number = np.unique(group, return_inverse=True)[1]
     count = int(number.max()) + 1
@@ -273,6 +289,7 @@ def clustered_p(differences: Array, group: Array, epsilon: float) -> float:
         return 1.0
     freedom = count - 1
     centered = differences - differences.mean()
+    # texts of a group move together: what counts is how far whole groups lie off
     sums = np.bincount(number, centered)
     variance = count / freedom * (sums @ sums)
     error = np.sqrt(variance) / len(differences)
@@ -350,6 +367,7 @@ def alternative_record(
     record["favorite"] = favorite
     by_favorite = False
     for name in ("favorite", "shuffled"):
+        # a test that a judge without a look at the texts passes as well says nothing of this one
         other_rate = None
         other = np.full(len(advantage), np.nan)
         if name in blind:
@@ -365,11 +383,8 @@ def alternative_record(
         alike = (float(difference[0]) if low is None else low) <= 0
         if passes and other_rate is not None and other_rate >= PASSED and alike:
             by_favorite = True
-    few = (
-        f"No rater is tested: it takes {FEWEST_RATED} texts in {FEWEST} groups that a rater shares "
-        "with others."
-    )
-    return record | {"by_favorite": by_favorite, "alternative_reason": None if columns else few}
+    reason = None if columns else _NO_RATER
+    return record | {"by_favorite": by_favorite, "alternative_reason": reason}
 
 
 def _tested(
@@ -385,6 +400,7 @@ def _tested(
         groups = group[rows]
         if rows.sum() >= FEWEST_RATED and len(np.unique(groups)) >= FEWEST:
             differences = (rater - judge)[rows, column]
+            # only raters with enough texts, or p would be that of a few texts
             columns.append(column)
             p_values.append(clustered_p(differences, groups, epsilon))
     if not columns:

@@ -72,6 +72,8 @@ class Comparisons:
         """
         # 1. the system with the lower number first
         first, second, place = met
+        # one entry for a pair whoever is named first: a turned one exchanges its ends, and its
+        # place
         turned = first > second
         kinds = np.where(turned, [second, first, -place], met)  # [3, n]
         ends = np.where(turned, outcomes[::-1], outcomes)
@@ -79,8 +81,11 @@ class Comparisons:
         kinds = kinds[:, apart]
         ends = ends[:, apart]
         # 2. comparisons of the same two in the same places are one entry
+        # Comparisons are many, pairs of systems few: the likelihood needs counts alone, and a
+        # resample is one product of counts and weights.
         entries, entry = np.unique(kinds, axis=1, return_inverse=True)
         count = entries.shape[1]
+        # wins, ties and losses of all entries one below the other, in one table
         rows = entry.reshape(-1) + count * np.arange(3)[:, None]  # [3, n]
         columns = np.tile(group[apart], 3)
         entries_of = ends.reshape(-1), (rows.reshape(-1), columns)
@@ -111,6 +116,8 @@ class Comparisons:
     def parts(self) -> list[list[int]]:
         """The systems that met, directly or through others, a list a part; nothing compares one
         part with another."""
+        # whoever met, whoever won: apart from the others a strength has no zero in common with
+        # theirs
         return _components(self.table().sum(axis=0), "weak")
 
     @property
@@ -118,6 +125,8 @@ class Comparisons:
         """The systems in levels, of which none above ever lost to or tied with any below: one level
         where strengths are finite without a prior. The best level is first, if levels have met."""
         wins, tied, _ = self.table()
+        # Ford's condition: strengths are finite where every system beat every other, directly or
+        # through others
         beaten = wins + tied
 
         def reached(level: list[int]) -> int:
@@ -140,6 +149,7 @@ class Comparisons:
         """[E, K] the log-odds of each entry as a linear map of the strengths; with a column for
         what the first place is worth, if that is asked for and can be told from strengths."""
         count = len(self.first)
+        # log-odds = strength of the first - strength of the second + what its place is worth
         signs = np.repeat((1.0, -1.0), count)
         rows = np.tile(np.arange(count), 2)
         columns = np.append(self.first, self.second)
@@ -148,6 +158,8 @@ class Comparisons:
             return strengths
         of_place = scipy.sparse.coo_array(self.place[:, None])
         wider = scipy.sparse.hstack([strengths, of_place], format="csr")
+        # where the better systems always stood first, their place and their strength are one and
+        # the same
         return wider if _rank(wider) > _rank(strengths) else strengths
 
 
@@ -161,6 +173,7 @@ def _components(table: Array, connection: str) -> list[list[int]]:
 def _rank(columns: scipy.sparse.csr_array) -> int:
     if not columns.shape[0]:
         return 0
+    # [K, K], whose rank is that of the columns, however many entries there are
     products = (columns.T @ columns).toarray()
     return int(np.linalg.matrix_rank(products, hermitian=True))
 
@@ -184,6 +197,7 @@ def fit_strengths(
     # 1. a row an entry, then one a parameter for the prior
     entries = comparisons.design(place)
     size = entries.shape[1]
+    # the prior is data: comparisons with a system of strength 0, half of them won
     rows_of_prior = scipy.sparse.eye_array(size)
     design = scipy.sparse.csr_array(scipy.sparse.vstack([entries, rows_of_prior]))
     products = _products(design)
@@ -192,6 +206,7 @@ def fit_strengths(
     for rows in chunks(len(weights), max(design.shape[0], size * size)):
         won, tied, lost = comparisons.outcomes(weights[rows])  # [b, E] each
         before = np.full((len(won), size), prior)
+        # a tie is half a win for each side
         wins = won + tied / 2
         times = won + tied + lost
         wins = np.hstack([wins, before / 2])
@@ -199,6 +214,7 @@ def fit_strengths(
         fitted[rows] = _likeliest(design, products, wins, times)
     # 3. strengths around their mean
     strengths = fitted[:, : comparisons.systems]
+    # only differences mean something; without a reference the mean is the zero
     parameters = {"strengths": strengths - strengths.mean(axis=1, keepdims=True)}
     if size > comparisons.systems:
         parameters["place"] = fitted[:, -1]
@@ -222,14 +238,18 @@ def _likeliest(
         wins, met: [B, R] how often each row was won, and met.
     """
     size = design.shape[1]
+    # all equal: the likelihood is concave, and any beginning leads to its one maximum
     at = np.zeros((len(wins), size))
     for _ in range(_MOST_STEPS):
         chance = scipy.special.expit((design @ at.T).T)  # [B, R]
         gradient = (design.T @ (wins - met * chance).T).T  # [B, P]
         bend = met * chance * (1 - chance)  # [B, R]
+        # sum over rows of bend x x': the outer products of rows are computed once, for all steps
+        # and resamples
         hessian = (products.T @ bend.T).T.reshape(-1, size, size)  # [B, P, P]
         step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
         change = np.abs(design @ step.T).max(axis=0)  # [B]
+        # near the maximum change is small and the part 1: a full step of Newton's
         part = np.log1p(change) / np.maximum(change, 1e-300)
         at += step * part[:, None]
         if change.max() < _SMALLEST_STEP:
@@ -294,6 +314,7 @@ def comparative(first: Array, second: Array, human: Array, clusters: Clusters) -
         >>> [round(record[name], 3) for name in MEASURES]
         [0.25, 0.5, 0.5]
     """
+    # nobody rated: no side is preferred, and such a pair is in no mean over preferred ones
     side = preferred(np.nan_to_num(human))
     record = {"pairs": len(first), "preferred": int((side != 0).sum())}
     if not len(first):
@@ -304,8 +325,11 @@ def comparative(first: Array, second: Array, human: Array, clusters: Clusters) -
     winner = preferred((first + second) / 2 - 0.5)
     decided = (where_first != 0) & (where_second != 0)
     same = (where_first == where_second).astype(float)
+    # 1 where winner and side are the same, 0 where opposite, 1/2 where either is undecided
     right = (1 + winner * side) / 2
     figures = {
+        # P(place one wins) is first where the judged text stands there, 1 - second where its rival
+        # does
         "position_bias": clusters.mean((first - second) / 2),
         "consistency": clusters.mean(same * decided),
         "human_agreement": clusters.mean(right, side != 0),
@@ -373,6 +397,7 @@ class Preferences:
             "accuracy_calibrated": np.full(len(total), np.nan),
         }
         if threshold is not None:
+            # probabilities are hardly ever equal: without a threshold the judge has next to no ties
             with_ties = preferred(self.judge, threshold)
             alike = self.sums(1.0 * (with_ties == sides))
             figures["accuracy_calibrated"] = safe_divide(alike, total)
@@ -407,6 +432,7 @@ class Preferences:
         weights = self.clusters.weights
         rows = self.sides != 0
         # how far the judge leans to the humans' text
+        # a pair seen from its other text has the judge's preference with the other sign
         towards = np.round(self.judge * self.sides, 12)[rows]
         values = np.unique(np.concatenate([towards, -towards, [0.0]]))
         places = np.searchsorted(values, towards), self.clusters.number[rows]
@@ -439,6 +465,8 @@ def best_threshold(preferences: Preferences) -> float | None:
     if not len(preferences.judge):
         return None
     # 1. the pairs, from the smallest preference on
+    # Sorted by size, a threshold cuts the pairs in two: ties before it, winners behind. Two running
+    # sums then give the accuracy of every threshold.
     size = np.round(np.abs(preferences.judge), 9)
     order = np.argsort(size, kind="stable")
     size = size[order]
@@ -456,5 +484,6 @@ def best_threshold(preferences: Preferences) -> float | None:
     thresholds = np.append(0.0, size)
     last = np.append(thresholds[1:] > thresholds[:-1], True)
     candidates = np.flatnonzero(last)
+    # argmax takes the first of equals, which is the least threshold
     best = candidates[np.argmax(right[candidates])]
     return float(thresholds[best])

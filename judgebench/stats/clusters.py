@@ -76,6 +76,7 @@ def group_weights(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> Arr
     `scipy.stats.bootstrap((numpy.arange(groups),), ..., rng=seed)`.
     """
     weights = np.zeros((resamples, groups), dtype=np.int32)
+    # row by row: a table of all draws would take as much memory as the weights, and more
     rng = np.random.default_rng(seed)
     for row in weights:
         row[:] = np.bincount(rng.integers(0, max(1, groups), groups), minlength=groups)
@@ -96,6 +97,7 @@ def weights_of(groups: int, resamples: int = RESAMPLES, seed: int = 0) -> Array:
         >>> weights_of(3, resamples=2).tolist()
         [[1.0, 1.0, 1.0], [0.0, 2.0, 1.0], [3.0, 0.0, 0.0]]
     """
+    # a single group drawn again is the data again: an interval of no width would promise too much
     resamples = affordable(groups, resamples) if groups >= 2 else 0
     drawn = group_weights(groups, resamples, seed)
     weights = np.concatenate([np.ones((1, groups)), drawn], dtype=np.float64)
@@ -117,6 +119,8 @@ def expanded(groups: int) -> Ends:
     """
     if groups < 2:
         return CONFIDENCE
+    # Resamples spread by sqrt((G - 1) / G) of the standard error. So the normal quantile z with z
+    # sqrt((G - 1) / G) = t reaches as far as t standard errors do.
     t = scipy.special.stdtrit(groups - 1, CONFIDENCE[0])
     low = float(scipy.special.ndtr(math.sqrt(groups / (groups - 1)) * t))
     return low, 1 - low
@@ -144,9 +148,11 @@ def unknown(names: Iterable[str]) -> Numbers:
     return dict.fromkeys(f"{name}{end}" for name in names for end in ENDS)
 
 
-def safe_divide(above: Array, below: Array) -> Array:
-    """above / below, of one shape; NaN where `below` is not above 0."""
-    return np.divide(above, below, out=np.full(np.shape(below), np.nan), where=below > 0)
+def safe_divide(above: Array | float, below: Array) -> Array:
+    """above / below, broadcast; NaN where `below` is not above 0."""
+    # an unknown figure is NaN in arrays and None in records: 0 would be a result
+    undefined = np.full(np.broadcast(above, below).shape, np.nan)
+    return np.divide(above, below, out=undefined, where=below > 0)
 
 
 class Estimate(NamedTuple):
@@ -248,6 +254,7 @@ class Clusters:
         cls, groups: Iterable[object] | Array, resamples: int = RESAMPLES, seed: int = 0
     ) -> Clusters:
         """From each text's group, a label [N]; equal numbers of groups are resampled alike."""
+        # sorted labels: the same groups are resampled alike, in whatever order their texts come
         labels, number = np.unique(np.asarray(groups), return_inverse=True)
         resamples = affordable(len(labels), resamples)
         return cls(number, weights_of(len(labels), resamples, seed), resamples, seed)
@@ -261,6 +268,7 @@ class Clusters:
         """The same with the weights of the clusters that hold a text `where` [N]; all other texts
         have number 0, and are not to be summed."""
         clusters = self.at(where)
+        # so that arrays of all texts need no cutting where many masks are at work
         number = np.zeros(len(where), dtype=np.int64)
         number[where] = clusters.number
         return replace(clusters, number=number)
@@ -282,6 +290,7 @@ class Clusters:
         clusters left out in turn; of each cluster where there are fewer than five. The parts are
         drawn by the seed."""
         parts = min(5, self.count)
+        # permuted first: neighbors may be alike, and would leave together
         part = np.random.default_rng(self.seed).permutation(self.count) % parts
         return self._weighted(part != np.arange(parts)[:, None])
 
@@ -294,6 +303,8 @@ class Clusters:
         K]."""
         rows = slice(None) if where is None else where
         sums = np.zeros((self.count, *values.shape[1:]))
+        # Every linear figure goes through group totals: a resample is then a product of weights and
+        # totals, [1 + B, G] @ [G], and its texts are never copied.
         np.add.at(sums, self.number[rows], values[rows])
         return sums
 
@@ -304,6 +315,7 @@ class Clusters:
     def mean(self, values: Array, where: Array | None = None) -> Array:
         """[1 + B] the mean of values [N] over the texts `where` (all); NaN where a resample holds
         none of them."""
+        # a ratio of two sums: groups differ in size, so a resample has a number of texts of its own
         return safe_divide(self.sums(values, where), self.sums(np.ones(len(values)), where))
 
     def record(self, figures: Mapping[str, Array]) -> Numbers:
@@ -319,6 +331,7 @@ def left_out(groups: int) -> Array:
     Beyond `MOST_LEFT_OUT` groups, neighbors are left out together, as many at a time as give no
     more rows than that.
     """
+    # -(-a // b) is a / b, rounded up
     together = -(-groups // MOST_LEFT_OUT) or 1
     block = np.arange(groups) // together
     blocks = np.arange(-(-groups // together))
@@ -328,12 +341,14 @@ def left_out(groups: int) -> Array:
 def with_jackknife(clusters: Clusters) -> Clusters:
     """The same with the weights of the data, of the resamples, and of the jackknife: [1 + B + J,
     G]."""
+    # one array of weights, so that a figure is computed in one pass for all three
     return replace(clusters, weights=np.vstack([clusters.weights, clusters.jackknifed.weights[1:]]))
 
 
 def resampled_and_left_out(values: Array, clusters: Clusters) -> tuple[Array, Array]:
     """Values [1 + B + J] of clusters `with_jackknife` as [1 + B] and [1 + J], the data first in
     both."""
+    # the data stand first in both, for each is read as "the number, then its variations"
     end = 1 + (clusters.resamples if clusters.count > 1 else 0)
     return values[:end], np.concatenate([values[:1], values[end:]])
 
@@ -356,6 +371,7 @@ def jackknife(
     """
     clusters = Clusters.of(groups, 0).jackknifed
     parts = [figures(np.flatnonzero(row[clusters.number])) for row in clusters.weights]
+    # a frame takes None for NaN, and keeps the order of the names
     import pandas as pd  # it takes long to import
 
     columns = pd.DataFrame(parts, dtype=np.float64)
@@ -382,11 +398,14 @@ def with_agreement_interval(name: str, values: Array) -> Numbers:
     if groups < 2 or np.isnan(rest).any() or values.max() >= 1 - _EQUAL:
         return keys_of(name, Estimate(value))
     # the jackknife's standard error of log(1 - figure), and Student's t of it
+    # a figure ends at 1, and log(1 - figure) has no end there
     logs = np.log1p(-rest)  # [G]
     freedom = groups - 1
+    # the jackknife's: sqrt((G - 1) / G sum of squares), where std is over G
     error = math.sqrt(freedom) * logs.std()
     t = float(scipy.special.stdtrit(freedom, CONFIDENCE[1]))
     middle = math.log1p(-value)
+    # 1 - exp(middle): more distance from 1 is less agreement, so the ends change places
     low = -math.expm1(middle + error * t)
     high = -math.expm1(middle - error * t)
     lowest = min(value, -1.0)

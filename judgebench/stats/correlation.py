@@ -111,6 +111,7 @@ def correlate_rows(judge: Array, human: Array) -> Array:
         return np.zeros((3, rows))
     rho = _pearson(mid_ranks(judge), mid_ranks(human))
     tau = np.zeros(rows)
+    # all pairs of a row at once, N * N signs, are faster for short rows than sorting each
     if width > _LONG:
         tau[:] = [kendall(x, y) for x, y in zip(judge, human, strict=True)]
     else:
@@ -139,6 +140,7 @@ def _pearson(judge: Array, human: Array) -> Array:
 def _centered(values: Array) -> Array:
     """Each row less its mean, [B, N] -> [B, N]: exactly 0 in a constant row, which the rounding of
     its mean alone would not promise."""
+    # less the first entry, then less the mean: equal entries are 0 before anything is rounded
     apart = values - values[:, :1]
     return apart - apart.sum(axis=1, keepdims=True) / max(1, values.shape[1])
 
@@ -146,6 +148,7 @@ def _centered(values: Array) -> Array:
 def ratio(product: Array, square_x: Array, square_y: Array) -> Array:
     """product / sqrt(square_x * square_y), held within [-1, 1]; 0.0 where a square is 0. All
     [B]."""
+    # root by root: the product of both squares may leave the range of numbers
     scale = np.sqrt(square_x) * np.sqrt(square_y)
     return np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=scale > 0), -1.0, 1.0)
 
@@ -180,6 +183,7 @@ class DistinctPairs:
     def __init__(self, judge: Array, human: Array, groups: Array, group_count: int) -> None:
         self.x, x = np.unique(np.asarray(judge, dtype=np.float64), return_inverse=True)
         self.y, y = np.unique(np.asarray(human, dtype=np.float64), return_inverse=True)
+        # one code for each pair of places: a sort of whole numbers in place of one of rows
         codes, pair = np.unique(x * len(self.y) + y, return_inverse=True)
         self.jx, self.jy = np.divmod(codes, len(self.y))  # [J] which x, and which y, each pair has
         self.counts = scipy.sparse.csr_array(
@@ -214,6 +218,7 @@ class DistinctPairs:
         ones = np.ones(len(places))
         of_x = scipy.sparse.csr_array((ones, (self.jx, places)))
         of_y = scipy.sparse.csr_array((ones, (self.jy, places)))
+        # some resamples at a time: the tables [J, b] stay in the processor's cache
         step = max(16, _PAIR_CHUNK // len(places))
         for start in range(0, len(weights), step):
             part = slice(start, start + step)
@@ -224,9 +229,11 @@ class DistinctPairs:
             untied_y = _untied(mass_y)
             x = _twice_ranks(mass_x) if ranked else _apart(self.x, mass_x)
             y = _twice_ranks(mass_y) if ranked else _apart(self.y, mass_y)
+            # sum over pairs of w x y: first over the pairs of each y, then over the ys
             product = np.einsum("kb,kb->b", of_y @ (pairs * x[self.jx]), y)
             square_x = np.einsum("kb,kb,kb->b", mass_x, x, x)
             square_y = np.einsum("kb,kb,kb->b", mass_y, y, y)
+            # a resample may hold one score alone, where the data vary: constant, and so 0
             varies = (untied_x > 0) & (untied_y > 0)
             results[0, part] = np.where(varies, ratio(product, square_x, square_y), 0.0)
             results[1, part] = untied_x
@@ -242,6 +249,7 @@ class DistinctPairs:
         weights of the distinct pairs of scores and A [J, J]. Time goes as J * J + B * min(G, J)^2,
         in integers.
         """
+        # the smaller of both forms: of few distinct scores, or of few groups
         by_pair = len(self.jx) <= self.counts.shape[0]
         if by_pair:
             weights = (self.counts.T @ weights.T).T
@@ -252,6 +260,8 @@ class DistinctPairs:
         x = self.jx.astype(np.min_scalar_type(self.jx.max()))
         y = self.jy.astype(np.min_scalar_type(self.jy.max()))
         for part in chunks(len(x), len(x)):
+            # 1 where both sides order two pairs alike, -1 where they do not, 0 where one of them
+            # ties
             signs = (_above(x, part) * _above(y, part)).astype(np.float64)  # [J, j]
             if by_pair:
                 sums += ((weights @ signs) * weights[:, part]).sum(axis=1)
@@ -336,6 +346,7 @@ def influences(scores: Array, human: Array, ranked: bool) -> tuple[Array, Array]
     def part(change: Array, below: Array) -> Array:
         return np.divide(change, below, out=np.zeros(scores.shape), where=scale > 0)
 
+    # the quotient rule of a / sqrt(b c): change of a, less half of the value times those of b and c
     squares = part(change_x, square_x) + part(change_y, square_y)
     return values, part(change, scale) - values / 2 * squares
 
@@ -356,6 +367,7 @@ def pair_influences(scores: Array, human: Array) -> tuple[Array, Array]:
     """
     right = np.zeros(scores.shape)
     pairs = np.zeros(len(human))
+    # a loop over ratings and not over pairs: of few ratings, sorting the scores of each is enough
     for rating in np.unique(human):
         here = human == rating
         sign = np.sign(human - rating)  # 1 of texts that should lie above those here
@@ -365,10 +377,12 @@ def pair_influences(scores: Array, human: Array) -> tuple[Array, Array]:
             below = np.searchsorted(ordered, column, "left")
             upto = np.searchsorted(ordered, column, "right")
             ahead = (below + upto) / 2
+            # the place in the middle of equal scores counts half of them
             right[:, number] += np.where(sign > 0, ahead, here.sum() - ahead) * (sign != 0)
     if not pairs.any():
         return np.full(scores.shape[1], 0.5), np.zeros(scores.shape)
     share = right.sum(axis=0) / pairs.sum()
+    # each pair is counted from both of its texts, so a text's part in it counts twice
     return share, 2 * (right - share * pairs[:, None]) / pairs.sum()
 
 
@@ -388,12 +402,14 @@ class _Ranks(NamedTuple):
     @classmethod
     def of(cls, values: Array) -> _Ranks:
         low, high = tied_ranks(values, axis=0)
+        # low + high is twice the mid-rank, N + 1 twice the mean rank: whole numbers, exact sums
         ranks = low + high - (len(values) + 1.0)
         return cls(np.argsort(values, axis=0), low, high, ranks)
 
     def moved(self, values: Array) -> Array:
         """The sum of values [N, S], themselves 0 in sum, of the texts above each less that of the
         texts below."""
+        # sums over all texts below, by one pass over the sorted values; the sum of all is 0
         upto = np.take_along_axis(values, self.order, axis=0).cumsum(axis=0)
         upto = np.concatenate([np.zeros((1, upto.shape[1])), upto])
         below = np.take_along_axis(upto, self.low - 1, axis=0)
@@ -414,6 +430,7 @@ def krippendorff_alpha(
         metric: the distance of two values: `interval`, their squared difference; `ordinal`, the
             squared number of ratings ranked between them.
     """
+    # a text with one rating is in no pair, and alpha is of pairs
     shared = ratings[(~np.isnan(ratings)).sum(axis=1) >= 2]
     if len(np.unique(shared[~np.isnan(shared)])) < 2:
         return None
@@ -541,22 +558,30 @@ def correlate(
         )
         weights = weights[:1]
     # 2. correlations of the data, of the resamples, and with each group left out
+    # data, resamples and jackknife at once: sorting and pairing of texts are the dear part
     rows = np.vstack([weights, left_out(count)]) if jackknife and len(weights) > 1 else weights
     facts: Record = {"constant": is_constant(judge), "constant_humans": is_constant(human)}
     if level == "dataset":
         values = resampled_correlations(judge, human, group, rows)
+        # the same law on the data alone: sums of other lengths may differ in the last bit
         data = resampled_correlations(judge, human, group, weights[:1])
     elif level == "document":
         within = _within_groups(judge, human, group, count)
         values = _mean_over_groups(within, rows)
         data = _mean_over_groups(within, weights[:1])
-        facts = _constant_groups(judge, human, group, within)
+        facts = _constant_groups(
+            judge,
+            human,
+            group,
+            within,
+        )
     else:
         means = (_means(judge, group, system), _means(human, group, system))
         values = _over_systems(means, rows, len(names))
         data = _over_systems(means, weights[:1], len(names))
         for name, side in zip(facts, means, strict=True):
             facts[name] = is_constant(side(weights[:1])[0])
+        # groups and systems are drawn independently of each other, as "both" of the paper asks
         if len(names) >= _FEWEST_SYSTEMS:
             # another stream than those of groups and flips, which are drawn with the same seed
             rng = np.random.default_rng([clusters.seed, 2])
@@ -586,6 +611,7 @@ def _no_correlation(level: str, group: Array, system: Array) -> str | None:
 
 def _mean_over_groups(within: Array, weights: Array) -> Array:
     """[3, B] the means of the groups' own correlations [3, G] by weights [B, G]."""
+    # a group's correlation does not depend on what else is drawn: resampling is a mean by weights
     return within @ weights.T / np.maximum(weights.sum(axis=1), 1)
 
 
@@ -593,6 +619,7 @@ def _within_groups(judge: Array, human: Array, group: Array, count: int) -> Arra
     """[3, G] each group's own correlations, of as many groups of one size at a time as there are;
     0.0 of one text."""
     sizes = np.bincount(group, minlength=count)
+    # groups of one size form a rectangle [groups, size]: no loop over thousands of documents
     order = np.argsort(group, kind="stable")
     starts = sizes.cumsum() - sizes
     within = np.zeros((3, count))
@@ -632,6 +659,7 @@ def _means(values: Array, group: Array, system: Array) -> Means:
     were summed in.
     """
     spread = np.ptp(values)
+    # to spread 1, so that rounding to so many digits means the same for any scale
     scaled = (values - values.min()) / (spread or 1.0)
     # sparse: where each text has a group and a system of its own, the tables would grow with the
     # square of the texts
@@ -675,5 +703,6 @@ def _over_systems(
         if rng is not None:
             last = np.where(present, drawn, -1).max(axis=1)
             first = np.where(present, drawn, count).min(axis=1)
+            # all systems drawn are one and the same: there is nothing to correlate
             part[:, last <= first] = np.nan
     return correlations

@@ -85,14 +85,18 @@ def correlation_within(right: Array, mass: Array) -> float:
     """
     total = mass.sum()
     share = right.sum() / total
+    # the variance of a text that passes with the probability `share`
     spread = share * (1 - share)
     # expected sum of squares between groups: spread (G - 1 + rho degrees)
     between = (mass * (right / mass - share) ** 2).sum()
     groups = len(mass) - 1
     degrees = max(total - (mass**2).sum() / total - groups, 0.0)
+    # all right, all wrong, or a text a group: nothing shows how texts of a group go together
     if spread <= 0 or degrees <= 0:
         return _PRIOR
     excess = between / spread - groups
+    # few groups tell a correlation badly: an estimate of 0 by chance would make intervals too
+    # narrow
     drawn = (excess + _WEIGHT * _PRIOR) / (degrees + _WEIGHT)
     return float(np.clip(drawn, 0.0, 1.0))
 
@@ -106,6 +110,7 @@ def wilson(share: float, texts: float, quantile: float) -> Ends:
         >>> round(low, 3), round(high, 3)
         (0.826, 0.945)
     """
+    # a quadratic in p, whose two roots are the ends
     k = quantile**2 / texts
     middle = (share + k / 2) / (1 + k)
     half = math.sqrt(k * share * (1 - share) + k**2 / 4) / (1 + k)
@@ -138,6 +143,7 @@ def clustered_share(
     _, number = np.unique(groups, return_inverse=True)
     sums = np.bincount(number, mass * right), np.bincount(number, mass)
     there = sums[1] > 0
+    # a group without a text of the class says nothing of its share
     of_right, of_mass = sums[0][there], sums[1][there]
     total = float(of_mass.sum())
     if not total:
@@ -147,14 +153,18 @@ def clustered_share(
     if degrees < 1:
         return Estimate(share)
     within = correlation_within(of_right, of_mass)
+    # the mean size of the group that a text is in, and not of a group: large groups hold more texts
     size = float((of_mass**2).sum() / total)
     if labelled is not None:
         texts, all_groups = labelled
         if texts >= 1:
             return Estimate(share, share, share)
+        # Of these very texts only those without labels are unknown: groups that are all labelled
+        # bring no noise of groups, and n texts of N are worth n / (1 - n / N).
         within *= 1 - all_groups
         degrees = max(math.ceil(total) - 1, 1) if all_groups >= 1 else degrees
         total /= 1 - texts
+    # Kish's design effect: n correlated texts know as much as so many independent ones
     effective = total / (1 + within * max(size - 1, 0.0))
     quantile = float(scipy.special.stdtrit(degrees, confidence))
     return Estimate(share, *wilson(share, effective, quantile))
@@ -183,8 +193,9 @@ def label_shares(ratings: Array, classes: Classes) -> Array:
         nearest = np.round(ratings)
         named = (nearest[..., None] == labels) & given[..., None]  # [N, R, K]
         counts = 1.0 * named.sum(axis=1)
-        return safe_divide(counts, np.broadcast_to(count[:, None], counts.shape))
+        return safe_divide(counts, count[:, None])
     # 2. else those that pass
+    # means carry rounding errors: a 4 that passes must not fail as 3.9999999999
     passes = 1.0 * (ratings >= classes.pass_from - 1e-9)
     if len(classes.names) == 2:
         passes = ratings
@@ -201,6 +212,7 @@ def matrices(shares: Array, said: Array, clusters: Clusters) -> Array:
         shares: [N, K] see `label_shares`; said: [N] the judge's class.
     """
     classes = shares.shape[1]
+    # a text whose raters differ is split over rows: people have no one class that could be wrong
     columns = 1.0 * (said[:, None] == np.arange(classes))
     cells = (shares[:, :, None] * columns[:, None, :]).reshape(len(said), -1)
     return clusters.jackknifed.sums(cells).reshape(-1, classes, classes)
@@ -218,6 +230,8 @@ def rater_matrices(ratings: Array, classes: Classes, clusters: Clusters) -> Arra
     pairs = counts[:, :, None] * counts[:, None, :]
     diagonal = np.eye(shares.shape[1])
     pairs -= counts[:, :, None] * diagonal
+    # ordered pairs of different raters, so that a text with ten raters weighs no more than one with
+    # two
     weight = raters * (raters - 1)
     of_texts = pairs / weight[:, None, None]
     if not several.any():
@@ -241,8 +255,9 @@ def kappa_of(matrix: Array) -> Array:
         0.4
     """
     total = matrix.sum(axis=(-1, -2))
-    people = safe_divide(matrix.sum(axis=-1), total[..., None] + np.zeros(matrix.shape[:-1]))
-    judge = safe_divide(matrix.sum(axis=-2), total[..., None] + np.zeros(matrix.shape[:-1]))
+    people = safe_divide(matrix.sum(axis=-1), total[..., None])
+    judge = safe_divide(matrix.sum(axis=-2), total[..., None])
+    # agreement of two who name classes as often as they do, whatever the text
     chance = (people * judge).sum(axis=-1)
     return safe_divide(agreement_of(matrix) - chance, 1 - chance)
 
@@ -265,6 +280,7 @@ def share_of_pairs(scores: Array, passed: Array, groups: Array) -> Estimate | No
     failed = 1 - passed
     if not passed.sum() or not failed.sum():
         return None
+    # by ranks: counting all pairs would take N * N
     order, place = np.unique(scores, return_inverse=True)
 
     def share_below(mass: Array) -> Array:
@@ -275,6 +291,7 @@ def share_of_pairs(scores: Array, passed: Array, groups: Array) -> Estimate | No
     ahead = share_below(failed)  # of a text that passes
     behind = 1 - share_below(passed)
     value = float((passed * ahead).sum() / passed.sum())
+    # DeLong's structural components: each text's part in the area's error
     apart = passed * (ahead - value) / passed.sum() + failed * (behind - value) / failed.sum()
     sums = Clusters.of(groups, 0).totals(apart)
     spread = value * (1 - value)
@@ -294,6 +311,8 @@ def own_mark(sample: JudgeScores, pass_from: float) -> float:
     """The lowest score that passes as the judge says it, in its range: between two labels the
     nearer one counts."""
     low, high = sample.scale or (sample.cell.range_min, sample.cell.range_max)
+    # between two labels the nearer one counts: the border lies half a step below the one that
+    # passes
     step = 0.0 if sample.categories is None else 1.0
     share = (pass_from - step / 2 - low) / (high - low)
     width = sample.cell.range_max - sample.cell.range_min
@@ -321,6 +340,7 @@ def cheapest_threshold(
     """
     # 1. marks between scores, its own first
     values = np.unique(scores)
+    # all marks between two scores decide alike, so their middle stands for them
     middles = (values[1:] + values[:-1]) / 2
     if len(middles) > _MARKS:
         spaced = np.linspace(0, len(middles) - 1, _MARKS)
@@ -338,6 +358,8 @@ def cheapest_threshold(
     saved = totals[:, 0] - totals[:, best]
     if len(saved) < 2:
         return own
+    # The standard error of a sum over groups, paired: both marks judge the same texts. The best of
+    # many marks looks better than it is, so it has to earn its place.
     error = math.sqrt(len(saved)) * saved.std(ddof=1)
     return float(marks[best]) if saved.sum() > error + 1e-9 else own
 
@@ -350,6 +372,7 @@ def decided(
     labels, number = np.unique(groups, return_inverse=True)
     rated = np.unique(number[labelled])
     mark = cheapest_threshold(scores[labelled], passed[labelled], groups[labelled], own, costs)
+    # texts without labels had no part in the choice: theirs is the mark of all
     marks = np.full(len(scores), mark)
     folds = min(_FOLDS, len(rated))
     fold = assign_folds(len(labels), rated, max(folds, 1), np.random.default_rng(seed))[number]
@@ -401,6 +424,7 @@ def ask_curve(sure: Array, wrong: Array) -> list[tuple[float, float, float]]:
             share of its labels that the decision misses.
     """
     levels = np.unique(sure)
+    # quantiles, so that each step of the curve decides as many texts more
     if len(levels) > _POINTS:
         levels = np.unique(np.quantile(sure, np.linspace(0, 1, _POINTS)))
     curve = []
@@ -423,6 +447,7 @@ def _shares_decided(sure: Array, wrong: Array, groups: Array) -> Iterator[tuple[
 def surest(sure: Array, wrong: Array, groups: Array, most: float) -> Surest | None:
     """As many texts as keep the upper end of their mistakes at `most`; None where none do. See
     `ask_curve`; groups: [N]."""
+    # from few asked to many, so the first that keeps the bound asks the fewest
     parts = _shares_decided(sure, wrong, groups)
     return next((part for part, high in parts if high <= most), None)
 
@@ -442,6 +467,7 @@ def band_of(
         return Band()
     # the scores at which all texts together are as sure
     values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    # what a higher score means must not fall: a band has one border on either side
     chance = isotonic_means(np.bincount(place, passed) / counts, counts)
     failing = values[(values < mark) & (chance <= 1 - found.level)]
     passing = values[(values >= mark) & (chance >= found.level)]
@@ -480,8 +506,10 @@ def aim_record(ratings: Array, classes: Classes, groups: Array, asking: Asking) 
     rater = None
     if several:
         rater = 1 - float(agreement_of(matrix))
+    # labels that the majority of the same raters misses: no judge can miss fewer
     missed = np.minimum(passed, 1 - passed)
     aim: Any = asking.error
+    # a rater who misses half is a coin, and no aim
     if aim == RATER:
         aim = rater if rater is not None and 0 < rater < 0.5 else None
     # the majority is sure of a text as its labels are of one class
@@ -678,6 +706,8 @@ def _shares_record(sample: JudgeScores, classes: Classes, passed: Array, said: A
     people = passed[labelled].mean()
     rarer = int(people < 0.5)
     of_class = passed if rarer else 1 - passed
+    # precision and F1 of the class that is looked for: of the common one both are high for any
+    # judge
     called = said if rarer else ~said
     precision = clustered_share(of_class[labelled], 1.0 * called[labelled], groups[labelled])
     recall = shares["tpr" if rarer else "tnr"]
@@ -743,6 +773,7 @@ def pass_rates(sample: JudgeScores, passed: Array, said: Array, chances: Array) 
             judged = float(right[here].mean())
             row["judge"] = judged
             slope = tpr + tnr - 1
+            # judged = rate * TPR + (1 - rate) * (1 - TNR), solved for the rate
             corrected = (judged + tnr - 1) / slope if slope > 0 else None
             row["rogan_gladen"] = None if corrected is None else min(max(corrected, 0.0), 1.0)
             rows.append(row)

@@ -111,6 +111,7 @@ def clustered_regression(
         errors = np.zeros(factors.shape[1])
     else:
         n, k = factors.shape
+        # the sandwich: bread (X'X)^-1 = pinv pinv', meat the outer products of the groups' sums
         inverse = np.linalg.pinv(factors)  # [k, n]
         estimates = inverse @ outcome
         rest = outcome - factors @ estimates
@@ -122,6 +123,7 @@ def clustered_regression(
         errors = np.sqrt(small * (scattered**2).sum(axis=1))
     coefficients: list[tuple[Estimate, float | None]] = []
     for estimate, error in zip(estimates.tolist(), errors.tolist(), strict=True):
+        # no error, no p: where there is no noise a test would divide by 0
         if error <= _NEAR:
             coefficients.append((Estimate(estimate), None))
             continue
@@ -150,6 +152,7 @@ def family_of(model: str | None) -> str | None:
         >>> family_of("meta-llama/Llama-3.1-8B"), family_of("gpt-4o"), family_of("judge")
         ('llama', 'gpt', None)
     """
+    # whole words of letters: "opt" is not found in "adopted"
     return next((family for family in FAMILIES if family in _words(model or "")), None)
 
 
@@ -182,6 +185,7 @@ def text_factors(sample: JudgeScores) -> dict[str, Array | str]:
     factors: dict[str, Array | str] = {"length": _UNKNOWN, "format": _UNKNOWN}
     if len(sample.texts):
         lengths = [max(1, len(text.strip())) for text in sample.texts]
+        # In doublings: a hundred characters more are much for a sentence and nothing for an essay.
         factors["length"] = np.log2(lengths)
         factors["format"] = np.array([marked_share(text) for text in sample.texts])
     family = family_of(sample.model)
@@ -193,6 +197,7 @@ def text_factors(sample: JudgeScores) -> dict[str, Array | str]:
 
 
 def _record(sample: JudgeScores, of_texts: Mapping[str, Array | str]) -> Record:
+    # raw scores, for calibrated ones have lost the errors that are looked for
     errors = sample.on_scale - sample.human
     used = np.isfinite(errors)
     errors = errors[used]
@@ -226,6 +231,7 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, Array | str]) -> Record:
         factors[name] = values if isinstance(values, str) else values[used]
     columns, left_out = _columns(factors, groups)
     if columns:
+        # together, or the length would take what belongs to the form of long texts
         design = np.column_stack([ones, *columns.values()])
         _, *fitted = clustered_regression(design, errors, groups)
         for name, (estimate, p) in zip(columns, fitted, strict=True):
@@ -245,6 +251,7 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, Array | str]) -> Record:
             "human": float(human[inside].mean()),
         }
         record["slices"].append(row | _slice_record(errors, groups, inside) | {"p_holm": None})
+    # one correction over all slices: of twenty, one is apart by chance
     correct(record["slices"])
     return record | {"left_out": left_out | without}
 
@@ -262,6 +269,8 @@ def _slice_record(errors: Array, groups: Array, inside: Array) -> Record:
     if len(own_errors) > 1:
         ((error, _),) = clustered_regression(ones[inside, None], own_errors, own_groups)
     if len(errors) > 2 and len(np.unique(own_groups)) > 1:
+        # a regression on being inside: its coefficient is the difference of two means, with errors
+        # by groups
         design = np.column_stack([ones, inside])
         _, (apart, p) = clustered_regression(design, errors, groups)
     return keys_of("error", error) | keys_of("apart", apart) | {"p": p}
@@ -290,6 +299,7 @@ def _columns(
             left_out[name] = f"fewer than {FEWEST} groups have texts that differ in it"
         elif len(values) <= design.shape[1]:
             left_out[name] = "there are too few texts"
+        # in the order of the factors: the first of two that go together stays
         elif np.linalg.matrix_rank(design) < design.shape[1]:
             left_out[name] = "it goes with the other factors, so their shares cannot be separated"
         else:
@@ -324,6 +334,7 @@ def _slices(
         return slices, left_out
     thirds = _thirds(lengths)
     if len(thirds) > 1:
+        # thirds by lengths of these very texts, for what is long depends on the task
         slices |= {("length", name): inside for name, inside in thirds.items()}
     else:
         left_out["slices by length"] = _SAME["length"]

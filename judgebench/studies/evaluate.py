@@ -164,12 +164,14 @@ def changes(
         [[1.0], [0.6666666666666666], [1.0], [1.0]]
     """
     mean = clusters.mean
+    # nearer to the maximum than to the candidate below it
     at_maximum = score_range.maximum - score_range.step / 2 - _EQUAL
     change = mean(attacked - clean)
     clean_mean = mean(clean)
     far = FAR * (score_range.maximum - score_range.minimum) - _EQUAL
     rises = attacked - clean >= far
     falls = clean - attacked >= far
+    # variance from moments of centered scores, or large scores of small spread would cancel
     centered = clean - clean_mean[0]
     spread = np.sqrt(np.maximum(mean(centered**2) - mean(centered) ** 2, 0.0))
     # ranks are of texts: where texts are compared, each has the mean of its pairs
@@ -187,6 +189,7 @@ def changes(
         "clean_mean_score": clean_mean,
         "attacked_mean_score": mean(attacked),
         "change": change,
+        # of the mean change: texts that rise and texts that fall cancel, as in the paper
         "delta": np.abs(change),
         "rate_of_means": safe_divide(np.abs(change), clean_mean),
         "mean_of_rates": np.abs(mean(safe_divide(attacked - clean, clean))),
@@ -197,6 +200,8 @@ def changes(
         "places_gained": ranked.mean(clean_rank - rank, several),
         "win_share": ranked.mean(win, several),
         "clean_win_share": ranked.mean(clean_win, several),
+        # scores that are all the same have no spread to measure by, whatever rounding has left of
+        # one
         "standardized": safe_divide(change, np.where(spread > _SPREAD, spread, 0.0)),
     }
 
@@ -204,8 +209,10 @@ def changes(
 def _standing(clean: Array, scores: Array, group: Array) -> tuple[Array, Array]:
     """Standing of each text with its score [n] among the clean scores [n] of the others of its
     group: its rank, 1 is best and ties share theirs, and its share of the first place."""
+    # against the clean texts of the others: an attacker changes one text, and no rival
     rank = np.ones(len(clean))
     win = np.ones(len(clean))
+    # groups as neighbors, so that each is one slice
     order = np.argsort(group, kind="stable")
     changes_at = np.flatnonzero(np.diff(group[order]))
     for rows in np.split(order, changes_at + 1):
@@ -242,6 +249,7 @@ def against_clean(
     """
     nothing = {name: column[:0] for name, column in parts[cell].items()}
     unattacked = parts.get(cell.clean, nothing)
+    # the same texts on both sides: an attack may have been run on fewer
     clean, attacked = shared([unattacked, parts[cell]])
     sides = (clean["score"], attacked["score"])
     clusters = Clusters.of(attacked["group_id"], resamples, seed)
@@ -258,6 +266,7 @@ def against_clean(
     for side in (clean, attacked):
         rated_sides.append({name: column[rated] for name, column in side.items()})
     sizes = {len(part["human"]) for part in (attacked, parts[cell], unattacked)}
+    # then both correlations are known already, and resampled alike
     all_rated = read.all() and len(sizes) == 1
     records = []
     for level in levels:
@@ -293,6 +302,7 @@ def cost_records(
     """
     records = []
     for defense, seconds in readings.groupby("defense", sort=False)["seconds"]:
+        # a defense that gets nothing ready costs its reading alone
         cost = ready.get(str(defense), {})
         record: Record = {
             "dataset": dataset,
@@ -358,6 +368,7 @@ def suffix_records(
         for contexts, systems in parts_of_texts if len(lengths) > 1 else ():
             clean = _of_part(table.part(cell), learned, contexts, systems)
             for length in lengths:
+                # each length with the clean scores: effects of words add up along the phrase
                 both = shared([clean, table.part(cells[length])])
                 before, after = (side["score"] for side in both)
                 if not len(before):
@@ -383,6 +394,7 @@ def suffix_records(
 
 def _of_part(part: Columns, learned: Any, contexts: str, systems: str) -> dict[str, Array]:
     """The rows of one part, see `suffix_records`."""
+    # what was learned on a text works on it: only unseen contexts and systems say what it is worth
     known = np.isin(part["group_id"].astype(str), list(learned.contexts))
     rows = known == (contexts == SEEN)
     if systems != ALL:
@@ -442,21 +454,12 @@ def evaluate(
     described: dict[ScoreSeries, Record] = {}
     failures: dict[tuple[ScoreSeries, str], Record] = {}
     for cell, part in parts.items():
-        score = part["score"]
-        status = part["status"]
         rated = table.answered.rated(cell)
         for level in levels:
             correlated[cell, level] = correlate_part(level, rated, resamples, seed)
-            if len(answered[cell]["score"]) < len(score):
+            if len(answered[cell]["score"]) < len(part["score"]):
                 failures[cell, level] = _with_failures(level, table, cell, resamples, seed)
-        ends = (scale or {}).get(cell.dimension)
-        facts = {
-            "failed_share": float((status == FAILED).mean()),
-            "clamped_share": float((status == CLAMPED).mean()),
-            "mean_score": float(score.mean()),
-            **favorite(score, cell.range),
-            **bias(rated["score"], rated["human"], cell.range, ends),
-        }
+        facts = _facts(part, rated, cell.range, (scale or {}).get(cell.dimension))
         if table.compares:
             pairs = Clusters.of(part["group_id"], resamples, seed)
             facts |= comparative(part["score_first"], part["score_second"], part["human"], pairs)
@@ -468,6 +471,8 @@ def evaluate(
         by_range = [
             pd.Series(answered[cell]["score"], answered[cell]["example_id"]) for cell in cells
         ]
+        # the ranges as raters: how well the judge agrees with itself when it is asked on other
+        # scales
         agreement = mean_pairwise_spearman(pd.concat(by_range, axis=1).to_numpy())
         for level in levels:
             of_ranges = [correlated[cell, level] for cell in cells]
@@ -519,6 +524,18 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
     MetricSettings(levels, resamples, seed)
 
 
+def _facts(part: Columns, rated: Columns, score_range: ScoreRange, ends: Scale | None) -> Record:
+    """The part of a record that is alike at all levels: shares and mean of all texts, and the bias
+    on the `rated` ones."""
+    return {
+        "failed_share": float((part["status"] == FAILED).mean()),
+        "clamped_share": float((part["status"] == CLAMPED).mean()),
+        "mean_score": float(part["score"].mean()),
+        **favorite(part["score"], score_range),
+        **bias(rated["score"], rated["human"], score_range, ends),
+    }
+
+
 def _of_level(measured: Correlated) -> Record:
     """The part of a record that differs from level to level."""
     record = {
@@ -550,6 +567,7 @@ def _with_failures(
     papers count them."""
     part = table.rated(cell)
     as_scored = correlate_part(level, part, resamples, seed)
+    # as others score them: a failed answer has the lowest score, which may help a judge or hurt it
     record: Record = {"lowest": with_intervals(as_scored.figures)}
     answered = part["status"] != FAILED
     worst = best = part["score"]
@@ -600,6 +618,7 @@ def candidate_index(values: Array, score_range: ScoreRange) -> Array:
         [0, 2, 4]
     """
     steps = (np.asarray(values, dtype=np.float64) - score_range.minimum) / score_range.step
+    # half up, where numpy's own rounding goes to the even one
     nearest = np.floor(steps + 0.5 + _TIE).astype(np.int64)
     return np.clip(nearest, 0, len(score_range.values) - 1)
 
@@ -629,8 +648,10 @@ def bias(judge: Array, human: Array, score_range: ScoreRange, scale: Scale | Non
     if target is None:
         return {"bias_wasserstein": None, "bias_kl": None, "bias_shift": None}
     width = score_range.maximum - score_range.minimum
+    # in one dimension the cheapest transport moves the k-th smallest to the k-th smallest
     apart = np.abs(np.sort(judge) - np.sort(target))
     shift = judge.mean() - target.mean()
+    # KL is infinite as soon as the judge never gives a score that humans give
     p = histogram(target, score_range) + SMOOTHING
     q = histogram(judge, score_range) + SMOOTHING
     p /= p.sum()
@@ -672,6 +693,7 @@ def stability(correlations: Sequence[Array]) -> tuple[float | None, bool]:
     if spread <= UNSTABLE_ABOVE or shortest == 1:
         return spread, False
     resampled = np.stack(spearman)[:, 1:]  # [ranges, B]
+    # each range around its own mean: what is left differs between ranges by noise alone
     moved = resampled - resampled.mean(axis=1, keepdims=True)
     noise = moved.std(axis=0, ddof=1)
     explained = np.quantile(noise, _NOISE)

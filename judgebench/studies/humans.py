@@ -93,10 +93,12 @@ def means_of_others(ratings: Array) -> Array:
     rated = ~np.isnan(ratings)
     if not rated.any():
         return np.full(ratings.shape, np.nan)
+    # to spread 1 for the rounding below: digits of the spread, and not of the numbers
     low = np.nanmin(ratings)
     spread = np.nanmax(ratings) - low
     share = (ratings - low) / (spread or 1.0)
     scaled = np.nan_to_num(share)
+    # the sum of all less one's own: no loop over raters
     total = scaled.sum(axis=1, keepdims=True)
     raters = rated.sum(axis=1, keepdims=True)
     others = np.where(rated, raters - 1, 0)  # [N, R]
@@ -144,6 +146,7 @@ class Panel:
         """Of the groups that hold a text of a counted rater, so that no resample is without any;
         other texts have number 0, and are never summed."""
         others = self.others[:, self.counted]
+        # groups without such a text would leave resamples without a figure
         return self.of_texts.among(~np.isnan(others).all(axis=1))
 
     @cached_property
@@ -157,6 +160,7 @@ class Panel:
         the mean of the others, on that rater's texts, with the same weights. Resamples are those of
         `ceiling`, so that differences are paired."""
         column = np.asarray(scores, dtype=np.float64)[:, None]
+        # the judge in each rater's place: same texts, same means of others, same resamples
         return self._agreement(np.broadcast_to(column, self.ratings.shape))
 
     def _agreement(self, sides: Array) -> Array:
@@ -183,11 +187,13 @@ class Panel:
             values = figure(column, rows)
             figures = values.reshape(-1, values.shape[-1])
             known = ~np.isnan(figures).any(axis=0)  # [1 + B]
+            # by the texts that the resample holds, so that a resample weighs its raters as it drew
+            # them
             texts = known * clusters.sums(1.0 * rows)
             weighted = texts * np.nan_to_num(values)
             total = total + weighted
             mass = mass + texts
-        return safe_divide(total, np.broadcast_to(mass, total.shape))
+        return safe_divide(total, mass)
 
 
 class OddRaters(NamedTuple):
@@ -211,12 +217,14 @@ def odd_raters(ratings: Array) -> OddRaters:
     odd: list[int] = []
     while True:
         ends = _rho_with_others(left)
+        # the rater of whom it is surest that they agree little
         worst = min(ends, key=lambda column: ends[column].high, default=None)
         for column, end in ends.items():
             if end.constant:
                 worst = column
         if worst is None:
             break
+        # measured by the others among themselves: with the odd one in, their mean agrees less, too
         without = left.copy()
         without[:, worst] = np.nan
         among = [end.rho for end in _rho_with_others(without).values()]
@@ -241,6 +249,7 @@ def _rho_with_others(ratings: Array) -> dict[int, _Rho]:
     """Column of each rater of at least `FEWEST_TEXTS` texts that others rated -> rho."""
     others = means_of_others(ratings)
     compared = ((~np.isnan(others)).sum(axis=0) >= FEWEST_TEXTS).sum()
+    # by Bonferroni: of many good raters one would look odd by chance
     normal = -scipy.special.ndtri(CONFIDENCE[0] / max(compared, 1))  # of all at once
     found = {}
     for column, means in enumerate(others.T):
@@ -249,6 +258,7 @@ def _rho_with_others(ratings: Array) -> dict[int, _Rho]:
             continue
         constant = bool(is_constant(ratings[rows, column]))
         rho = 0.0 if constant else spearman(ratings[rows, column], means[rows])
+        # Fisher's z: normal with the standard error 1 / sqrt(n - 3), where rho itself is skewed
         middle = np.arctanh(np.clip(rho, -_MOST_RHO, _MOST_RHO))
         far = normal / np.sqrt(rows.sum() - 3)
         ends = np.tanh([middle - far, middle + far]).tolist()
@@ -349,6 +359,7 @@ def _with_panel(scores: Scores, cell: ScoreSeries, panel: Panel) -> Numbers:
     values = score_of.reindex(list(panel.names)).to_numpy()
     read = np.isfinite(values)
     asked = scores.part(cell)["example_id"]
+    # asked and not answered: judge and raters are then compared on the texts that it answered
     if not read.all() and set(panel.names) <= set(asked):
         panel = Panel(panel.ratings[read], panel.of_texts.at(read))
         values = values[read]
@@ -406,6 +417,7 @@ def pair_figures(
     scored = np.isfinite(judge) & np.isfinite(human)
     apart = np.where(scored, judge - human, 0.0)
     texts = np.maximum(scored.sum(axis=0), 1)
+    # squares of numbers around 0 lose no digits, and none of the figures changes with a shift
     center = np.where(scored, human, 0.0).sum(axis=0) / texts
     x = np.where(scored, judge - center, 0.0)
     y = np.where(scored, human - center, 0.0)
@@ -435,6 +447,7 @@ def pair_figures(
     squares = means["xx"] + means["yy"]
     squared = means["squared"]
     # 3. kappa: of one text judge and human are constants, so that chance and distance are the same
+    # E(x - y')^2 of independent x, y': what the same scores would be apart if dealt to any texts
     chance = squares - 2 * of_x * of_y
     varies = (chance > _VARIES) & (mass > 1)
     kappa = 1 - safe_divide(squared, np.where(varies, chance, 0.0))
@@ -444,6 +457,7 @@ def pair_figures(
     unbiased = several / (several - 1)
     between = (of_x - of_y) ** 2 / 2
     total = squares - (of_x + of_y) ** 2 / 2
+    # half of the squared difference of two is between them and the residual together
     residual = np.maximum(squared / 2 - between, 0.0)
     of_texts = unbiased * (total - between - residual)
     rest = unbiased * residual
@@ -469,6 +483,7 @@ def single_figures(
     counts = judges.shape[1], ratings.shape[1]
     judge_columns, rater_columns = np.indices(counts).reshape(2, -1)
     if among_raters:
+        # a pair of raters has one figure, whichever comes first; only bias has a direction
         once = judge_columns < rater_columns
         judge_columns = judge_columns[once]
         rater_columns = rater_columns[once]
@@ -476,6 +491,7 @@ def single_figures(
     total = dict.fromkeys(POINTS_FIGURES, np.zeros(rows))
     mass = dict.fromkeys(POINTS_FIGURES, np.zeros(rows))
     entries = _COLUMNS * max(rows, len(ratings))
+    # some pairs at a time: a hundred raters make 4,950 of them
     for part in chunks(len(judge_columns), entries):
         judge = judges[:, judge_columns[part]]
         rater = ratings[:, rater_columns[part]]
@@ -557,6 +573,8 @@ def _intervals(kind: str, figures: Mapping[str, Array], clusters: Clusters) -> N
         resampled, left_out = resampled_and_left_out(values, clusters)
         if name in _CORRECTED:
             jackknifed = left_out if clusters.resamples else values[:1]
+            # Corrected for chance they are skewed, and percentiles hold the truth less often than
+            # the jackknife's interval (see `with_agreement_interval`).
             record |= with_agreement_interval(f"{kind}{name}", jackknifed)
         else:
             record |= clusters.record({f"{kind}{name}": resampled})
@@ -576,8 +594,9 @@ def beside_humans_records(samples: Sequence[JudgeScores]) -> Rows:
         nothing = np.full(len(sample.scores), np.nan)
         scores = nothing if sample.scale is None else sample.on_scale
         records.append(_beside_humans(sample, RAW, scores, nothing))
-        unseen = sample.calibrated_unseen
-        records.append(_beside_humans(sample, CALIBRATED, sample.calibrated, unseen))
+        records.append(
+            _beside_humans(sample, CALIBRATED, sample.calibrated, sample.calibrated_unseen)
+        )
     return records
 
 
@@ -594,6 +613,7 @@ def _beside_humans(sample: JudgeScores, kind: str, scores: Array, unseen: Array)
         reason = f"{reason} {single}" if reason else single
     points["points_reason"] = reason
     # 2. as a rater
+    # raters give whole categories: a 4.7 would never tie with one, and lose by that
     tested = scores if sample.categories is None else rounded(scores, sample.categories)
     test = alternative_record(tested, sample.ratings, sample.clusters)
     raters = []
@@ -656,6 +676,7 @@ def _saved_record(sample: JudgeScores, kind: str, scores: Array) -> Record:
         )
     # 2. of a constant
     ratings = sample.ratings[rated]
+    # of absolute distances the median is the best constant, as the mean is of squares
     best = np.full(len(ratings), np.nanmedian(ratings))
     constant = _distance(best, ratings, clusters)
     saved = constant - _distance(scores, ratings, clusters)
@@ -683,6 +704,7 @@ def explained_record(sample: JudgeScores, scores: Array, left_out: Array, end: s
     r2 = f"r2{end}"
     rmse_constant = f"rmse_constant{end}"
     human = sample.human
+    # learned as calibrated scores are, or the constant would know the texts that it is measured on
     constant = cross_fitted(
         sample.scores,
         human,

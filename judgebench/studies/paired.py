@@ -83,6 +83,7 @@ def flips(groups: int, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple
     drawn at random.
     """
     if groups < 63 and 2**groups <= permutations:
+        # the binary digits of 0 to 2^G - 1 are all ways to flip; 0 flips nothing
         flipped = ((np.arange(2**groups)[:, None] >> np.arange(groups)) & 1).astype(np.int8)
         exact = True
     else:
@@ -113,6 +114,8 @@ def flipped_differences(values: Array, jackknife: Array, flipped: Array) -> Arra
         [[3.0, -1.0]]
     """
     groups = jackknife.shape[1]
+    # The jackknife's pseudo-values, centered: of a mean over groups they are the groups' own
+    # differences, of any other statistic its linear part.
     shares = values[:, None] + (groups - 1) * (jackknife.mean(axis=1, keepdims=True) - jackknife)
     return flipped_means(shares, flipped)
 
@@ -122,6 +125,7 @@ def flipped_means(shares: Array, flipped: Array) -> Array:
     [P, G]."""
     groups = shares.shape[1]
     step = max(1, MOST_ENTRIES // groups)
+    # a flip takes twice the flipped shares from the sum: one product for all flips
     parts = [shares @ flipped[start : start + step].T for start in range(0, len(flipped), step)]
     return (shares.sum(axis=1, keepdims=True) - 2 * np.hstack(parts)) / groups
 
@@ -133,6 +137,7 @@ def permutation_p_value(observed: float, permuted: Array, exact: bool) -> float:
     Where they are not all there are, the data itself counts as one more, so that p is never 0 and
     the test keeps its level (Phipson and Smyth, "Permutation P-values Should Never Be Zero", 2010).
     """
+    # the data among the flips must count, though their sum was taken in another order
     as_far = int((np.abs(permuted) >= abs(observed) - _ROUNDING).sum())
     return as_far / len(permuted) if exact else (as_far + 1) / (len(permuted) + 1)
 
@@ -149,6 +154,7 @@ def holm(p_values: Array) -> Array:
     order = np.argsort(p_values, kind="stable")
     times = np.arange(len(p_values), 0, -1)
     corrected = np.empty(len(p_values))
+    # the j-th smallest of m counts m - j + 1 times, and no later one counts less
     corrected[order] = np.maximum.accumulate(p_values[order] * times)
     return np.minimum(corrected, 1.0)
 
@@ -263,6 +269,7 @@ def with_mean(gaps: list[SeriesGap]) -> list[SeriesGap]:
     """The gaps of one pair and, where they are several over the same groups, hence the same
     resamples, their mean; the mean alone of a first side that has one cell for all of them."""
     groups = {tuple(gap.groups) for gap in gaps}
+    # the same resample must draw the same articles in all ranges, or their mean has no error
     if len(gaps) < 2 or len(groups) > 1:
         return gaps
     sides: list[tuple[ScoreSeries, ScoreSeries]] = []
@@ -277,6 +284,7 @@ def with_mean(gaps: list[SeriesGap]) -> list[SeriesGap]:
         n=gaps[0].n if len(numbers) == 1 else None,
     )
     firsts = {first for first, _ in sides}
+    # a score across all ranges compared with each of them is no comparison of its own
     return [mean] if len(firsts) == 1 else [*gaps, mean]
 
 
@@ -332,6 +340,7 @@ def compare(
             for ranges in matched:
                 gaps = []
                 for cells in ranges:
+                    # on the texts of both: one judge may have failed where texts are hard
                     sides = shared([table.rated(cell) for cell in cells])
                     if len(sides[0]["score"]):
                         gaps.append(_correlations(level, cells, sides, resamples, seed))
@@ -364,6 +373,8 @@ def _correlations(
 def _gap_records(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:
     """The records of one gap, before they are corrected together; `ends`: of both sides too."""
     # 1. differences of the statistics: [3, 1 + B], and [3, G] without each group
+    # Resample by resample: what makes articles easy for both cancels, which intervals of the two
+    # apart would hold twice.
     difference = gap.values[0] - gap.values[1]
     left = gap.left[0] - gap.left[1]
     # 2. the same with the sides of groups exchanged, [3, permutations]
@@ -428,8 +439,14 @@ def corrected_together(records: Records) -> Rows:
             if error is None or record["p_holm"] is None:
                 continue
             groups = record["groups"]
-            record["groups_needed"] = groups_needed(record["difference"], error, groups)
+            record["groups_needed"] = groups_needed(
+                record["difference"],
+                error,
+                groups,
+            )
             record[_NEEDED_FOR] = groups_needed(IMPROVEMENT, error, groups)
+            # both must agree: the interval knows nothing of other comparisons, p nothing of the
+            # size
             record["says"] = NOT_SIGNIFICANT
             if record["p_holm"] <= SIGNIFICANCE and not record["low"] <= 0 <= record["high"]:
                 record["says"] = BETTER if record["low"] > 0 else WORSE
@@ -482,6 +499,7 @@ def attack_differences(
             of_ranges = [_changes(table, cells, resamples, seed) for cells in ranges]
             gaps = [gap for gap in of_ranges if gap is not None]
             widths = {gap.sides[0][0].range_max - gap.sides[0][0].range_min for gap in gaps}
+            # points of ranges of different widths are no one unit
             if len(widths) == 1:
                 gaps = with_mean(gaps)
             for gap in gaps:
@@ -562,6 +580,7 @@ def default_pairs(
             first_of_rule.setdefault(rules[decoding], (judge, decoding))
     pairs = []
     for judge, decoding in contrasting:
+        # an expectation with an expectation, an argmax with an argmax
         base = first_of_rule.get(rules[decoding])
         if base is not None:
             pairs.append(((judge, decoding), base))
@@ -588,6 +607,7 @@ def _tables(
             for key, ranges in series.items():
                 if key[:3] != head or key[4] == "assistant" or ranges is plain:
                     continue
+                # its one score stands beside the plain one of each range
                 if key[5] in pairs.across:
                     ranges = dict.fromkeys(plain, next(iter(ranges.values())))
                 sides.append(_matched(ranges, plain))

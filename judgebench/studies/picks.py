@@ -73,6 +73,7 @@ def picked(
         >>> picked(scores, values, np.zeros(3, np.int64), 1, draws=1).round(9).tolist()
         [3.333333333]
     """
+    # by group, then by score: levels and groups are runs of neighbors
     order = np.lexsort((scores, number))
     scores, values, number = scores[order], values[order], number[order]
     size = np.bincount(number, minlength=groups)
@@ -82,8 +83,10 @@ def picked(
     first = np.flatnonzero(starts)
     many = np.diff(np.append(first, len(scores)))
     group = number[first]
+    # texts that tie share the pick: the expected value of a level is its mean
     mean = np.add.reduceat(values, first) / many if len(first) else values[:0]
     # 2. the chance that the highest score drawn is a level's
+    # texts of the group below the level: its place in the order, less where its group begins
     before = first - (np.cumsum(size) - size)[group]
     drawn = size if draws is None else np.full(groups, draws)
     chance = _share_of_draws(before + many, size[group], drawn[group])
@@ -97,6 +100,7 @@ def _share_of_draws(among: Array, size: Array, draws: Array) -> Array:
     texts."""
     log = scipy.special.gammaln
     few = among < draws
+    # arguments of gammaln stay above 0 where the result is not wanted
     inside = np.where(few, draws, among)
     whole = np.maximum(size, draws)
     chosen = log(inside + 1) - log(inside - draws + 1)
@@ -126,6 +130,7 @@ def ratio_estimate(above: Array, below: Array, cluster: Array) -> Estimate | Non
     clusters = len(sums[0])
     if clusters < 2:
         return Estimate(value)
+    # the delta method: a ratio's error is linear in above - value * below, cluster by cluster
     rest = sums[0] - value * sums[1]
     error = math.sqrt(clusters / (clusters - 1) * float(rest @ rest)) / total
     reach = float(scipy.special.stdtrit(clusters - 1, CONFIDENCE[1])) * error
@@ -156,6 +161,8 @@ class _Choices:
         """The choices among all texts, also those whose answers could not be read."""
         scores = sample.scores
         if sample.unread is not None:
+            # Without an answer a text is no pick. To leave it out would let the judge choose among
+            # the texts that it could read.
             scores = np.where(sample.unread, -np.inf, scores)
         _, group = np.unique(sample.groups, return_inverse=True)
         source = group
@@ -196,6 +203,7 @@ class _Choices:
             return None
         group = self.cluster[self.number]
         pair = _pairs_of(system, group)
+        # all of its texts, less those of the text's own group
         sums, counts = (
             np.bincount(system, weights)[system] - np.bincount(pair, weights)[pair]
             for weights in (self.human, None)
@@ -256,6 +264,7 @@ def _beside_rater(sample: JudgeScores, choices: _Choices) -> Record:
     sums, counts = np.zeros((2, sources)), np.zeros(sources)
     for column in panel.counted:
         others = panel.others[choices.rows, column]
+        # judge and rater pick among the same texts, and other raters say what the picks are worth
         rated = ~np.isnan(others)
         number = choices.number[rated]
         ratings = panel.ratings[choices.rows, column]
@@ -266,7 +275,7 @@ def _beside_rater(sample: JudgeScores, choices: _Choices) -> Record:
         several = np.bincount(number, minlength=sources) >= 2
         sums += np.where(several, picks, 0.0)
         counts += several
-    judge, rater = safe_divide(sums, np.broadcast_to(counts, sums.shape))
+    judge, rater = safe_divide(sums, counts)
     record: Record = {}
     for name, values in zip(BESIDE_RATER, (judge, rater, judge - rater), strict=True):
         record |= choices.keys_of_mean(name, values)

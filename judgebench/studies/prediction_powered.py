@@ -75,6 +75,8 @@ class Means(NamedTuple):
         texts = sizes.sum(axis=1)
         articles = (sizes > 0).sum(axis=1)
         mean = safe_divide(sums.sum(axis=1), texts)
+        # a mean over texts is a ratio of two sums over articles: its error is linear in these
+        # distances
         expected = mean[:, None] * sizes
         distance = np.where(sizes > 0, sums - expected, 0.0)  # [S, G]
         articles_a_text = safe_divide(articles, texts)
@@ -128,12 +130,16 @@ class FewLabels:
 
         rated = ~np.isnan(human)
         every = np.ones(len(human), dtype=bool)
+        # tables [S, G]: systems share articles, and all that follows is sums over articles
         labelled_sizes = table(rated, rated)
         self.names = [str(name) for name in names]
         self.sizes = labelled_sizes, table(every, every)
         self.ratings = Means.of(table(human, rated), self.sizes[0])
         self.labelled = Means.of(table(judge, rated), self.sizes[0])
-        self.every = Means.of(table(judge, np.isfinite(judge)), self.sizes[1])
+        self.every = Means.of(
+            table(judge, np.isfinite(judge)),
+            self.sizes[1],
+        )
 
     @classmethod
     def of(cls, sample: JudgeScores) -> FewLabels:
@@ -145,6 +151,7 @@ class FewLabels:
         """[S] the finite population correction of means of these very articles: 1 less the share of
         a system's articles that have ratings, times the share of these articles' texts that do."""
         rated, every = self.sizes
+        # an article may be labelled in part: its other texts are still unknown
         within = np.where(rated > 0, every, 0).sum(axis=1)
         shares = np.nan_to_num(safe_divide(rated.sum(axis=1), within))
         return 1 - shares * (rated > 0).sum(axis=1) / (every > 0).sum(axis=1)
@@ -172,9 +179,11 @@ def with_judge(data: FewLabels, these: bool = False) -> Estimates:
     """The systems' means from labels and judge; those of the labels alone where these are
     narrower."""
     alone = from_labels(data, these)
+    # a judge adds something only where it has articles without labels
     partly = data.every.articles > data.ratings.articles
     beta = np.where(partly, shares_of_judge(data), 0.0)
     both = estimates(data, beta, these)
+    # beta is estimated, too: where it was taken for too large, labels alone are narrower
     better = (both.beta > 0) & (both.high - both.low < alone.high - alone.low)
     columns = [np.where(better, ours, theirs) for ours, theirs in zip(both, alone, strict=True)]
     return Estimates(*columns)
@@ -185,17 +194,25 @@ def estimates(data: FewLabels, beta: Array, these: bool) -> Estimates:
     human = data.ratings
     every = data.every
     # 1. the means
+    # the judge's mean of all articles less that of the labelled ones: how lucky the draw was
     value = human.mean + beta * (every.mean - data.labelled.mean)
     if data.scale is not None:
         value = np.clip(value, *data.scale)
     # 2. the share that the variance takes of the most that a mean allows
+    # what is left of the labels' noise when the judge explains its part
     apart = human.apart - beta[:, None] * data.labelled.apart  # [S, G]
     squares = (apart**2).sum(axis=1)
     usable = human.articles >= 2
     degrees = human.articles - 1
     share = np.full(len(value), np.nan)
     means = human.mean[usable]
-    share[usable] = dispersions(squares[usable], degrees[usable], means, data.scale)
+    # not the variance itself: near the ends of a scale it hardly varies, and a few labels show none
+    share[usable] = dispersions(
+        squares[usable],
+        degrees[usable],
+        means,
+        data.scale,
+    )
     # 3. the means that are not refuted
     unlabelled = data.unlabelled() if these else 1.0
     times = student(degrees) ** 2
@@ -233,7 +250,9 @@ def dispersions(squares: Array, degrees: Array, means: Array, scale: Scale | Non
     flat = 0.0
     if scale is not None:
         low, high = scale
+        # the variance of ratings at both ends alone, with this mean: none can be larger
         allowed = np.maximum((means - low) * (high - means), 0.0)
+        # what a mean in the middle allows
         flat = _FLAT * (high - low) ** 2 / 4
     most = degrees * allowed
     mass = most.sum() + flat
@@ -241,6 +260,7 @@ def dispersions(squares: Array, degrees: Array, means: Array, scale: Scale | Non
     if mass > 0:
         pooled = (squares.sum() + _EVEN * flat) / mass
     weight = _POOLED * allowed.mean() if len(means) > 1 else 0.0
+    # of one system there is nothing to borrow from
     if not weight:
         return np.full_like(means, pooled)
     return (squares + weight * pooled) / (most + weight)
@@ -258,6 +278,7 @@ def means_not_refuted(
         return value - half, value + half
     low, high = scale
     center = (low + high) / 2
+    # (value - m)^2 = relative (m - a)(b - m) + fixed, sorted by powers of m
     # the roots of curvature (m^2 - 2 middle m) + constant = 0
     curvature = 1 + relative
     middle = (value + relative * center) / curvature
@@ -290,8 +311,10 @@ def common_correlation(data: FewLabels) -> float:
         return 0.0
     r = (human.apart * labelled.apart)[both].sum() / scale
     degrees = (human.articles[both] - 1).sum()
+    # a judge that goes against the humans is not turned round by ten articles
     if r <= 0 or degrees <= 1:
         return 0.0
+    # r^2 is too large by what fitting one line to few articles gives
     adjusted = 1 - (1 - r * r) * degrees / (degrees - 1)
     return math.sqrt(max(adjusted, 0.0))
 
@@ -300,6 +323,7 @@ def shares_of_judge(data: FewLabels) -> Array:
     """The betas [S], how far the humans' mean follows the judge's; 0 where one of them does not
     vary."""
     spread = np.nan_to_num(safe_divide(data.ratings.variance, data.every.variance))
+    # a slope is the correlation times the ratio of both spreads
     return common_correlation(data) * np.sqrt(spread)
 
 
@@ -323,6 +347,8 @@ def predicted_means(data: FewLabels) -> Rows:
     with np.errstate(invalid="ignore"):  # of one article
         half = student(every.articles - 1) * error
     columns |= _interval("judge", every.mean, every.mean - half, every.mean + half)
+    # PPI++ takes the judge's mean over the other articles alone, ours over all: so the weights
+    # differ
     unlabelled = 1 - human.articles / every.articles
     for end, these in TARGETS.items():
         alone = from_labels(data, these)
@@ -374,6 +400,7 @@ def prediction_powered_records(samples: Sequence[JudgeScores]) -> Rows:
     records = []
     for sample in samples:
         rated = ~np.isnan(sample.human)
+        # where all texts are rated nothing is to be predicted
         if not 0 < rated.sum() < len(rated):
             continue
         record = sample.head | {

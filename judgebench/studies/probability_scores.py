@@ -81,6 +81,8 @@ def probability_score_records(samples: Sequence[JudgeScores]) -> Rows:
         cell = sample.cell
         logprobs, reason = distribution_of(sample)
         key: Key = (cell.table, cell.range, cell.judge)
+        # a distribution is one record, whichever decodings read it; without one each has its own
+        # reason
         if logprobs is None:
             key += (cell.decoding, *cell.hyperparameters)
         elif cell.judge == PAIR and cell.lambda_ is not None and cell.temperature is not None:
@@ -122,6 +124,7 @@ def distribution_of(sample: JudgeScores) -> tuple[Array | None, str]:
         return None, "No probabilities: the lambda or the temperature of the decoding is unknown."
     law = Contrastive(cell.lambda_, cell.temperature, sample.alpha)
     adjusted = law.adjusted(sample.logprobs["main"], sample.logprobs["assistant"], values)
+    # known is only what the law would give: that the scores came of it is tried, and not believed
     rounding = _ROUNDING * np.abs(values).max()
     for scores in (values[adjusted.argmax(axis=1)], expected_value(adjusted, values)):
         if np.abs(scores - sample.scores).max(initial=0.0) <= rounding:
@@ -164,6 +167,7 @@ def _record(sample: JudgeScores, logprobs: Array) -> Record:
     if scale is None:
         record |= unknown(("coverage", "width")) | {"level": LEVEL}
         return record | {"coverage_reason": "No intervals: the humans' scale is unknown."}
+    # the expectation uses the whole distribution, and has the fewest ties
     expected = np.where(has_answer(logprobs), probabilities @ placed, np.nan)
     fitted = cross_fitted(expected, sample.human, sample.groups, seed=sample.seed)
     return record | coverage_record(fitted, sample.human, clusters, scale)
@@ -197,7 +201,9 @@ def forecast_record(
     # the base knows the ratings of all texts of other groups, and nothing of the text
     sums = clusters.totals(shares)
     sizes = np.bincount(clusters.number, minlength=clusters.count)
-    rest = np.broadcast_to((len(shares) - sizes)[:, None], sums.shape)
+    rest = (len(shares) - sizes)[:, None]
+    # of other groups, for ratings of the text's own article would tell the base something of the
+    # text
     base = safe_divide(sums.sum(axis=0) - sums, rest)[clusters.number]
     rps = clusters.mean(ranked_scores(forecast, shares, categories))
     rps_base = clusters.mean(ranked_scores(base, shares, categories))
@@ -238,6 +244,7 @@ def category_shares(values: Array, categories: Array) -> Array:
         >>> category_shares(np.array([2.25, 9.0]), np.array([1.0, 2.0, 3.0])).tolist()
         [[0.0, 0.75, 0.25], [0.0, 0.0, 1.0]]
     """
+    # linear interpolation of mass: 2.25 is three quarters of a 2 and one quarter of a 3
     inside = np.clip(values, categories[0], categories[-1])
     upper = np.searchsorted(categories, inside)
     upper = np.clip(upper, 1, len(categories) - 1)
@@ -258,7 +265,7 @@ def rater_shares(ratings: Array, categories: Array) -> Array:
     rated = ~np.isnan(ratings)
     shares = np.zeros((len(ratings), len(categories)))
     np.add.at(shares, np.nonzero(rated)[0], category_shares(ratings[rated], categories))
-    return safe_divide(shares, np.broadcast_to(rated.sum(axis=1, keepdims=True), shares.shape))
+    return safe_divide(shares, rated.sum(axis=1, keepdims=True))
 
 
 def ranked_scores(forecast: Array, shares: Array, categories: Array) -> Array:
@@ -275,6 +282,8 @@ def ranked_scores(forecast: Array, shares: Array, categories: Array) -> Array:
     width = np.diff(categories) / (categories[-1] - categories[0])
     judge = forecast.cumsum(axis=1)[:, :-1]  # [N, borders]
     human = shares.cumsum(axis=1)[:, :-1]
+    # A mean over raters of (F - 1[rating <= border])^2, of which a share h of raters are 1: (F -
+    # h)^2 and the raters' own variance h (1 - h), which no forecast can take away.
     return ((judge - human) ** 2 + human * (1 - human)) @ width
 
 
@@ -293,6 +302,7 @@ def others_scores(ratings: Array, categories: Array) -> tuple[Array, Array]:
     total = np.zeros(len(ratings))
     for column in range(ratings.shape[1]):
         rows = rated[:, column] & paired
+        # a rater is no forecast of themselves
         others = np.delete(ratings, column, axis=1)
         forecast = rater_shares(others[rows], categories)
         shares = category_shares(ratings[rows, column], categories)
@@ -311,6 +321,7 @@ def calibration_error(forecast: Array, observed: Array, clusters: Clusters) -> A
     """
     # 1. the bin of each forecast, and whether it is a member of each bin [N, M, bins]
     place = np.clip(forecast, 0, 1) * _BINS
+    # rounding must not lift a forecast of .3 into the bin above
     upper_ends = np.ceil(place - 1e-12)
     bins = np.clip(upper_ends - 1, 0, _BINS - 1)
     member = bins[..., None] == np.arange(_BINS)
@@ -324,7 +335,7 @@ def calibration_error(forecast: Array, observed: Array, clusters: Clusters) -> A
     mass = sums(np.ones_like(forecast))
     apart = sums(forecast) - sums(observed)
     total = mass.sum(axis=1, keepdims=True)
-    share = safe_divide(mass, np.broadcast_to(total, mass.shape))
+    share = safe_divide(mass, total)
     distance = safe_divide(np.abs(apart), mass)
     weighted = share * np.nan_to_num(distance)
     return np.asarray(weighted.sum(axis=1))
@@ -337,6 +348,7 @@ def mass_record(logprobs: Array, clusters: Clusters) -> Record:
     """The probability that lies on candidate scores at all, from log-probabilities [N, K] over the
     full vocabulary: its mean over texts with interval, and if the mean reaches `ANSWERS` (the judge
     answers); None without texts."""
+    # candidates exclude each other, so their probabilities add up; rounding may pass 1
     mass = np.minimum(np.exp(scipy.special.logsumexp(logprobs, axis=1)), 1.0)
     record = dict.fromkeys(_MASS) | clusters.record({"mass": clusters.mean(mass)})
     if len(mass):
@@ -409,6 +421,7 @@ def text_intervals(
     half = assign_folds(clusters.count, group[rated], 2, rng)
     split = half[group]  # [N]
     # 2. the margin of each half by the other
+    # each half is calibrated by the other: a text must not have widened its own interval
     margin = np.full(len(scores), np.nan)
     for side in (0, 1):
         inside = split == side
@@ -435,7 +448,9 @@ def conformal_quantile(scores: Array, group: Array, level: float) -> float:
     """
     _, number, sizes = np.unique(group, return_inverse=True, return_counts=True)
     order = np.argsort(scores, kind="stable")
+    # a group is one observation, however many texts it has
     weights = 1 / sizes[number[order]]
     reached = weights.cumsum()
+    # + 1: the unseen group may lie anywhere among the others, also beyond all of them
     place = np.searchsorted(reached, level * (len(sizes) + 1) - _ROUNDING)
     return float(scores[order[place]]) if place < len(order) else float("inf")

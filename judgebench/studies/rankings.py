@@ -102,6 +102,7 @@ class TextPairs:
         # 1. how often each pair of texts met
         ids = column("text_id") + column("rival_id")
         ends = np.unique(ids, return_inverse=True)[1].reshape(2, -1)
+        # A against B and B against A are the same two texts
         ends = np.sort(ends, axis=0)
         _, pair, often = np.unique(ends, axis=1, return_inverse=True, return_counts=True)
         # 2. the systems, numbered as they appear: first the judged texts', then the rivals'
@@ -125,6 +126,7 @@ class TextPairs:
         """Of the pairs of which the humans said something."""
         rows = np.isfinite(self.human)
         clusters = replace(self.clusters, number=self.clusters.number[rows])
+        # both orders averaged: what the place gives in one it takes in the other
         judge = self.wins.mean(axis=0)[rows] - 0.5
         return Preferences(judge, self.human[rows], self.share[rows], clusters, ranking.human_tie)
 
@@ -198,6 +200,7 @@ def pairwise_records(
     pairs_of = {cell: TextPairs.of(table.part(cell), resamples, seed) for cell in table.cells}
     records = []
     for cell, pairs in pairs_of.items():
+        # chosen on the test pairs, a threshold would fit their noise
         dev = pairs_of.get(cell._replace(split=DEV))
         threshold = None if dev is None else best_threshold(dev.preferences(ranking))
         record = {
@@ -230,6 +233,7 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> Reco
     # 3. judge and humans: strengths over systems, then pair by pair
     correlated: list[Array | None] = [None] * len(CORRELATIONS)
     if judge.fitted and humans.fitted and len(systems) >= _FEWEST:
+        # strengths that are equal in truth must tie, whatever the last step of the fit has left
         by_judge = np.round(judge.fitted["strengths"], 9)
         by_humans = np.round(humans.fitted["strengths"], 9)
         correlated = list(correlate_rows(by_judge, by_humans))
@@ -252,12 +256,14 @@ def _strengths(pairs: TextPairs, ranking: Ranking) -> tuple[Strengths, Strengths
     systems = pairs.systems
     weights = pairs.clusters.weights
     # the judge, in each order
+    # wins hold half of the ties: here they are counted apart
     half_ties = pairs.ties / 2  # [2, n]
     won = pairs.wins - half_ties
     lost = 1 - pairs.wins - half_ties
     by_judge = np.stack([won, pairs.ties, lost])  # [3, 2, n]
     by_judge = by_judge * pairs.share / 2
     orders = (1, -1) if ranking.position else (0, 0)
+    # without a parameter for the place all places are unknown, and count as none
     places = np.repeat(orders, len(pairs.first))
     judged = pairs.comparisons(by_judge.reshape(3, -1), places)
     judge = Strengths.of(judged, weights, ranking, ranking.position, systems)
@@ -282,6 +288,7 @@ def _system_pairs(
         "win_share": judge.comparisons.table(),  # [3, K, K]
         "human_win_share": humans.comparisons.table(),
     }
+    # a pair of systems by its lower number first, as in `Comparisons`
     low = np.minimum(pairs.first, pairs.second)
     high = np.maximum(pairs.first, pairs.second)
     met = np.zeros((len(systems), len(systems)))
@@ -322,6 +329,7 @@ def why_unranked(
         return f"all texts are by one system, {systems[0] if systems else 'none'}"
     if not comparisons.table().sum():
         return "nobody compared these texts"
+    # nothing is borrowed from the prior to compare those who never met
     if len(apart := comparisons.parts) > 1:
         names = "; ".join(_listed(part, systems) for part in apart)
         parts = f"the systems fall into {len(apart)} parts that never met"
@@ -401,6 +409,7 @@ def _rank(ranks: Array) -> dict[str, int]:
     """A rank [1 + B] with the ranks between which it lies in 95 % of the resamples."""
     record = {"rank": int(ranks[0])}
     if len(ranks) > 1:
+        # a rank that was reached, and none between two
         low, high = np.quantile(ranks[1:], CONFIDENCE, method="inverted_cdf").tolist()
         record |= {"rank_low": int(low), "rank_high": int(high)}
     return record

@@ -38,6 +38,8 @@ from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, cross_fitted, 
 from judgebench.studies.variance import CrossedScores, share_of
 from judgebench.types import Array, Record, Row, Rows, Scale, Scales, ScoreRange
 
+# The family of comparisons is fixed here, before scores are seen: what is corrected together must
+# not depend on what came out.
 AGREEMENT = "agreement"
 POINTS = "points"
 RANGE_SHARE = "range_share"
@@ -91,6 +93,7 @@ def repair_records(
             for at in ranged[0]:
                 if all(at in cells_of for cells_of in ranged):
                     cells.append([cells_of[at] for cells_of in ranged])
+            # a comparison that this run cannot make is no part of its family
             if not cells:
                 continue
             record = {
@@ -123,6 +126,7 @@ def _series(table: Scores, dimension: str) -> dict[Condition, dict[ScoreRange, S
     series = {}
     for key, ranges in series_of(table.cells).items():
         split, of, attack, defense, judge, decoding, *hyperparameters = key
+        # the user's own decodings are compared elsewhere, or each of them would weaken every p here
         planned = DECODINGS.get(decoding) == judge and hyperparameters == [None, None]
         if planned and (split, of) == (table.split, dimension):
             series[attack, defense, decoding] = ranges
@@ -144,12 +148,14 @@ def _plan(
         ours = (CLEAN, base, name)
         theirs = (CLEAN, base, reference)
         plan[AGREEMENT, *ours, reference] = [ours, theirs]
+    # a preference has no points, and no range
     kinds = () if pairs else (POINTS, RANGE_SHARE)
     for name, kind in product(DECODINGS, kinds):
         calibrated = (CLEAN, base, name)
         plan[kind, *calibrated, "raw"] = [calibrated]
     for attack, defense, name in product(attacks, defenses, DECODINGS):
         defended = (attack, defense, name)
+        # attacked and clean under the defense, then without it: `paired_figures` takes them in turn
         plan[ATTACK, *defended, CLEAN] = [
             defended,
             (CLEAN, defense, name),
@@ -197,7 +203,7 @@ def paired_figures(
         fitted = np.array([cross_fitted(of_range, human, groups, seed=seed) for of_range in raw])
         used &= np.isfinite(fitted).all(axis=0)
         calibrated = (fitted - bottom) / (top - bottom)
-        shares = np.stack([calibrated, shares[:, 0]], axis=1)
+        shares = np.stack([calibrated, shares[:, 0]], axis=1)  # after, and before
     # 2. what cannot be compared
     clusters = Clusters.of(groups[used], resamples, seed)
     record: Record = {
@@ -219,39 +225,20 @@ def paired_figures(
         record["reason"] = "There are fewer than two texts."
     if record["reason"] is not None:
         return record
-    # 3. after and before, [1 + B + J] each: in the data, in each resample, and with each group left
-    # out
-    drawn = with_jackknife(clusters)
+    # 3. after and before, [1 + B + J] each: of the data, the resamples, and without each group
     shares = shares[:, :, used]
     human = human[used]
-
-    def figure(side: int) -> Array:
-        of_side = shares[:, side]  # [ranges, n]
-        if kind == AGREEMENT:
-            values = []
-            for of_range in of_side:
-                pairs = DistinctPairs(of_range, human, drawn.number, drawn.count)
-                values.append(pairs.spearman(drawn.weights))
-            return np.mean(values, axis=0)
-        if kind == POINTS:
-            points = bottom + of_side * (top - bottom)
-            return drawn.mean(np.abs(points - human).mean(axis=0))
-        if kind == RANGE_SHARE:
-            components = CrossedScores(of_side.T, ("text", "range"), clusters).components
-            return share_of(components, [effect for effect in components if "range" in effect])
-        attacked = shares[:, 2 * side]
-        clean = shares[:, 2 * side + 1]
-        change = attacked - clean
-        return drawn.mean(change.mean(axis=0))
-
-    after = figure(0)
-    before = figure(1)
+    if kind == POINTS:
+        shares = bottom + shares * (top - bottom)
+    elif kind == ATTACK:
+        shares = shares[:, ::2] - shares[:, 1::2]  # attacked less clean
+    drawn = with_jackknife(clusters)
+    after, before = (_figure(kind, shares[:, side], human, clusters, drawn) for side in (0, 1))
     difference, rest = resampled_and_left_out(after - before, drawn)
     if np.isnan(difference[0]):
         return record | {"reason": "All scores are the same."}
-    record |= {"before": float(before[0]), "after": float(after[0])} | clusters.record(
-        {"difference": difference}
-    )
+    record |= {"before": float(before[0]), "after": float(after[0])}
+    record |= clusters.record({"difference": difference})
     # 4. the test
     if clusters.count < 2 or np.isnan(rest).any():
         return record | {
@@ -260,3 +247,27 @@ def paired_figures(
     flipped, exact = flips(len(rest) - 1, PERMUTATIONS, seed)
     permuted = flipped_differences(difference[:1], rest[None, 1:], flipped)[0]
     return record | {"p": permutation_p_value(float(difference[0]), permuted, exact)}
+
+
+def _figure(kind: str, side: Array, human: Array, clusters: Clusters, drawn: Clusters) -> Array:
+    """[1 + B + J] the figure of one side.
+
+    Args:
+        side: [ranges, n] what it is a mean of: scores, of `POINTS` on the humans' scale, or of
+            `ATTACK` their changes.
+        human: [n].
+        drawn: `clusters`, and each group left out.
+    """
+    if kind == AGREEMENT:
+        values = []
+        for of_range in side:
+            pairs = DistinctPairs(of_range, human, drawn.number, drawn.count)
+            values.append(pairs.spearman(drawn.weights))
+        return np.mean(values, axis=0)
+    if kind == RANGE_SHARE:
+        # `CrossedScores` takes the jackknife's weights itself
+        components = CrossedScores(side.T, ("text", "range"), clusters).components
+        return share_of(components, [effect for effect in components if "range" in effect])
+    if kind == POINTS:
+        side = np.abs(side - human)
+    return drawn.mean(side.mean(axis=0))

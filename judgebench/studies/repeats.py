@@ -68,6 +68,7 @@ def repeat_records(
     if LABELS not in table:
         table[LABELS] = ""
     shown = table["split"] == shown_split(table["split"])
+    # unattacked texts alone: what an attack does is told elsewhere
     table = table[shown & (table["attack"] == CLEAN)]
     marks = {_place(record): record.get("pass_mark") for record in decisions}
     records: Rows = []
@@ -104,6 +105,7 @@ def _record(parts: Sequence[pd.DataFrame], mark: float | None, resamples: int, s
     # 1. scores as parts of their range: [T, ranges, repeats]
     tables = [_part_table(part) for part in parts]
     most = max(len(table.columns) for table in tables)
+    # a range may have been asked fewer times: its missing answers are NaN, not zeros
     aligned = [table.reindex(columns=range(most)) for table in tables]
     table = pd.concat(aligned, axis=1, join="inner").sort_index()
     values = table.to_numpy().reshape(len(table), len(parts), most)
@@ -123,6 +125,7 @@ def _record(parts: Sequence[pd.DataFrame], mark: float | None, resamples: int, s
         record |= clusters.record({"changed": _differing(single, clusters)})
         if mark is not None:
             low, high = parts[0][["range_min", "range_max"]].iloc[0]
+            # the mark as part of the range, as the scores are
             at = (mark - low) / (high - low) - _ROUNDING
             passes = 1.0 * (single >= at)
             passes[np.isnan(single)] = np.nan
@@ -144,15 +147,17 @@ def _components_record(values: Array, clusters: Clusters) -> Record:
     record: Record = {**unknown(SHARES), "spread": None, "needed": [], "reason": None}
     # 1. components of the means of a prompt's answers
     counts = (~np.isnan(values)).sum(axis=2)
-    means = safe_divide(np.nansum(values, axis=2), 1.0 * counts)  # [T, ranges]
+    means = safe_divide(np.nansum(values, axis=2), counts)  # [T, ranges]
     answered = (counts > 0).any(axis=1)
     facets: tuple[str, ...] = ("text", "range") if means.shape[1] > 1 else ("text",)
     crossed = CrossedScores(means if len(facets) > 1 else means[:, 0], facets, clusters)
     # 2. the repeat's, and what it leaves in the means
+    # around the prompt's own mean: what text and range make is in that mean
     apart = np.nansum((values - means[:, :, None]) ** 2, axis=2)
     several = counts > 1
     within = np.nansum(safe_divide(apart, counts - 1.0), axis=1)
-    left = np.nansum(safe_divide(np.ones(counts.shape), 1.0 * counts), axis=1)
+    # a mean of n answers still has the n-th part of the repeat's variance, which is taken off below
+    left = np.nansum(safe_divide(1.0, counts), axis=1)
     repeat, part_left = (
         safe_divide(
             crossed.clusters.sums(above[answered]), crossed.clusters.sums(1.0 * below[answered])
@@ -160,6 +165,7 @@ def _components_record(values: Array, clusters: Clusters) -> Record:
         for above, below in ((within, several.sum(axis=1)), (left, (counts > 0).sum(axis=1)))
     )
     components = dict(crossed.components)
+    # the error of a single score, as the means show it, holds what the repeat has left in them
     last = frozenset(facets)
     components[last] = components[last] - repeat * part_left
     components[_REPEATS] = repeat
@@ -197,6 +203,8 @@ def _differing(answers: Array, clusters: Clusters) -> Array:
         counts = np.unique(values[~np.isnan(values)], return_counts=True)[1]
         read = counts.sum()
         if read > 1:
+            # without replacement: an answer never meets itself, so few repeats do not look too
+            # stable
             chances[row] = 1 - (counts * (counts - 1)).sum() / (read * (read - 1))
     several = ~np.isnan(chances)
     return clusters.mean(np.nan_to_num(chances), several)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from judgebench.stats.clusters import Clusters, safe_divide, unknown
+from judgebench.stats.correlation import mid_ranks
 from judgebench.studies.humans import CALIBRATED, RAW, Panel
 from judgebench.studies.scores import JudgeScores
 from judgebench.types import Array, Record
@@ -31,6 +32,7 @@ def replaced_record(sample: JudgeScores) -> Record:
     """`KAPPAS` and `WORST`, each with `_low` and `_high`, articles resampled; None where they are
     unknown. scores: raw or calibrated, whichever agree better; texts: those with two ratings or
     more."""
+    # the same texts for judge and raters, or they would be measured on others
     several = (~np.isnan(sample.ratings)).sum(axis=1) > 1
     record: Record = {**unknown((*KAPPAS, *WORST)), "scores": None, "texts": int(several.sum())}
     # 1. agreement with single raters
@@ -42,6 +44,7 @@ def replaced_record(sample: JudgeScores) -> Record:
             if np.isfinite(scores[several]).all():
                 kappas[name] = kappa_with_raters(scores[several], ratings, clusters)
         if kappas:
+            # whichever agree better, for the user may use either
             best = max(kappas, key=lambda name: np.nan_to_num(kappas[name][0], nan=-1.0))
             sides = kappas[best], kappa_of_raters(ratings, clusters)
             record |= clusters.record(dict(zip(KAPPAS, sides, strict=True))) | {"scores": best}
@@ -60,6 +63,7 @@ def kappa_with_raters(scores: Array, ratings: Array, clusters: Clusters) -> Arra
     given = ~np.isnan(ratings)
     count = 1.0 * given.sum(axis=1)
     apart = np.nansum((scores[:, None] - ratings) ** 2, axis=1)
+    # each rating of a text meets its score: texts with more raters count more, on both sides
     mean, variance = _moments(count, np.nansum(ratings, axis=1), np.nansum(ratings**2, 1), clusters)
     middle, spread = _moments(count, count * scores, count * scores**2, clusters)
     distance = safe_divide(clusters.sums(apart), clusters.sums(count))
@@ -72,9 +76,12 @@ def kappa_of_raters(ratings: Array, clusters: Clusters) -> Array:
     count = 1.0 * (~np.isnan(ratings)).sum(axis=1)
     sums = np.nansum(ratings, axis=1)
     squares = np.nansum(ratings**2, axis=1)
+    # sum over ordered pairs of (x - y)^2 is 2 (n sum x^2 - (sum x)^2); each rating meets n - 1
+    # others
     apart = safe_divide(2 * (count * squares - sums**2), count - 1)
     _, variance = _moments(count, sums, squares, clusters)
     distance = safe_divide(clusters.sums(apart), clusters.sums(count))
+    # raters among each other have one mean and one variance on both sides
     return np.asarray(1 - safe_divide(distance, 2 * variance))
 
 
@@ -101,6 +108,7 @@ def _worst(sample: JudgeScores) -> Record:
     clusters = panel.clusters
 
     def figure(column: int, rows: Array) -> Array:
+        # by the others' ratings: one's own would put one's own lowest texts there
         share = lowest_share(panel.others[rows, column])
         number = clusters.number[rows]
         mass = clusters.weights @ np.bincount(number, share, clusters.count)
@@ -120,10 +128,7 @@ def places_of(values: Array) -> Array:
         >>> places_of(np.array([1.0, 5.0, 5.0, 9.0])).tolist()
         [0.125, 0.5, 0.5, 0.875]
     """
-    # scipy.stats takes long to import
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    upto = np.cumsum(counts) - counts / 2
-    return np.asarray(upto[place] / len(values))
+    return (mid_ranks(values[None])[0] - 0.5) / len(values)
 
 
 def lowest_share(values: Array) -> Array:
@@ -134,6 +139,7 @@ def lowest_share(values: Array) -> Array:
         >>> lowest_share(np.array([*range(2, 10), 1.0, 1.0])).tolist()[-2:]
         [0.5, 0.5]
     """
+    # fractions of texts, for labels tie: which of those at the edge come in must not be chance
     room = _TENTH * len(values)
     edge = np.sort(values)[int(np.ceil(room)) - 1]
     below = values < edge

@@ -50,6 +50,7 @@ def _record(sample: JudgeScores, scores: Scores, decisions: Rows) -> Record:
     clusters = sample.clusters.at(rated)
     judge = sample.scores[rated]
     sizes = np.bincount(clusters.number, minlength=clusters.count)
+    # a prompt with one completion has no order
     several = np.flatnonzero(sizes >= 2)
     record: Record = {
         **sample.head,
@@ -64,11 +65,14 @@ def _record(sample: JudgeScores, scores: Scores, decisions: Rows) -> Record:
     if len(several):
         order = pair_shares(judge, sample.human[rated], clusters.number, clusters.weights)
         record |= clusters.record({"order": order})
+        # distinct pairs of prompt and score: a prompt with one of them has equal scores
         levels = np.unique(np.stack([clusters.number, judge], axis=1), axis=0)
         equal = 1.0 * (np.bincount(levels[:, 0].astype(int)) == 1)[several]
+        # a prompt is the unit: each counts once, and is a group of its own
         record |= keys_of("equal", clustered_share(equal, np.ones(len(several)), several))
     # 2. the two rates of noise
     of_cell = [row for row in decisions if ScoreSeries.of(row) == sample.cell]
+    # as the reward would pass: by the chosen mark, where there is one
     mark = of_cell[-1].get("pass_mark") if of_cell else None
     if mark is None or sample.classes is None:
         record["reason"] = (
@@ -109,6 +113,8 @@ def _attacked_record(
     """false_pass and texts of the attacked texts of a cell; an answer that could not be read does
     not pass."""
     part = scores.part(cell)
+    # people rated the clean texts: an attack changes what the judge sees, and not what a text is
+    # worth
     _, rows, of_text = np.intersect1d(part["example_id"], sample.names, return_indices=True)
     labels = passed[of_text]
     labelled = np.isfinite(labels)

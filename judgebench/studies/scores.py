@@ -220,6 +220,7 @@ class Scores:
         no answer is a tie, keep theirs."""
         if self.compares:
             return self
+        # missing and not scored: the lowest score would say that the judge disliked these texts
         read = self.columns["status"] != FAILED
         cells = {}
         for cell, rows in self.cells.items():
@@ -269,6 +270,7 @@ def _judge_key(cell: ScoreSeries) -> Key:
 def shared(parts: Sequence[Columns]) -> list[dict[str, Array]]:
     """The rows of parts of a table whose examples all parts have, in one order."""
     names = [part["example_id"].astype(str) for part in parts]
+    # sorted names, so that rows of all parts stand side by side
     common = reduce(np.intersect1d, names)
     selected = []
     for part, side in zip(parts, names, strict=True):
@@ -303,8 +305,10 @@ def missing_bounds(
     far = score_range.maximum - middle
     above_mean = human - np.nanmean(human)
     side = np.nan_to_num(np.sign(above_mean))
+    # the worst that an answer could have been: as far as can be from what humans said
     opposite = middle - side * far
     # 2. the same rank
+    # the best: the judge would have ordered these texts as humans do, with scores that it gives
     ratings = np.sort(human[answered & rated])
     below = np.searchsorted(ratings, human, "left")
     upto = np.searchsorted(ratings, human, "right")
@@ -341,6 +345,7 @@ def ratings_of(
     Args:
         ratings: columns example_id, dimension, rater, score: a row a rating.
     """
+    # long form, a row a rating: raters rate some texts each
     place = {name: row for row, name in enumerate(names)}
     rows = ratings[(ratings["dimension"] == dimension) & ratings["example_id"].isin(place)]
     raters = {rater: column for column, rater in enumerate(dict.fromkeys(rows["rater"]))}
@@ -388,6 +393,7 @@ def cross_fitted(
     scores = np.asarray(scores, dtype=np.float64)
     human = np.asarray(human, dtype=np.float64)
     scored = np.isfinite(scores)
+    # a text without a rating is scored by what others teach, so no text is lost
     taught = scored & np.isfinite(human)
     labels, group = np.unique(np.asarray(groups), return_inverse=True)
     fitted = np.full(len(scores), np.nan)
@@ -396,6 +402,7 @@ def cross_fitted(
     if len(rated) < 2:
         return fitted
     folds = max(2, min(folds, len(rated)))
+    # whole groups, or a text would be scored by what its own article taught
     fold = assign_folds(len(labels), rated, folds, np.random.default_rng(seed))[group]  # [N]
     # 2. each fold by what the others teach
     for number in np.unique(fold):
@@ -412,6 +419,7 @@ def cross_fitted(
         values, index, counts = np.unique(scores[teaching], return_inverse=True, return_counts=True)
         means = np.bincount(index, weights=ratings) / counts
         steps = isotonic_means(means, counts)
+        # linear between scores that were seen, and flat beyond the outermost
         fitted[asked] = np.interp(scores[asked], values, steps)
     return fitted
 
@@ -427,6 +435,8 @@ def isotonic_means(means: Array, weights: Array) -> Array:
     blocks: list[tuple[float, float, int]] = []  # mean, weight, number
     for mean, weight in zip(means.tolist(), weights.tolist(), strict=True):
         many = 1
+        # a block is as many neighbors as share a mean; a new one takes in all that do not lie below
+        # it
         while blocks and blocks[-1][0] >= mean:
             before, mass, number = blocks.pop()
             mean = (before * mass + mean * weight) / (mass + weight)
@@ -443,6 +453,7 @@ def assign_folds(groups: int, rated: Array, parts: int, rng: np.random.Generator
     that every part has some of them."""
     order = rng.permutation(groups)
     unrated = ~np.isin(order, rated)
+    # rated groups first, in the order drawn: dealing in turn gives each part as many of them
     order = order[np.argsort(unrated, kind="stable")]
     part = np.empty(groups, dtype=np.int64)
     part[order] = np.arange(groups) % parts
@@ -536,6 +547,7 @@ class JudgeScores:
             self,
             ratings=self.ratings[:, kept],
             raters=[self.raters[column] for column in kept],
+            # bounds by failed answers are of the same raters
             whole=self.whole and self.whole.without(columns),
         )
 
@@ -622,6 +634,7 @@ def samples_of(
     condition = [
         name for name in ("dimension", *RANGE, LABELS, "attack", "defense") if name in readings
     ]
+    # a reading is of a condition, whatever decodes it: several cells share its log-probabilities
     asked = {
         tuple(value or "" for value in key): part.set_index("example_id")
         for key, part in readings.groupby(condition, sort=False, dropna=False)
@@ -638,6 +651,7 @@ def samples_of(
         read = asked.get(tuple(cell.named.get(name) or "" for name in condition))
         for role in ("main", "assistant") if read is not None else ():
             rows = read.loc[names, f"{role}_logprobs"].tolist()  # type: ignore[union-attr]
+            # of a server some answers may come without them; then the judge's are not known
             if all(row is not None and len(row) for row in rows):
                 logprobs[role] = np.array([np.asarray(row, dtype=np.float64) for row in rows])
         sample = JudgeScores(

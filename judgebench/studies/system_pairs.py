@@ -58,6 +58,7 @@ def mean_table(
         last_system = int(system.max(initial=-1))
         last_article = int(group.max(initial=-1))
         shape = (last_system + 1, last_article + 1)
+    # to spread 1: one rounding for scores of any range
     scaled = values - values.min(initial=np.inf)
     spread = scaled.max(initial=0.0)
     scaled = scaled / (spread or 1.0)  # [N]
@@ -83,6 +84,7 @@ class PairedSystems:
     def shared(self) -> Array:
         """[S, S] how many articles two systems share, of the first and the later system; else 0."""
         there = 1.0 * ~np.isnan(self.table)
+        # above the diagonal: each pair once
         return np.triu(there @ there.T, 1)
 
     @cached_property
@@ -95,6 +97,7 @@ class PairedSystems:
     def differences(self) -> Array:
         """[P, G] of each pair, first less second; 0 where one of the two has no text."""
         first, second = self.pairs
+        # only articles of both: a system that wrote about easy articles alone would look better
         return np.nan_to_num(self.table[first] - self.table[second])
 
     def flip_p_values(self, flipped: Array) -> Array:
@@ -106,10 +109,12 @@ class PairedSystems:
             flipped: [F, G] of 0 and 1, which articles' differences change sign; see
                 `paired.flips`.
         """
+        # sums and no means: flips change signs, and not the number of articles
         observed = self.differences.sum(axis=1)  # [P]
         rounding = _ROUNDING * np.abs(self.differences).sum(axis=1)
         times = np.zeros(len(observed))
         for rows in chunks(len(flipped), max(self.differences.shape)):
+            # 0 keeps a sign, 1 turns it
             signs = 1.0 - 2.0 * flipped[rows]
             sums = signs @ self.differences.T  # [F, P]
             larger = sums > observed + rounding
@@ -121,6 +126,7 @@ class PairedSystems:
     def z_values(self, weights: Array) -> Array:
         """[B, P] how far each difference lies from 0 in each row of weights [B, G] of articles, by
         the normal law that the flips' sums follow: mean 0, and the squares' sum as variance."""
+        # [B, P] of sums; flips have mean 0, and the sum of squares as variance
         sums = weights @ self.differences.T
         squares = weights @ (self.differences**2).T
         z = np.divide(sums, np.sqrt(squares), out=np.zeros_like(sums), where=squares > 0)
@@ -175,6 +181,7 @@ def soft_accuracies(judge: PairedSystems, human: PairedSystems, clusters: Cluste
     """[1 + B] soft pairwise accuracy: in the data by flips, in the resamples by the normal law,
     moved by how far the two are apart in the data."""
     # 1. by the normal law
+    # flips in each resample would be a thousand times the work; the normal law takes two products
     accuracies = np.empty(len(clusters.weights))
     for rows in chunks(len(accuracies), len(judge.differences)):
         weights = clusters.weights[rows]
@@ -188,6 +195,7 @@ def soft_accuracies(judge: PairedSystems, human: PairedSystems, clusters: Cluste
     p_ours = judge.flip_p_values(flipped)  # [P]
     p_theirs = human.flip_p_values(flipped)
     in_data = soft_pairwise_accuracy(p_ours, p_theirs)
+    # the number shown is that of flips, as others compute it; the normal law gives its spread
     apart = in_data - accuracies[0]
     return np.clip(accuracies + apart, 0.0, 1.0)
 
@@ -239,6 +247,7 @@ class SystemSample(NamedTuple):
         theirs = np.sign(human.z_values(articles))[0]
         ordered = theirs != 0
         first, second = judge.pairs
+        # without a system all of its pairs are gone: pairs that share a system are not independent
         left = np.arange(len(judge.table))[:, None]  # [S, 1]
         kept = np.vstack([ordered, ordered & (first != left) & (second != left)])  # [1 + S, P]
         shares = safe_divide(kept @ ((1 + ours * theirs) / 2), kept.sum(axis=1))
@@ -266,6 +275,7 @@ class SystemSample(NamedTuple):
             freedom = systems - 1
             normal = float(scipy.special.ndtri(CONFIDENCE[1]))
             of_articles = (ends[1] - ends[0]) / (2 * normal)
+            # two sources of noise, added: which systems there are, and which articles
             error = np.sqrt(freedom * np.var(left_out) + of_articles**2)
             far = float(scipy.special.stdtrit(freedom, CONFIDENCE[1]) * error)
             interval = max(share - far, 0.0), min(share + far, 1.0)

@@ -104,6 +104,7 @@ def _record(sample: JudgeScores) -> Record:
         record["reason"] = "No text has a rating."
     if _too_few_or_many(record["systems"]):
         return record
+    # the plain question of a reader: does the judge's interval hold what humans say of the system?
     record["ranking"] = _ranking(sample, rated, clusters)
     for row in record["ranking"]:
         row |= by_system.get(row["system"], unknown(["error"]))
@@ -153,6 +154,7 @@ def _ranking(sample: JudgeScores, rated: Array, clusters: Clusters) -> Rows:
 def system_means(values: Array, system: Array, systems: int, clusters: Clusters) -> Array:
     """[1 + B, S] the mean of values [N], such as judge less human, of each system's texts; NaN
     without any."""
+    # a column a system, so that all of them are one product with the weights
     of_system = np.isfinite(values)[:, None] & (system[:, None] == np.arange(systems))
     return safe_divide(
         clusters.sums(np.where(of_system, values[:, None], 0.0)), clusters.sums(1.0 * of_system)
@@ -164,6 +166,7 @@ def _by_system(name: str, values: Array, system: Array, clusters: Clusters) -> l
     for one article."""
     articles = [len(np.unique(clusters.number[system == s])) for s in range(values.shape[1])]
     return [
+        # a system's interval knows as many articles as it has texts of, and no more
         with_intervals({name: values[: None if count > 1 else 1, s]}, expanded(count))
         for s, count in enumerate(articles)
     ]
@@ -188,6 +191,7 @@ def _order(sample: JudgeScores, panel: Panel) -> Record:
 
         others = pairs(panel.others[:, column])
         ours = pairs(sample.scores)
+        # the judge on this rater's texts alone: both meet the same means, on the same texts
         judge = ordered_alike(ours, others, clusters)
         if np.isfinite(judge[0]):
             compared.append(SystemSample.of(ours, others))
@@ -230,18 +234,27 @@ def _errors(
     }
     for kind, scores in kinds.items():
         apart = (scores - sample.human)[rated]
+        # errors of single texts cancel in a system's mean; what is left is its bias
         errors = system_means(apart, system, len(names), clusters)  # [1 + B, S]
         if not kind:
             farthest = np.nanargmax(np.abs(errors[0]))
             record["error_system"] = str(names[farthest])
-            rows = _by_system("error", errors, system, clusters)
+            rows = _by_system(
+                "error",
+                errors,
+                system,
+                clusters,
+            )
             by_system = dict(zip(map(str, names), rows, strict=True))
+        # the largest of many errors is large by noise alone: resamples show how large
         distances, noise = _distances(errors[:1] if single else errors)
         record |= distances_record(f"{kind}error", distances, noise, clusters)
         largest[kind] = without_excess(distances[1])
+        # a fifth of the articles may be all that speaks for raw scores
         without_fifths = system_means(apart, system, len(names), clusters.fifths)
         in_parts[kind] = _distances(without_fifths)[0][1]
     for kind, name in zip(("", "unseen_"), SAVED, strict=True):
+        # paired: both errors are of the same resample
         saved = largest["constant_"] - largest[kind]
         record |= clusters.record({name: saved})
     raw_is_better = (in_parts[""] < in_parts["unseen_"]).all()
@@ -281,6 +294,7 @@ def without_excess(values: Array) -> Array:
     `distances_record`."""
     if not np.isfinite(values[1:]).any():
         return values
+    # resample over data as data over truth: once to come to the data's place, once to the truth's
     excess = np.nanmean(values[1:]) - values[0]
     return np.concatenate([values[:1], values[1:] - 2 * excess])
 
@@ -305,6 +319,7 @@ def distances_record(name: str, distances: Array, noise: Array, clusters: Cluste
         low = record[f"{key}_low"]
         if value is None or low is None:
             continue
+        # so large a distance comes about where all errors are truly 0
         if value <= np.nanquantile(chance[1:], end):
             record[f"{key}_low"] = 0.0
     return record

@@ -61,6 +61,7 @@ def pair_shares(
     right, all_pairs = np.zeros((2, groups * groups if across else groups))
     for block in np.unique(blocks):
         rows = np.flatnonzero(blocks == block)
+        # all pairs of a block, each once
         first, second = rows[np.stack(np.triu_indices(len(rows), 1))]  # [pairs]
         theirs = np.sign(others[first] - others[second])
         ordered = theirs != 0
@@ -70,6 +71,7 @@ def pair_shares(
         ours = np.sign(judge[first] - judge[second])
         place = number[first]
         if across:
+            # one number for two articles, so that a pair counts as often as both are drawn
             place = place * groups + number[second]
         right += np.bincount(place, (1 + ours * theirs) / 2, len(right))
         all_pairs += np.bincount(place, minlength=len(right))

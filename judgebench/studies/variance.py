@@ -97,6 +97,9 @@ class CrossedScores:
 
     def _components(self) -> Components:
         facets = self.facets
+        # Method of moments: the mean of half the squared differences between scores that agree in
+        # exactly some facets holds the components of all others. No model is fitted, and cells may
+        # be empty.
         # 1. every set of facets, the smallest first
         effects: list[Effect] = []
         for size in range(len(facets) + 1):
@@ -106,10 +109,12 @@ class CrossedScores:
         # 2. pairs of scores that agree in at least these facets, and half of their squared
         # differences
         scored = ~np.isnan(self.values)
+        # differences do not change with a shift, and sums of squares then lose no digits
         mean = self.values[scored].mean() if scored.any() else 0.0
         filled = np.where(scored, self.values - mean, 0.0)
         at_least: dict[Effect, Array] = {}
         for effect in effects:
+            # pairs need not be built: sums, squares and counts of a cell say all of its pairs
             summed = [axis for axis, facet in enumerate(facets) if axis and facet not in effect]
             tables = []
             for side in (1.0 * scored, filled, filled**2):
@@ -125,6 +130,7 @@ class CrossedScores:
                 if more >= effect:
                     signed.append((-1) ** (len(more) - len(effect)) * at_least[more])
             pairs, squares = np.sum(signed, axis=0)
+            # pairs are counted in floating point: less than half a pair is none
             differences[effect] = safe_divide(squares, np.where(pairs > 0.5, pairs, 0.0))
         # 4. Half the squared difference of two scores that agree in the facets A alone holds every
         # component but those of the facets within A. So that of no facets less that of A is the sum
@@ -136,6 +142,7 @@ class CrossedScores:
         for effect in effects[1:]:
             signed = []
             for part in effects:
+                # Moebius inversion over subsets, once more
                 if part <= effect:
                     signed.append((-1) ** (len(effect) - len(part)) * within[part])
             components[effect] = np.sum(signed, axis=0)
@@ -158,6 +165,7 @@ def _agreeing(tables: Sequence[Array], clusters: Clusters, nested: bool) -> Arra
     """
     counts, sums, squares = tables
     if nested:
+        # cells of one text: a resample counts it as often as its group
         dot = partial(np.einsum, "tl,tl->t")
         pairs = dot(counts, counts)
         apart = dot(counts, squares) - dot(sums, sums)
@@ -165,6 +173,7 @@ def _agreeing(tables: Sequence[Array], clusters: Clusters, nested: bool) -> Arra
     # pairs of the groups as they are drawn, less a group's own, counted as between copies of it
     grouped = [clusters.totals(table) for table in tables]  # [G, L]
     drawn = [clusters.weights @ table for table in grouped]  # [rows, L]
+    # a group drawn w times makes w^2 pairs with itself, of which w are real
     again = clusters.weights**2 - clusters.weights
     return _pairs(*drawn) - np.stack([again @ part for part in _pairs(*grouped)])
 
@@ -179,6 +188,7 @@ def _pairs(counts: Array, sums: Array, squares: Array) -> Array:
 def share_of(components: Components, effects: Sequence[Effect]) -> Array:
     """The share of some effects' components in the sum of all; NaN where nothing varies, or a
     component is unknown."""
+    # a variance below 0 is an estimate near 0: it counts as 0, so that shares lie between 0 and 1
     positive = {effect: np.maximum(part, 0.0) for effect, part in components.items()}
     total = np.sum(list(positive.values()), axis=0)
     parts = [np.zeros_like(total), *(positive[effect] for effect in effects)]
@@ -202,6 +212,7 @@ def share_record(name: str, values: Array, clusters: Clusters) -> Numbers:
     highest = rest.max()
     if lowest < _EDGE or 1 - highest < _EDGE:
         return record
+    # a share and its rest must have the same interval, so always the smaller of the two is bounded
     turned = rest[0] > 0.5
     interval = with_agreement_interval(name, 1 - rest if turned else rest)
     estimate = Estimate.of(interval, name)
@@ -229,6 +240,7 @@ def component_records(scores: CrossedScores) -> Rows:
         resampled, _ = resampled_and_left_out(values, clusters)
         records.append(
             {
+                # in the order of the facets, for a set has none
                 "effect": " x ".join(facet for facet in scores.facets if facet in effect),
                 "facets": len(effect),
                 **clusters.record({"variance": resampled}),
@@ -302,6 +314,7 @@ def _of_judges(asked: Sequence[JudgeScores]) -> Record:
     values, rows = _shared(asked)  # [texts, 2 x ranges]
     if len(asked) > 2:
         facets = ("text", "range", "judge")
+        # main and assistant alternate, range by range
         values = values.reshape(len(values), -1, 2)
     scores = CrossedScores(values, facets, asked[0].clusters.at(rows))
     record = _head(asked) | {"judge": None, "study": JUDGES, "calibrated": False}
@@ -370,6 +383,7 @@ def _shared(samples: Sequence[JudgeScores], calibrated: bool = False) -> tuple[A
         with np.errstate(invalid="ignore"):
             parts = (scores - low) / (high - low)
         columns.append(pd.Series(parts, sample.names))
+    # crossed: only texts that all of them scored
     table = pd.concat(columns, axis=1, join="inner").sort_index()
     return table.to_numpy(), pd.Index(samples[0].names).get_indexer(table.index)
 

@@ -134,6 +134,7 @@ RULES: Mapping[str, Rule] = {
 def rules_of(config: Row) -> dict[str, Rule]:
     """Use -> its rule, with the margins of a run's configuration; of one without, the default
     ones."""
+    # the rule as it was applied: a run may have margins of its own
     margins = vars(settings_of(Margins, config.get("verdict") or {}, "verdict"))
     rules = {}
     for use, rule in RULES.items():
@@ -197,6 +198,8 @@ def verdict_records(
             continue
         cell = ScoreSeries.of(advised)
         sample = next(sample for sample in samples if sample.cell == cell)
+        # one verdict a use, of the setting that was chosen: of many settings some would pass by
+        # chance
         facts = _Facts(sample, studies, margins)
         head = {
             **sample.head,
@@ -214,6 +217,8 @@ def _of_raters(facts: _Facts, studies: Row, deciding: Deciding) -> dict[str, Rec
     """Use -> its verdict's record, by the raters who agree with others; each says what the verdict
     would be with the odd ones, or without the doubtful ones."""
     sample = facts.sample
+    # A rater who did not look at the texts lowers the bar for the judge. Odd ones are left out,
+    # doubtful ones stay, and both are said.
     raters = odd_raters(sample.ratings) if sample.raters else OddRaters([], [])
     names = [[sample.raters[column] for column in columns] for columns in raters]
     verdicts = facts.verdicts()
@@ -230,6 +235,7 @@ def _of_raters(facts: _Facts, studies: Row, deciding: Deciding) -> dict[str, Rec
     for use, verdict in verdicts.items():
         other = others[use].verdict if use in others else None
         clause = verdict.clause
+        # said where it matters: where the verdict would be another
         if other not in (None, verdict.verdict):
             clause = f"{clause}; {what} ({where}: {other})"
         elif raters.odd and use == "order_texts":
@@ -266,6 +272,7 @@ class _Facts:
         self.sample = sample
         self.margins = margins
         self.metrics = studies["metrics"]
+        # by all pairs where that level was asked for, else by whatever there is
         over_all_pairs = cell_record(self.metrics, cell, level="dataset")
         self.metric = over_all_pairs or cell_record(self.metrics, cell)
         self.flags = self.metric.get("flags") or ()
@@ -300,6 +307,7 @@ class _Facts:
 
     def verdicts(self) -> dict[str, Verdict]:
         """Use -> the verdict, in the order of `RULES`."""
+        # what stands in the way of every use is said first, and once for all
         obstacle = self._obstacle()
         texts = obstacle or self._texts()
         verdicts = {}
@@ -310,6 +318,7 @@ class _Facts:
             "compare_systems": obstacle or self._systems(),
             "report_scores": obstacle or self._of_worst(self._scores()),
             "replace_rater": obstacle or self._of_worst(self._rater(texts)),
+            # attacks can be measured without ratings, so nothing stands in their way
             "resist_attacks": self._attacks(),
         }
         return {use: self._with_failures(verdict) for use, verdict in verdicts.items()}
@@ -330,6 +339,7 @@ class _Facts:
     def _with_failures(self, verdict: Verdict) -> Verdict:
         """The verdict, which is not yes where too many answers could not be read."""
         failed = self.metric.get("failed_share") or 0.0
+        # a no stays a no, and few articles stay few
         if verdict.verdict not in (YES, CARE) or failed <= self.margins.failed:
             return verdict
         return verdict._replace(
@@ -345,8 +355,11 @@ class _Facts:
             return Verdict(NO, "most of its probability is not on scores")
         record = text_pair_record(self.sample)
         pairs, rater, within, within_rater = (Estimate.of(record, name) for name in PAIRS)
+        # at worst and at best, for answers that could not be read are no random part of the texts
         bounds = [text_pair_record(bound)["pairs"] for bound in self.sample.bounds]
         self.follows_one = self._follows_one(rater, record["beside"])
+        # a judge that knows systems orders texts well, so the order within systems has the last
+        # word
         order = self._order(pairs, rater, bounds, record["beside"])
         return self._in_systems(order, within, within_rater)
 
@@ -373,6 +386,7 @@ class _Facts:
         clause = f"{percents}; {person}"
         said = Verdict(CARE, clause, share, rater)
         # 1. nothing to be measured by, or no order
+        # order of questions: can it be measured, is there an order, is there enough, how good is it
         unlike = self._without_order("systems", said, bars, person)
         if unlike:
             return unlike
@@ -401,6 +415,7 @@ class _Facts:
     def _without_order(self, what: str, said: Verdict, bars: _Bars, person: str) -> Verdict | None:
         """The verdict where raters hardly agree on an order, or the judge has none, or its reverse;
         None elsewhere."""
+        # who is to say what is right where raters are coins to each other?
         if bars.hardly:
             hardly = f"raters hardly agree on the order of {what}: {person} % of pairs"
             return said._replace(verdict=UNMEASURED, clause=hardly)
@@ -460,6 +475,8 @@ class _Facts:
         other."""
         if rater is None or len(beside) != 2:
             return False
+        # two raters cannot say which of them is odd: a judge that follows one may follow the wrong
+        # one
         return min(beside) < -_APART * (rater.value - COIN)
 
     def _in_systems(
@@ -498,6 +515,7 @@ class _Facts:
     def _bars(self, rater: Estimate | None) -> _Bars:
         """By one rater's share of pairs, which is assumed where it is unknown."""
         bar = rater.value if rater else self.margins.assumed_rater
+        # from a coin, and not from 0: half of the pairs come right by guessing
         half = COIN + self.margins.half_way * (bar - COIN)
         return _Bars(bar, bar - self.margins.near_rater, half)
 
@@ -515,6 +533,7 @@ class _Facts:
         unseen = self.calibrated.get("r2_unseen_low") is not None
         r2 = Estimate.of(self.calibrated, "r2_unseen" if unseen else "r2")
         explains = self._explains(r2)
+        # raw scores may be right already, where few labels teach a calibration little
         raw_explain = self._explains(Estimate.of(self.raw, "r2"))
         scores = CALIBRATED
         if explains:
@@ -546,6 +565,7 @@ class _Facts:
         off = f"{what} {error.value:.2f} {of_scale}"
         constant = f"always the {errors.always} rating {_two(errors.constant)}"
         saved = errors.saved[scores]
+        # a constant costs nothing: a judge that is no nearer than that is no use for scores
         if saved is not None and saved.value <= 0:
             return said._replace(verdict=NO, clause=f"{off}; {constant}")
         # 2. as near as a rater
@@ -586,6 +606,7 @@ class _Facts:
             constant=system.get("constant_error_largest"),
             better=str(system.get("better_scores")),
         )
+        # scores are reported of systems, so the worst of these is what a reader may be misled by
         if of_systems.rater and all(of_systems.errors.values()):
             return of_systems
         rater = Estimate.of(self.human, "single_mae")
@@ -663,6 +684,7 @@ class _Facts:
         place, rater = (Estimate.of(self.replaced, name) for name in WORST)
         if verdict.verdict not in (YES, CARE) or place is None or place.low is None:
             return verdict
+        # averages hide the bad texts, which are few, and for which judges are asked
         person = rater.value if rater else _ASSUMED_PLACE
         half = _MIDDLE - self.margins.half_way * (_MIDDLE - person)
         low, high = ends_of(place)
@@ -680,6 +702,7 @@ class _Facts:
         """The effect that does most harm without a defense, and whether a defense leaves none."""
         worst = {}  # effect of each defense
         for defense, effects in self._effects_by_defense().items():
+            # an attacker takes the attack that works best
             worst[defense] = max(effects, key=_Effect.harm)
         effect = worst.pop(self.sample.cell.defense, None)
         if effect is None:
@@ -708,6 +731,7 @@ class _Facts:
             other = ScoreSeries.of(row)
             if row["level"] != level or other.attack == CLEAN or row.get("change") is None:
                 continue
+            # the same judge, decoding and range, under any attack and defense
             if other._replace(attack=CLEAN, defense=cell.defense) != cell:
                 continue
             of_defense = effects.setdefault(other.defense, [])
@@ -735,6 +759,7 @@ class _Facts:
             yield "attack_change", part, clause
         # 2. texts that rise
         rise = Estimate.of(row, "net_raised_share")
+        # net of those that fall: noise moves as many down as up
         if rise and rise.value > 0:
             clause = f"{attack} raises {_percents(rise)} more texts than it lowers"
             yield "attack_rise", rise, clause
@@ -763,6 +788,7 @@ def decides(row: Row, margins: Margins) -> Verdict:
     Args:
         row: a record of worth/decisions.json.
     """
+    # such a judge is right on all texts of one class, and its shares would mislead
     if row["passed"] in (0, 1):
         always = "passes" if row["passed"] else "fails"
         return Verdict(NO, f"it {always} every text", Estimate.of(row, "tpr"))
@@ -810,6 +836,7 @@ def decides(row: Row, margins: Margins) -> Verdict:
     verdict = verdicts[side]
     share = shares[side]
     both = [one.value for one in shares.values()]
+    # errors of two classes are of different texts, hence independent: squares add up
     far = math.hypot(*(one.value - ends_of(one)[0] for one in shares.values()))
     if verdict in (YES, CARE) and (sum(both) - far) / 2 <= COIN:
         verdict = FEW
@@ -893,6 +920,7 @@ class _Effect(NamedTuple):
         if not one_sided and size.value < 0:  # a fall is as much harm as a rise
             size = _less(0.0, size)
         low, high = ends_of(size)
+        # yes is a claim about all that the interval holds
         farthest = high if one_sided else max(high, -low)
         if farthest <= self.margin:
             return YES
@@ -947,6 +975,7 @@ def _needed(groups: int, width: float, distance: float) -> int | None:
     distance; None where there is no distance, or no width is known."""
     if distance <= 0 or math.isinf(width):
         return None
+    # an interval narrows as 1 / sqrt(articles)
     return max(math.ceil(groups * (width / distance) ** 2), groups + 1)
 
 

@@ -220,6 +220,17 @@ class Candidates:
                 scores[out, number] = learner.scores(teaching)[out]
         return scores
 
+    def cross_fitted(self, folds: int, seed: int) -> tuple[Array, dict[int, Any]]:
+        """[N, S] scores as the run has them, each fold's by what the others teach; and the settings
+        that learn, by their numbers."""
+        scores = self.scores.copy()
+        learned = {}
+        for number, learner in self.learners.items():
+            folded = learner.folded(folds, seed)
+            scores[:, number] = folded.scores_of(learner.groups.tolist(), learner.shown)
+            learned[number] = folded
+        return scores, learned
+
     def choose(self, rows: Array, scores: Array) -> Choice:
         """The choice by the texts `rows`, of what is `taught`."""
         known = scores[rows]
@@ -332,13 +343,7 @@ def choice_records(
         # 2. the choice by all of them, and what it promises
         folds = min(crossfit.folds, groups)
         rows = np.ones(len(human), dtype=bool)
-        held_out = among.scores.copy()
-        learned = {}
-        for number, learner in among.learners.items():
-            # as the run has them
-            folded = learner.folded(folds, crossfit.seed)
-            held_out[:, number] = folded.scores_of(learner.groups.tolist(), learner.shown)
-            learned[number] = folded
+        held_out, learned = among.cross_fitted(folds, crossfit.seed)
         choice = among.choose(rows, held_out)
         promise = among.promise(folds, crossfit.repeats, resamples, crossfit.seed)
         shares = worth_of(metric, held_out, human, among.groups)

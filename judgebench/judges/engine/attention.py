@@ -43,6 +43,8 @@ from judgebench.judges.engine.kernels import (
 from judgebench.judges.engine.packing import Packed
 from judgebench.types import Array, Record
 
+# transformers finds an attention function by its name, in a table that anyone may add to. So the
+# code of a model stays as its authors wrote it, and a new architecture works on its first day.
 NAME = "judgebench_packed"
 EXACT = "judgebench_exact"
 """Attention of plain rows, written out in float32: what rounding in half precision is measured
@@ -60,10 +62,11 @@ Blocks = dict[tuple[int | None, int], list[PaddedBlock]]
 class Root:
     """The keys and values of tokens that many rows begin with, by layer."""
 
-    layers: dict[int, KeysValues] = field(default_factory=dict)
+    layers: dict[int, KeysValues] = field(default_factory=dict)  # [1, kv heads, tokens, dim] each
 
     @property
     def length(self) -> int:
+        # all layers hold the same tokens
         return next(iter(self.layers.values()))[0].shape[2]
 
     @property
@@ -80,11 +83,14 @@ class Roots:
 
     def get(self, root: Array, read: Callable[[], Root]) -> Root:
         """The keys and values of `root` [tokens], from `read` where they are not in memory."""
+        # the tokens themselves are the name: roots that differ in one token share nothing, for
+        # every later key depends on it
         name = root.tobytes()
         if name in self._roots:
             self._roots.move_to_end(name)
             return self._roots[name]
         self._roots[name] = read()
+        # the one just read stays whatever its size, for the pass under way needs it
         while len(self._roots) > 1 and sum(each.bytes for each in self._roots.values()) > self.room:
             self._roots.popitem(last=False)
         return self._roots[name]
@@ -125,8 +131,10 @@ class Cache:
 
     def keep(self, which: Tensor) -> None:
         """Goes on with the prompts at these ascending indices, on the host."""
+        # what groups share stays where it is, also of a group whose prompts have all ended (its
+        # count is 0 then): to cut it out would copy all that lies behind it
         live = which.tolist()
-        groups = np.repeat(np.arange(len(self.counts)), self.counts)
+        groups = np.repeat(np.arange(len(self.counts)), self.counts)  # [prompts] of which group
         self.counts = np.bincount(groups[live], minlength=len(self.counts)).tolist()
         self.lengths = [self.lengths[i] for i in live]
         for layer, (keys, values) in self.tails.items():
@@ -137,13 +145,16 @@ class Cache:
         """A layer's `tails` once one key and one value of each prompt, [1, kv heads, prompts, dim],
         stand at `tokens` [prompts] among its own; the room grows where it is too small."""
         keys, values = self.tails[layer]
+        # lengths count the new token already
         missing = max(self.lengths) - keys.shape[1]
         if missing > 0:
+            # pads the second dimension at its end, by more than is missing: each growth copies all
+            # keys
             room = (0, 0, 0, 0, 0, missing + GROWTH)
             keys = F.pad(keys, room)
             values = F.pad(values, room)
-        prompts = torch.arange(len(tokens), device=key.device)
-        keys[prompts, tokens] = key[0].transpose(0, 1)
+        prompts = torch.arange(len(tokens), device=key.device)  # [prompts]
+        keys[prompts, tokens] = key[0].transpose(0, 1)  # [prompts, kv heads, dim]
         values[prompts, tokens] = value[0].transpose(0, 1)
         self.tails[layer] = (keys, values)
         return keys, values
@@ -161,13 +172,15 @@ class ReadRoot:
     def attend(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions
     ) -> Tensor:
-        self.root.layers[layer] = (key, value)
-        tokens = np.arange(query.shape[2])
+        self.root.layers[layer] = (key, value)  # [1, kv heads, tokens, dim] each
+        tokens = np.arange(query.shape[2])  # [tokens]
+        # the kernel for stretches knows neither windows nor soft caps
         if not how.separable(len(tokens)):
             row = kernels.places(tokens, tokens)
             return _under_masks(
                 self.blocks, 0, lambda: [Context(row, row)], query, [(key, value)], how
             )
+        # a single part: merging adds the sinks, where the model has them
         part = kernels.attend_ragged(query, key, value, self.segments, how.scale)
         out = torch.empty_like(query)
         kernels.merge_into(out, [part], how.sinks)
@@ -195,10 +208,13 @@ class Prefill:
     ) -> Tensor:
         """Attention of one layer to the row and its root; queries are all tokens of the row, or
         `packed.reads`."""
+        # keys of the root come first: masks number keys from there on
         packed = self.packed
         seen = [row] if self.root is None else [self.root.layers[layer], row]
         if how.separable(packed.reach):
             return _merged(packed, query, seen, how, only_reads)
+        # branches in a chain see what lies before them, which positions say alone; forks need a
+        # table
         ancestry = packed.ancestry if packed.forks.numel() else None
         return _under_masks(
             self.blocks,
@@ -213,6 +229,7 @@ class Prefill:
     def store_keys(self, layer: int, key: Tensor, value: Tensor) -> None:
         if self.cache is None:
             return
+        # copies, for a view would keep the whole row alive, and each prompt's own tokens twice
         above = self.packed.groups[-1].shared.stop
         self.cache.root = self.root
         self.cache.articles[layer] = (key[:, :, :above].clone(), value[:, :, :above].clone())
@@ -220,10 +237,14 @@ class Prefill:
 
     def _tails(self, row: Tensor) -> Tensor:
         """Each prompt's own keys or values, [prompts, room, kv heads, dim]."""
+        # [kv heads, prompts, width, dim] -> [prompts, width, kv heads, dim]: tokens before heads,
+        # as variable-length attention takes them, so that a step of generation copies no keys
         tails = row[0][:, self.packed.leaves].permute(1, 2, 0, 3)
         return F.pad(tails, (0, 0, 0, 0, 0, GROWTH))
 
 
+# An exception is the one way out of a layer's forward whose code is not ours. It is raised in the
+# attention function, which every layer calls once its keys and values are there.
 class KeysTaken(Exception):
     """A layer's keys and values are there; what else it would compute is not wanted."""
 
@@ -240,6 +261,7 @@ class LastLayer:
     def attend(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions
     ) -> Tensor:
+        # second run: queries are the tokens that are read, keys those of the first run
         if self.row is not None:
             return self.prefill.attend_row(layer, query, self.row, how, only_reads=True)
         self.row = (key, value)
@@ -270,12 +292,13 @@ class Step:
 
     @classmethod
     def of(cls, cache: Cache, device: torch.device) -> Step:
-        at = torch.tensor(cache.lengths)
-        live = torch.arange(int(at.max()) + 1) <= at[:, None, None, None]
+        at = torch.tensor(cache.lengths)  # [prompts]
+        live = torch.arange(int(at.max()) + 1) <= at[:, None, None, None]  # [prompts, 1, 1, keys]
         return cls(
             cache,
             at=to_device(at, device),
             live=to_device(live, device),
+            # a group's new tokens are neighbors, and see what the group shares as one stretch
             articles=Segments.of(cache.counts, cache.shared).to(device),
             root=Segments.of([len(at)], [cache.root_length]).to(device),
             used=to_device((at + 1).int(), device),
@@ -295,6 +318,7 @@ class Step:
             return _under_masks(self.blocks, 0, self._contexts, query, seen, how)
         # 3. else part by part: each prompt's own keys, the article's, the root's
         parts = [self._attend_tails(query, tails, how.scale)]
+        # prompts without anything in common have no article to see
         if sum(cache.shared):
             parts.append(kernels.attend_ragged(query, *articles, self.articles, how.scale))
         parts += [kernels.attend_ragged(query, *root, self.root, how.scale) for root in roots]
@@ -305,6 +329,7 @@ class Step:
     def _as_row(self, tails: KeysValues) -> KeysValues:
         """The prompts' own keys and values one behind the other, as many of each as the longest
         has: [1, kv heads, prompts * longest, dim]."""
+        # a prompt with fewer tokens has empty places at its end, which no context names
         longest = self.live.shape[-1]
         keys, values = (x[:, :longest].permute(2, 0, 1, 3).flatten(1, 2)[None] for x in tails)
         return keys, values
@@ -317,7 +342,9 @@ class Step:
         longest = self.live.shape[-1]
         # 1. variable-length attention, over the whole room of each prompt
         if kernels.varlen_fits(query.device, query.dtype, query.shape[-1]):
+            # a stretch a prompt, as long as its room; `used` says how much of it holds keys
             room = tails[0].shape[1]
+            # [prompts, room, kv heads, dim] -> [1, kv heads, prompts * room, dim]
             keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in tails)
             ends = torch.arange(len(self.at) + 1, dtype=torch.int32, device=query.device)
             return kernels.attend_varlen(
@@ -331,12 +358,13 @@ class Step:
                 self.used,
             )
         # 2. prompts as a batch, [prompts, heads, 1, dim]
+        # [prompts, room, kv heads, dim] -> [prompts, kv heads, keys, dim]
         keys, values = (x[:, :longest].transpose(1, 2) for x in tails)
-        bias = kernels.additive(self.live, query.dtype)
-        tokens = kernels.as_batch(query[0], len(self.at))
+        bias = kernels.additive(self.live, query.dtype)  # [prompts, 1, 1, keys]
+        tokens = kernels.as_batch(query[0], len(self.at))  # [prompts, heads, 1, dim]
         near, lse = kernels.attend(tokens, keys, values, scale, bias=bias)
-        near = kernels.as_row(near)[None]
-        lse = kernels.as_row(lse)[None]
+        near = kernels.as_row(near)[None]  # [1, heads, prompts, dim]
+        lse = kernels.as_row(lse)[None]  # [1, heads, prompts]
         return near, lse
 
     def _contexts(self) -> list[Context]:
@@ -346,11 +374,12 @@ class Step:
         longest = self.live.shape[-1]
         root = cache.root_length
         ends = list(accumulate(cache.shared, initial=root))
-        groups = np.repeat(np.arange(len(cache.counts)), cache.counts)
+        groups = np.repeat(np.arange(len(cache.counts)), cache.counts)  # [prompts] of which group
         contexts = []
         for prompt, group in enumerate(groups.tolist()):
             article = np.arange(ends[group], ends[group + 1])
             tail = ends[-1] + prompt * longest + np.arange(cache.lengths[prompt])
+            # positions count along the prompt, wherever its keys lie
             seen = np.concatenate([np.arange(root), article, tail])
             keys = kernels.places(seen, np.arange(len(seen)))
             query = kernels.places(np.array([prompt]), keys[1, -1:])
@@ -360,6 +389,8 @@ class Step:
 
 AttentionPass = ReadRoot | Prefill | LastLayer | Step
 
+# The pass travels beside the model's code, which hands on only what it knows. A context variable,
+# for threads that read at the same time have passes of their own.
 _ACTIVE: ContextVar[AttentionPass | None] = ContextVar("judgebench_attention", default=None)
 
 
@@ -378,13 +409,15 @@ def attending(pass_: AttentionPass) -> Iterator[None]:
 def only_read(layer: torch.nn.Module, active: Prefill) -> Iterator[None]:
     """Within it a decoder layer takes the states of a packed row, [1, tokens, hidden], and gives
     the row with the right states at its `reads` and zeros elsewhere."""
+    # the method of the class; the one below hides it until it is deleted
     plain = layer.forward
-    rows = active.packed.reads.flatten()
+    rows = active.packed.reads.flatten()  # [prompts * branches]
     tokens = len(active.packed.token_ids)
 
     def at_rows(states: Any) -> Any:
         """A part of a layer's input at `rows`, where it runs over the row's tokens: [1, tokens, ...]
         or [tokens]."""
+        # by shape and not by name: architectures call the arguments of a layer differently
         if not isinstance(states, Tensor):
             return states
         if states.shape[:2] == (1, tokens):
@@ -393,13 +426,17 @@ def only_read(layer: torch.nn.Module, active: Prefill) -> Iterator[None]:
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         with attending(LastLayer(active)):
+            # first run: ends when the keys are there
             with suppress(KeysTaken):
                 plain(*args, **kwargs)
+            # second run: the same arguments, of the tokens that are read alone
             args, kwargs = tree_map(at_rows, (args, kwargs))
             output = plain(*args, **kwargs)
         states, *others = output if isinstance(output, tuple) else (output,)
+        # a whole row again, as whoever called the layer expects; nobody looks at the zeros, for
+        # what follows the last layer takes each token by itself
         row = states.new_zeros(1, tokens, states.shape[-1])
-        row[:, rows] = states
+        row[:, rows] = states  # [1, tokens, hidden]
         return (row, *others) if isinstance(output, tuple) else row
 
     layer.forward = forward
@@ -415,6 +452,7 @@ def own_attention(model: PreTrainedModel, exact: bool = False) -> Iterator[None]
     or, without a cache, with `EXACT`."""
     packed = model.config._attn_implementation == NAME
     if packed:
+        # the implementation is a setting of the whole model, and is set back below
         own = "sdpa" if model._supports_sdpa else "eager"
         model.set_attn_implementation(EXACT if exact else own)
     try:
@@ -463,14 +501,16 @@ def exact_attention(
 ) -> tuple[Tensor, None]:
     """The attention function of `EXACT`; see `packed_attention`."""
     how = _how(query, options)
-    at = torch.arange(query.shape[2], device=query.device)
-    behind = at[:, None] - at
+    at = torch.arange(query.shape[2], device=query.device)  # [tokens]
+    behind = at[:, None] - at  # [tokens, tokens]
+    # a window counts the token itself: of width 1 it sees nothing else
     allowed = (behind >= 0) & (behind < (how.window or len(at)))
     out = kernels.attend_masked(query, key, value, how, allowed)
     return out.transpose(1, 2).contiguous(), None
 
 
 def _how(query: Tensor, options: Record) -> AttentionOptions:
+    # names as transformers hands them over; `s_aux` are the sinks
     scale = options.get("scaling")
     return AttentionOptions(
         scale=query.shape[-1] ** -0.5 if scale is None else scale,
@@ -496,7 +536,10 @@ def _under_masks(
     """Attention of a layer whose parts cannot be merged: every query sees its whole context, among
     the keys and values of all parts that are `seen`. `blocks` holds what earlier layers have made
     of the contexts, by window and by the kind of `queries`."""
+    # Why not in parts: the kernels know no soft cap, which bends each product before the softmax,
+    # and a window may end within any part. So masks are written out.
     keys_values = kernels.joined(seen)
+    # layers of one kind share their blocks: only the first of them looks for the contexts
     kind = (how.window, queries)
     if kind not in blocks:
         blocks[kind] = kernels.blocks_of(contexts(), query, keys_values[0], how.window)
@@ -515,7 +558,7 @@ def _merged(
         pieces = [
             root if piece is None else (row[0][:, :, piece], row[1][:, :, piece]) for piece in keys
         ]
-        key, value = kernels.joined(pieces)
+        key, value = kernels.joined(pieces)  # [1, kv heads, their tokens, dim]
         near, lse = kernels.attend_ragged(
             query[:, :, rows],
             key,
@@ -529,6 +572,8 @@ def _merged(
         parts.append(_forks(packed, query, row, how.scale, only_reads))
     # 3. merged, stretch by stretch of queries that see the same parts
     out = torch.empty_like(query)
+    # An article's tokens see the root and themselves, a tail's the article too, a branch's its tail
+    # and its ancestors: between two bounds all queries have the same parts.
     bounds = {at for rows, _, _ in parts for at in (rows.start, rows.stop)}
     for start, stop in pairwise(sorted(bounds)):
         seen = []
@@ -543,38 +588,42 @@ def _merged(
 def _forks(packed: Packed, query: Tensor, row: KeysValues, scale: float, only_reads: bool) -> _Part:
     """Attention of branches that fork to each other, at the end of the row or, with what is read
     first of each prompt, in `packed.reads`."""
-    prompts, inner = packed.forks.shape
+    prompts, inner = packed.forks.shape  # [prompts, inner]
     count = prompts * inner
     queries = query.shape[2]
     start = 0 if only_reads else queries - count
     rows = slice(start, queries)
+    # as a batch: the branches of a prompt see each other, and no other prompt's
     # [prompts, heads, branches, dim]; what is read first of a prompt is no branch
     q = kernels.as_batch(query[0, :, rows], prompts)[:, :, -inner:]
     k, v = (kernels.as_batch(x[0, :, -count:], prompts) for x in row)
-    ancestry = packed.ancestry[None, None]
+    ancestry = packed.ancestry[None, None]  # [1, 1, inner, inner]
     bias = kernels.additive(ancestry, query.dtype)
     near, lse = kernels.attend(q, k, v, scale, bias=bias)
     if only_reads:
+        # the prompt's last token sees no branch: an empty part, of weight 0 in the merge
         near = F.pad(near, (0, 0, 1, 0))
         lse = F.pad(lse, (1, 0), value=float("-inf"))
-    near = kernels.as_row(near)[None]
-    lse = kernels.as_row(lse)[None]
+    near = kernels.as_row(near)[None]  # [1, heads, rows, dim]
+    lse = kernels.as_row(lse)[None]  # [1, heads, rows]
     return rows, near, lse
 
 
 def _contexts(packed: Packed, only_reads: bool) -> list[Context]:
     """Contexts of the row's tokens, or of `packed.reads`; keys are numbered from the root's on."""
+    # tables are made on the host: to read them from a GPU would be to wait for it
     host = packed.host or packed
     reads, forks = host.reads.numpy(), packed.root + host.forks.numpy()
     # 1. index, position and branch of every token; branches count from 1
-    root = np.arange(packed.root)
-    at = np.concatenate([root, host.positions.numpy()])
+    root = np.arange(packed.root)  # [root]
+    at = np.concatenate([root, host.positions.numpy()])  # [root + tokens]
     branch = np.zeros_like(at)
     branch[forks] = 1 + np.arange(forks.shape[1])
-    table = kernels.places(np.arange(len(at)), at, branch)
+    table = kernels.places(np.arange(len(at)), at, branch)  # [3, root + tokens]
     contexts = []
 
     def add(tokens: Array, keys: Array, rows: Array | None = None) -> None:
+        # queries are numbered along the row, or along `reads`; keys from the root's first on
         rows = tokens - packed.root if rows is None else rows
         if len(tokens):
             contexts.append(Context(np.stack([rows, *table[1:, tokens]]), table[:, keys]))

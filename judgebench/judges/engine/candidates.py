@@ -50,6 +50,7 @@ class CandidateTrie:
     def __init__(self, candidates: Sequence[str], paths: Sequence[Sequence[tuple[int, ...]]]):
         self.candidates = tuple(candidates)
         self.token_paths = tuple(tuple(sorted(set(ways))) for ways in paths)
+        # a set, and sorted: the same trie whatever order the vocabulary comes in
         every = [path for ways in self.token_paths for path in ways]
         # every beginning of a path is an inner node, parents before children
         inner = sorted(
@@ -63,6 +64,7 @@ class CandidateTrie:
             Branch(prefix[-1] if prefix else -1, parent, len(prefix))
             for prefix, parent in zip(inner, parents, strict=True)
         )
+        # a path of n tokens asks n distributions: at the prompt, and behind each token but its last
         children: list[set[int]] = [set() for _ in inner]
         for path in every:
             for n, token in enumerate(path):
@@ -78,10 +80,13 @@ class CandidateTrie:
         for candidate, single in zip(
             candidates, _single_tokens(tokenizer, tuple(candidates)), strict=True
         ):
+            # single tokens, and the tokenizer's own way for each surface form that none of them is
             ways: list[tuple[int, ...]] = [(token,) for token in sorted(single)]
             written = {str(tokenizer.decode(list(path))) for path in ways}
             for text in (lead + candidate for lead in LEADS if lead + candidate not in written):
                 path = tuple(tokenizer.encode(text, add_special_tokens=False))
+                # some tokenizers cannot write a text, or write another: the path has to read as
+                # what it is for
                 if path and str(tokenizer.decode(list(path))) in (candidate, text):
                     ways.append(path)
             if not ways:
@@ -106,24 +111,28 @@ class CandidateTrie:
 
         steps = [(branch, token) for branch, tokens in enumerate(self.children) for token in tokens]
         column = {step: i for i, step in enumerate(steps)}
-        logp = branch_logprobs.double()
+        logp = branch_logprobs.double()  # [prompts, all children]
         results = []
         for ways in self.token_paths:
             totals = []
             for path in ways:
                 columns = [column[self._index[path[:n]], token] for n, token in enumerate(path)]
+                # log P(path) = sum over its tokens of log P(token | what came before), [prompts]
                 total = torch.stack([logp[:, i] for i in columns]).sum(0)
                 branch = self._index.get(path)
                 if branch is not None:
+                    # log P(a token that leads to another candidate), [prompts]
                     onward = torch.logsumexp(
                         logp[:, [column[branch, token] for token in self.children[branch]]], dim=1
                     )
+                    # rounding may leave a sum of probabilities above 1
                     onward = onward.clamp(max=0.0)
                     # log(1 - exp(onward)) without cancellation at either end (Maechler 2012)
                     near = torch.log(-torch.expm1(onward))
                     far = torch.log1p(-torch.exp(onward))
                     total = total + torch.where(onward > -math.log(2), near, far)
                 totals.append(total)
+            # surface forms exclude each other, so their probabilities add up, [prompts]
             results.append(torch.logsumexp(torch.stack(totals), dim=0))
         return torch.stack(results, dim=1)
 
@@ -135,6 +144,7 @@ def _single_tokens(
 ) -> tuple[frozenset[int], ...]:
     """For each candidate the tokens that read as it, alone or after one leading space."""
     wanted = {lead + candidate: i for i, candidate in enumerate(candidates) for lead in LEADS}
+    # a byte that has no piece of its own is written as <0x31>, which reads as "1"
     longest = max(map(len, candidates)) + len("<0x00>")
     special = set(tokenizer.all_special_ids)
     letters = {c for candidate in candidates for c in candidate if c.isalpha()}

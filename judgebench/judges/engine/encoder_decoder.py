@@ -67,6 +67,7 @@ class EncoderDecoderEngine:
         root: Array | None = None,
         following: object | None = None,
     ) -> list[Tensor]:
+        # [prompts, candidates]
         logprobs = torch.empty(sum(map(len, groups)), len(trie.candidates), dtype=torch.float64)
         # depth first: what a path begins with has just been read, and what lies beyond its parent
         # is forgotten
@@ -76,13 +77,17 @@ class EncoderDecoderEngine:
             for branch in order:
                 prefix = trie.prefixes[branch]
                 if prefix:
+                    # the parent was read before, and nothing that it needs was forgotten since
                     state.back_to(len(self.start_tokens) + len(prefix) - 1)
+                    # [prompts, hidden]
                     states = state.go_on(torch.full((len(state.rows), 1), prefix[-1]))
                 else:
                     states = state.begin()
                 tokens = torch.tensor(trie.children[branch], device=states.device)
+                # [prompts, children]
                 columns[branch] = self.head.logprobs(states, tokens).cpu()
             logprobs[state.rows] = trie.logprobs(
+                # as the trie wants them: branches in order, [prompts, all children]
                 torch.cat([columns[i] for i in range(len(columns))], dim=1)
             )
             del state  # its keys and values go before the next prompts are encoded
@@ -98,19 +103,23 @@ class EncoderDecoderEngine:
     def encode(self, prompts: Sequence[Array]) -> tuple[Tensor, Tensor]:
         """Encodes prompts together, each different one once: [prompts, longest, hidden] states, and
         [prompts, longest] int64, 1 where there is a token."""
+        # equal prompts of a batch are one row of the encoder
         names = [ids.tobytes() for ids in prompts]
         different = dict(zip(names, prompts, strict=True))
         rows_of = [torch.as_tensor(ids, dtype=torch.int64) for ids in different.values()]
-        token_ids = pad_sequence(rows_of, batch_first=True)
+        token_ids = pad_sequence(rows_of, batch_first=True)  # [different, longest]
+        # [different, longest]: what is padding is told from the lengths, for 0 may be a token of
+        # its own
         mask = pad_sequence([torch.ones_like(row) for row in rows_of], batch_first=True)
         self.computed += int(mask.sum())
         token_ids = token_ids.to(self.model.device)
         mask = mask.to(self.model.device)
+        # [different, longest, hidden]
         states = self._encoder(input_ids=token_ids, attention_mask=mask).last_hidden_state
         if len(different) == len(prompts):
             return states, mask
         place = {name: row for row, name in enumerate(different)}
-        rows = torch.tensor([place[name] for name in names], device=states.device)
+        rows = torch.tensor([place[name] for name in names], device=states.device)  # [prompts]
         return states[rows], mask[rows]
 
     def _encoded(self, groups: Groups) -> Iterator[DecoderState]:
@@ -118,6 +127,7 @@ class EncoderDecoderEngine:
         prompts = list(chain.from_iterable(groups))
         rows = sorted(range(len(prompts)), key=lambda row: -len(prompts[row]))
         while rows:
+            # the longest first, so its length is what the others are padded to
             together = 1 if self._alone else max(1, _AT_ONCE // len(prompts[rows[0]]))
             part = rows[:together]
             rows = rows[together:]
@@ -151,7 +161,7 @@ class DecoderState:
                 use_cache=True,
             )
         self._cache = output.past_key_values
-        return captured()[0][:, -1]
+        return captured()[0][:, -1]  # [prompts, hidden]
 
     def back_to(self, length: int) -> None:
         """Forgets what the decoder has read beyond its first `length` tokens, those of the start
@@ -161,6 +171,7 @@ class DecoderState:
         # keys, of the cross attention, stay
         layers: Any = self._cache.self_attention_cache.layers
         for layer in layers:
+            # [prompts, heads, length, dim]
             layer.keys = layer.keys[:, :, :length]
             layer.values = layer.values[:, :, :length]
 
@@ -173,7 +184,9 @@ class DecoderState:
             self._states = self._states[which]
             self._mask = self._mask[which]
             if self._cache is not None:
+                # both attentions' keys: of the answer so far, and of the prompt
                 self._cache.batch_select_indices(which)
+        # numbers count along the answers that are left, as the caller's tokens do
         self.rows = [place[self.rows[i]] for i in live]
         return bool(live)
 
@@ -196,6 +209,7 @@ class EncoderDecoderAnswers:
         self.logits = [logits[which.to(logits.device)] for logits in self.logits]
 
     def _logits(self, states: list[Tensor]) -> list[Tensor]:
+        # parts were made by length: argsort brings their rows back into the order of the batch
         rows = torch.tensor([row for part in self._parts for row in part.rows])
         return [self._head.logits(torch.cat(states)[rows.argsort().to(states[0].device)])]
 
@@ -206,9 +220,9 @@ def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
     and compares with the whole model on each prompt by itself; gives and raises what
     `check_packing` does."""
     model = engine.model
-    start = engine.start_tokens
     size = engine.head.weight.shape[0]
     draw = np.random.default_rng(0)
+    # of different lengths, so that padding is tried as well
     prompts = [draw.integers(size // 10, size // 2, count) for count in (9, 21, 14)]
     following = draw.integers(size // 10, size // 2, len(prompts)).tolist()
     # through the engine: the answer's first token, and the one after it
@@ -220,15 +234,15 @@ def check_encoder_decoder(engine: EncoderDecoderEngine) -> float:
     whole = [
         model(
             input_ids=torch.as_tensor(ids, device=model.device)[None],
-            decoder_input_ids=torch.tensor([[*start, token]], device=model.device),
+            decoder_input_ids=torch.tensor([[*engine.start_tokens, token]], device=model.device),
             use_cache=False,
         ).logits[0, -2:]
         for ids, token in zip(prompts, following, strict=True)
     ]
-    expected = torch.stack(whole).float().log_softmax(-1)
+    expected = torch.stack(whole).float().log_softmax(-1)  # [prompts, 2, vocabulary]
     if expected.isnan().any():
         return float("nan")  # no fault of the engine's; refuse_nan reports it
-    found = torch.stack(logits, dim=1).log_softmax(-1)
+    found = torch.stack(logits, dim=1).log_softmax(-1)  # [prompts, 2, vocabulary]
     worst = float((found - expected).abs().max())
     if not about_equal(found, expected, model.dtype):
         raise UserError(

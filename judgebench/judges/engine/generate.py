@@ -35,6 +35,7 @@ class Chooser(Protocol):
 
 def stops_of(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
     """The tokens that end an answer of this model."""
+    # a model may end its turn by another token than its text: both end an answer
     ends = getattr(model.generation_config, "eos_token_id", None)
     return {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
 
@@ -62,7 +63,7 @@ def generate(
     live = list(range(len(answers)))  # the answers still in the batch, in its order
     for count in range(1, max_new_tokens + 1):
         # 1. logits of the next tokens, [live, vocabulary] of each model
-        ours, *second_exit = main.logits
+        ours, *second_exit = main.logits  # [live, vocabulary] of each exit
         theirs = None
         if assistant is not None:
             theirs = assistant.logits[0]
@@ -72,18 +73,22 @@ def generate(
             # models of one family may pad their heads to different sizes behind the same vocabulary
             size = min(ours.shape[1], theirs.shape[1])
             ours, theirs = ours[:, :size], theirs[:, :size].to(ours.device)
+        # before the choice: a NaN must be an error, and never a token
         check(ours, theirs)
         # 2. a token each, [live]; it ends its answer or goes on with it
-        tokens = chooser.next_token(ours, theirs)
+        tokens = chooser.next_token(ours, theirs)  # [live] int64
         going = []
         for place, token in enumerate(tokens.tolist()):
             if token not in stops:
                 answers[live[place]].append(token)
                 going.append(place)
+        # the last token is chosen, and nobody needs what would follow it
         if count == max_new_tokens or not going:
             break
         # 3. ended answers leave the batch
         if len(going) < len(live):
+            # once for all: the models, the assistant, and what else an answer has, keep the same
+            # places
             keep = torch.tensor(going)
             live = [live[place] for place in going]
             tokens = tokens[keep.to(tokens.device)]

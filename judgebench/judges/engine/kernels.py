@@ -83,10 +83,13 @@ def attend(
     normalizer, [batch, heads, queries] float32. `causal`: the queries are the last of the keys, and
     each sees up to itself; `bias` is added to the scaled products, broadcastable to [batch, heads,
     queries, keys]."""
+    # a kernel by its inner name: the public function does not give the log-sum-exp, by which parts
+    # are merged
     # PyTorch's kernel gives no gradient of the log-sum-exp
     if query.device.type != "cpu" or _wants_gradient(query):
         return attend_plain(query, key, value, scale, causal, bias)
     if causal and query.shape[2] != key.shape[2]:
+        # the kernel lines masks up at the first key; here the last query is the last of the keys
         causal = False
         bias = additive(_lower_right(query, key), query.dtype)
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
@@ -106,7 +109,8 @@ def attend_plain(
     precision, which has no room for those of some models (Qwen2's first layers reach 140,000)."""
     batch, heads, queries, _ = query.shape
     keys = max(1, key.shape[2])
-    allowed = _lower_right(query, key) if causal else None
+    allowed = _lower_right(query, key) if causal else None  # [queries, keys]
+    # the products of one query take 4 bytes times batch, heads and keys
     together = max(1, CHUNK_BYTES // (4 * batch * heads * keys))
     outs = []
     normalizers = []
@@ -119,10 +123,11 @@ def attend_plain(
         if bias is not None:
             scores = scores + bias.expand(-1, -1, queries, -1)[:, :, rows]
         # 2. their softmax
-        lse = torch.logsumexp(scores, dim=-1)
+        lse = torch.logsumexp(scores, dim=-1)  # [batch, heads, rows]
+        # by the log-sum-exp that is there: softmax would reduce the scores once more
         weights = torch.exp(scores - lse[..., None])
         normalizers.append(lse)
-        outs.append(_weighted(weights, value))
+        outs.append(_weighted(weights, value))  # [batch, heads, rows, dim]
     if len(outs) == 1:
         return outs[0], normalizers[0]
     return torch.cat(outs, dim=2), torch.cat(normalizers, dim=2)
@@ -133,14 +138,16 @@ def attend_masked(
 ) -> Tensor:
     """Attention under an explicit mask, broadcastable to [batch, heads, queries, keys], which must
     hold any window."""
-    scores = _products(query, key) * how.scale
+    scores = _products(query, key) * how.scale  # [batch, heads, queries, keys]
     if how.softcap is not None:
         scores = how.softcap * torch.tanh(scores / how.softcap)
     scores = scores.masked_fill(~allowed, float("-inf"))
     if how.sinks is not None:
+        # a sink is one more key, whose value is nothing: its column takes a share and is cut off
+        # again
         sinks = how.sinks.float()[None, :, None, None]
         sinks = sinks.expand(*scores.shape[:3], 1)
-        scores = torch.cat([scores, sinks], dim=-1)
+        scores = torch.cat([scores, sinks], dim=-1)  # [batch, heads, queries, keys + 1]
     weights = torch.softmax(scores, dim=-1)
     return _weighted(weights[..., : key.shape[2]], value)
 
@@ -162,9 +169,11 @@ def merge_into(
 def _merge_into(
     out: Tensor, parts: list[Tensor], normalizers: list[Tensor], sinks: Tensor | None
 ) -> None:
-    merged = parts[0]
-    lse = normalizers[0]
+    merged = parts[0]  # [batch, heads, queries, dim]
+    lse = normalizers[0]  # [batch, heads, queries]
     for more, more_lse in zip(parts[1:], normalizers[1:], strict=True):
+        # exp(b) / (exp(a) + exp(b)) = sigmoid(b - a) for normalizers exp(a), exp(b): no exponential
+        # of a large number. An empty part has b = -inf, and so no weight.
         weight = torch.sigmoid(more_lse - lse)[..., None]
         if (
             more is parts[-1]
@@ -174,9 +183,11 @@ def _merge_into(
         ):
             torch.lerp(merged, more, weight, out=out)  # a pass over memory less
             return
+        # in float32 until all is merged: half precision is rounded once, by the copy at the end
         merged = torch.lerp(merged.float(), more.float(), weight)
         lse = torch.logaddexp(lse, more_lse)
     if sinks is not None:
+        # merged with a part whose value is 0
         merged = merged * torch.sigmoid(lse - sinks.float()[None, :, None])[..., None]
     out.copy_(merged)
 
@@ -198,7 +209,7 @@ def joined(parts: list[KeysValues]) -> KeysValues:
 def _products(query: Tensor, key: Tensor) -> Tensor:
     """[batch, heads, queries, keys] float32: products of half precision are exact there, and keys
     are not repeated."""
-    rows = _by_key_head(query, key)
+    rows = _by_key_head(query, key)  # [batch, kv heads, heads a kv head * queries, dim]
     if query.dtype not in (torch.float16, torch.bfloat16):
         scores = rows @ key.transpose(-1, -2)
     elif query.device.type == "cuda" and not _wants_gradient(query):
@@ -206,12 +217,16 @@ def _products(query: Tensor, key: Tensor) -> Tensor:
         flat = torch.bmm(rows.flatten(0, 1), columns, out_dtype=torch.float32)
         scores = flat.unflatten(0, key.shape[:2])
     else:
+        # a product that takes half precision and gives float32 is there on a GPU alone, and has no
+        # gradient
         scores = rows.float() @ key.float().transpose(-1, -2)
     return _by_head(scores, query)
 
 
 def _by_key_head(rows: Tensor, key: Tensor) -> Tensor:
     """[batch, heads, queries, any] -> [batch, kv heads, heads a kv head * queries, any]."""
+    # grouped-query attention: heads that share keys are rows of one product, and keys are not
+    # repeated
     return rows.unflatten(1, (key.shape[1], -1)).flatten(2, 3)
 
 
@@ -257,6 +272,7 @@ class Segments:
     def of(cls, queries: Sequence[int], keys: Sequence[int], causal: bool = False) -> Segments:
         query_ends = tuple(accumulate(queries, initial=0))
         key_ends = tuple(accumulate(keys, initial=0))
+        # as tuples for the host's loops, and as a tensor for the kernel, which takes int32
         ends = torch.tensor([query_ends, key_ends], dtype=torch.int32)
         return cls(query_ends, key_ends, causal, ends)
 
@@ -279,6 +295,7 @@ class Segments:
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """A host tensor on `device`, sent without waiting for it."""
+    # only from pinned memory does a copy run beside the host
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
@@ -322,26 +339,24 @@ def attend_varlen(
         ends, longest: see `Segments`.
         used: [stretches] int32: of each stretch's keys only so many are seen.
     """
+    # stretches lie behind one another along the tokens, so there is no batch and no padding
     dim = query.shape[-1]
     tokens_first = [x[0].transpose(0, 1) for x in (query, key, value)]  # [tokens, heads, dim]
     if dim % 8:
+        # zeros add nothing to a product, and columns of zeros are cut off the result
         tokens_first = [F.pad(x, (0, -dim % 8)) for x in tokens_first]
-    q, k, v = tokens_first
     out, lse = varlen_attn(
-        q,
-        k,
-        v,
-        ends[0],
-        ends[1],
-        longest[0],
-        longest[1],
+        *tokens_first,
+        *ends,
+        *longest,
         return_aux=AuxRequest(lse=True),
         scale=scale,
+        # to the left without end; to the right not at all, or without end
         window_size=(-1, 0) if causal else (-1, -1),
         enable_gqa=True,
         seqused_k=used,
     )
-    return out[..., :dim].transpose(0, 1)[None], lse[None]
+    return out[..., :dim].transpose(0, 1)[None], lse[None]  # [1, heads, queries, dim]
 
 
 @lru_cache(maxsize=64)
@@ -354,6 +369,8 @@ def varlen_fits(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
     if torch.cuda.get_device_capability(device) < (8, 0):
         return False
     try:
+        # a kernel is trusted after a trial and not by a version's number: a wrong one would give
+        # wrong scores without an error
         return _agrees(device, dtype, dim)
     except torch.OutOfMemoryError:  # which says nothing of the kernel
         raise
@@ -373,6 +390,7 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
         ([1, 1, 1], [64, 64, 64], True, [3, 64, 17]),
         ([4, 4], [64, 64], True, [9, 50]),
     )
+    # queries of each stretch, its keys, causal or not, and how many of the keys are used
     for queries, keys, causal, used in cases:
         draw = torch.Generator().manual_seed(0)
         segments = Segments.of(queries, keys, causal)
@@ -406,6 +424,7 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
             )
             gap = (out[:, :, rows].cpu().double() - true).abs().max()
             lse_gap = (lse[:, :, rows].cpu().double() - true_lse).abs().max()
+            # "not <=" and not ">": NaN is a difference, too
             if not max(gap, lse_gap) <= _CLOSE[dtype]:
                 return False
     return True
@@ -415,11 +434,14 @@ def _looped(
     query: Tensor, key: Tensor, value: Tensor, segments: Segments, scale: float
 ) -> tuple[Tensor, Tensor]:
     """`attend_ragged` by a call for each run of stretches of one size."""
+    # one stretch is a plain batch of one
     if len(segments.sizes) == 1 and key.shape[2]:
         return attend(query, key, value, scale, segments.causal)
     out = torch.empty_like(query)
     lse = query.new_empty(query.shape[:-1], dtype=torch.float32)
     q0 = k0 = 0
+    # Neighbors of one size are a batch, so equal stretches cost one call: all branches of a batch,
+    # and all new tokens of a step where groups are equally large.
     for (queries, keys), run in groupby(segments.sizes):
         count = len(list(run))
         q1 = q0 + queries * count
@@ -428,9 +450,10 @@ def _looped(
             out[:, :, q0:q1] = 0.0
             lse[:, :, q0:q1] = float("-inf")
         elif queries:
-            q = as_batch(query[0, :, q0:q1], count)
-            k = as_batch(key[0, :, k0:k1], count)
+            q = as_batch(query[0, :, q0:q1], count)  # [count, heads, queries of one, dim]
+            k = as_batch(key[0, :, k0:k1], count)  # [count, kv heads, keys of one, dim]
             v = as_batch(value[0, :, k0:k1], count)
+            # [count, heads, queries of one, dim] and [count, heads, queries of one]
             part, part_lse = attend(q, k, v, scale, segments.causal)
             out[:, :, q0:q1] = as_row(part)
             lse[:, :, q0:q1] = as_row(part_lse)
@@ -479,6 +502,7 @@ def blocks_of(
     """Blocks for attention whose parts cannot be merged: under windows that cut a prompt, and soft
     caps that bend its products. Float32 products of a block, and its keys and values, take about
     `CHUNK_BYTES` each. `query` and `key` are a layer's, for their heads, features and device."""
+    # room for [queries, keys] float32 a head, and for keys and values in their own dtype
     max_products = CHUNK_BYTES // (4 * query.shape[1])
     max_keys = CHUNK_BYTES // (2 * key.shape[1] * key.shape[3] * key.element_size())
     # 1. contexts in pieces of at most so many products, each with the keys that its queries may see
@@ -487,10 +511,13 @@ def blocks_of(
         size = max(1, max_products // max(1, keys.shape[1]))
         for start in range(0, queries.shape[1], size):
             part = queries[:, start : start + size]
+            # keys behind the last query, or out of the first one's window, are seen by none of the
+            # piece
             near = keys[1] <= part[1].max()
             if window is not None:
                 near &= keys[1] > part[1].min() - window
             pieces.append(Context(part, keys[:, near]))
+    # by length, so that there is little to pad
     pieces.sort(key=lambda piece: (piece.keys.shape[1], piece.queries.shape[1]))
     # 2. as many pieces of like length together as fit
     together: list[list[Context]] = []
@@ -509,7 +536,8 @@ def blocks_of(
     for block in together:
         queries, no_query = _padded([piece.queries for piece in block])
         keys, no_key = _padded([piece.keys for piece in block])
-        keys[1][no_key] = _NOWHERE
+        keys[1][no_key] = _NOWHERE  # behind every query: masked as the future is
+        # which places of the flattened block are real, and which query of the layer each of them is
         tables = (queries, keys, np.flatnonzero(~no_query), queries[0][~no_query])
         tensors = [to_device(torch.from_numpy(table), query.device) for table in tables]
         blocks.append(PaddedBlock(*tensors))
@@ -520,8 +548,8 @@ def _padded(rows: Sequence[Array]) -> tuple[Array, Array]:
     """[3, rows, longest] from [3, length] each, by repeating the last column; [rows, longest] bool
     where."""
     lengths = np.array([row.shape[1] for row in rows])
-    place = np.arange(lengths.max())
-    repeated = np.minimum(place, lengths[:, None] - 1)
+    place = np.arange(lengths.max())  # [longest]
+    repeated = np.minimum(place, lengths[:, None] - 1)  # [rows, longest]
     table = np.stack([row[:, at] for row, at in zip(rows, repeated, strict=True)], axis=1)
     return table, place >= lengths[:, None]
 
@@ -536,11 +564,11 @@ def attend_blocks(
     """Attention of the blocks' queries, [1, heads, queries, dim] as the query; every one sees its
     whole context under an explicit mask. `seen` are all keys and values that the blocks number;
     `ancestry` [branches, branches] bool, see `Packed`, or None where no branch is a query."""
-    out = torch.empty_like(query)
+    out = torch.empty_like(query)  # [1, heads, queries, dim]
     keys, values = seen
     for block in blocks:
-        query_index, query_at, query_branch = block.queries
-        key_index, key_at, key_branch = block.keys
+        query_index, query_at, query_branch = block.queries  # [contexts, queries] each
+        key_index, key_at, key_branch = block.keys  # [contexts, keys] each
         # 1. [contexts, heads, most of one, dim]
         q = query[0][:, query_index].transpose(0, 1)
         k = keys[0][:, key_index].transpose(0, 1)
@@ -551,9 +579,11 @@ def attend_blocks(
         if how.window is not None:
             allowed &= behind < how.window
         if ancestry is not None and len(ancestry):
+            # number 0 is no branch: such tokens are seen, or not, by their positions alone
             related = F.pad(ancestry, (1, 0, 1, 0), value=True)
             allowed &= related[query_branch[:, :, None], key_branch[:, None]]
         # 3. the results of the queries that are no padding
+        # [contexts, heads, most of one, dim] -> [heads, contexts * most of one, dim]
         results = attend_masked(q, k, v, how, allowed[:, None])
         out[0, :, block.row] = as_row(results)[:, block.real]
     return out
@@ -605,6 +635,7 @@ class Hardware:
             return str(self.elsewhere("fast_dtype", saved))
         has_units = True
         if self.device.type == "cpu":
+            # without units every product converts both numbers: five times slower than float32
             flags = torch.cpu.get_capabilities()
             has_units = any(flags.get(name) for name in _UNITS[saved])
         elif saved == "bfloat16" and self.device.type == "cuda":
@@ -625,10 +656,12 @@ class Hardware:
             return None
         if self.elsewhere is not None:
             return self.elsewhere("kernels", dtype, dim)
+        # processors share the keys of their readings; each kind of GPU kernel has keys of its own
         if kind == "cpu":
             return None
         if dim is None:
             return kind
+        # the same rules as for a pass: a key of a stored reading says by which kernels it was made
         name = "plain"
         if varlen_fits(self.device, getattr(torch, dtype), dim):
             name = "varlen"
@@ -644,6 +677,7 @@ def compute_on(device: torch.device, compiled: bool = True, elsewhere: Any = Non
     """Models run on this device from now on, see `Hardware`. Products in float32 are computed in
     float32: some installations have TF32, with three digits, forced on."""
     global _here
+    # a setting of the process, as its device is
     torch.set_float32_matmul_precision("highest")
     _here = Hardware(device, compiled, elsewhere)
     return _here
@@ -700,6 +734,8 @@ def memory_of(device: torch.device) -> int:
 def free_memory(device: torch.device) -> int:
     """Bytes of a device's memory that this process can have."""
     if device.type == "cuda":
+        # PyTorch keeps what it has freed: the driver counts that as taken, and this process can
+        # have it
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + cached
     return int(psutil.virtual_memory().available)

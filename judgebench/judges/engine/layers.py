@@ -44,6 +44,8 @@ _ACTIVATIONS = {
 """Class of an activation -> oneDNN's name of it and of its variant."""
 
 
+# oneDNN's matrix products want the weight in blocks, as the processor's registers take it.
+# PyTorch's own layer converts it in each call; here that is done once, and the plain weight goes.
 class LaidOutLinear(nn.Module):
     """A linear layer for inference, float32 or bfloat16 on the CPU, whose weight is in oneDNN's
     layout alone."""
@@ -73,7 +75,13 @@ class LaidOutLinear(nn.Module):
     def activated(self, states: Tensor, activation: str, variant: str) -> Tensor:
         """The activation of what `forward` gives; has no gradient."""
         return torch.ops.mkldnn._linear_pointwise(
-            states, self.laid_out, self.bias, activation, [], variant
+            # one pass: the activation is applied to numbers that are still in registers
+            states,
+            self.laid_out,
+            self.bias,
+            activation,
+            [],
+            variant,
         )
 
     def times(self, states: Tensor, factor: Tensor) -> Tensor:
@@ -85,6 +93,9 @@ class LaidOutLinear(nn.Module):
     def back(self, outer: Tensor) -> Tensor:
         """The states' gradient [..., in] from the result's. The first call lays the weight out a
         second time; `forget_gradients` gives that memory back."""
+        # The result is states W^T, so the states' gradient is outer W: a linear layer whose weight
+        # is W^T. Only the search for phrases takes gradients, so most runs never need this second
+        # layout.
         if self.transposed is None:
             self.transposed = torch.ops.mkldnn._reorder_linear_weight(
                 self.weight.t().contiguous(), _ROWS
@@ -106,6 +117,7 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, linear: LaidOutLinear) -> Tensor:
+        # the weight has no gradient: judges are read, never trained
         ctx.linear = linear
         return linear.activated(states, "none", "")
 
@@ -122,7 +134,7 @@ class FusedGatedMLP(nn.Module):
     """down(activation(gate(x)) * up(x)) of a block `mlp`, whose linear layers are laid out, without
     a pass over memory for the activation (by oneDNN's names of it) and one for the product."""
 
-    def __init__(self, mlp: nn.Module, activation: str, variant: str):
+    def __init__(self, mlp: Any, activation: str, variant: str):
         super().__init__()
         self.gate_proj = mlp.gate_proj
         self.up_proj = mlp.up_proj
@@ -132,12 +144,9 @@ class FusedGatedMLP(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         if _wants_gradient(states):
-            return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))  # type: ignore[operator]
-        up_proj: Any = self.up_proj
-        gate_proj: Any = self.gate_proj
-        down_proj: Any = self.down_proj
-        gate = gate_proj.activated(states, *self._activation)
-        return down_proj(up_proj.times(states, gate))
+            return self.down_proj(self.act_fn(self.gate_proj(states)) * self.up_proj(states))
+        gate = self.gate_proj.activated(states, *self._activation)  # [..., inner]
+        return self.down_proj(self.up_proj.times(states, gate))  # [..., hidden]
 
 
 @torch.inference_mode()
@@ -155,6 +164,7 @@ def lay_out(model: PreTrainedModel) -> None:
     if model.dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return
     decoder = model.get_decoder()
+    # how many parameters a weight is: one that is tied to another layer must stay as it is
     uses = Counter(
         parameter.data_ptr() for _, parameter in model.named_parameters(remove_duplicate=False)
     )
@@ -174,6 +184,7 @@ def _is_linear(module: nn.Module) -> bool:
     """True for a linear layer that is nothing more, and has not been laid out."""
     if type(module) is not nn.Linear or module.weight is None:
         return False
+    # what hooks would see is no longer computed step by step
     hooked = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
     return module.weight.dtype in _CLOSE and not hooked
 
@@ -191,6 +202,8 @@ def _fused(mlp: nn.Module) -> FusedGatedMLP | None:
         return None
     if not all(isinstance(part, LaidOutLinear) for part in others):
         return None
+    # A name says little: a block may scale, clip or drop between its products. So the fused block
+    # has to give what the model's own gives.
     fused = FusedGatedMLP(mlp, *known)
     dtype = gate.laid_out.dtype
     states = torch.randn(1, 4, gate.in_features, generator=torch.Generator().manual_seed(0)).to(
@@ -237,8 +250,10 @@ def fuse(model: PreTrainedModel) -> None:
         linear = [child for child in children if isinstance(child, nn.Linear)]
         others = [child for child in children if child not in linear and list(child.parameters())]
         feeds_forward = type(module).__name__.endswith("MLP") and len(linear) >= 2 and not others
+        # by the ends of names, as transformers writes them for most architectures
         if type(module).__name__.endswith(_NORMS) or feeds_forward:
             module.forward = MethodType(compiled(type(module).forward), module)
+        # a function of the module that defines the layer, found there by name at each call
         home = sys.modules[type(module).__module__]
         rotary = getattr(home, _ROTARY, None)
         if rotary is not None and not hasattr(rotary, "uncompiled"):
@@ -253,6 +268,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         nonlocal fast
+        # plain passes, against which packed ones are proven, run the code as it is; and so do
+        # gradients
         if not _ACTIVE.get() or torch.is_grad_enabled():
             return function(*args, **kwargs)
         tensor = next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
@@ -261,10 +278,12 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         if fast is None:
             # models differ in width, and merges in their number of parts: each is compiled once
             torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
+            # dynamic: a kernel for any number of tokens, which differs from batch to batch
             fast = torch.compile(function, dynamic=True)
         try:
             return fast(*args, **kwargs)
         except torch._dynamo.exc.TorchDynamoException as error:
+            # the reading goes on; the same results but for rounding, and slower
             _LOG.warning(
                 "%s runs as it is, for it does not compile here: %s", function.__qualname__, error
             )
@@ -279,6 +298,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 def compiling(wanted: bool = True) -> Iterator[None]:
     """Within it functions that are `compiled` run so; elsewhere, as in plain passes, they run as
     they are."""
+    # a context variable, as for attention: other threads read as they were
     token = _ACTIVE.set(wanted)
     try:
         yield
@@ -305,6 +325,7 @@ def compiles(device: torch.device) -> bool:
 
     try:
         with torch.inference_mode():
+            # fixed numbers: the trial draws nothing from the random generators of a run
             states = torch.arange(512, device=device, dtype=torch.bfloat16).view(1, 8, 64) / 64
             ours = torch.zeros(1, 9, 64, device=device)
             theirs = torch.zeros(1, 9, 64, device=device)

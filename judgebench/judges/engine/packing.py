@@ -28,6 +28,7 @@ from judgebench.judges.local.batches import Groups, common_prefix
 from judgebench.types import Array, Record
 
 
+# A row and no padded batch: what prompts share is computed once, and no token is padding.
 class Stretch(NamedTuple):
     """The place of one group in the row: the tokens that its prompts share, those of their tails,
     and the prompts' numbers."""
@@ -84,6 +85,7 @@ class Packed:
     def to(self, device: torch.device) -> Packed:
         if device.type == "cpu":
             return self
+        # the host keeps its own: tables of windows and pairs of tokens are made of it
         moved: Record = {
             k: to_device(v, device) for k, v in vars(self).items() if isinstance(v, Tensor)
         }
@@ -91,6 +93,21 @@ class Packed:
             calls = getattr(self, name)
             moved[name] = tuple(call._replace(segments=call.segments.to(device)) for call in calls)
         return replace(self, **moved, host=self)
+
+
+@dataclass
+class _Row:
+    """A row that is being laid out: `parts` are its tokens and their positions so far."""
+
+    parts: list[tuple[Array, Array]]
+    length: int = 0
+
+    def extend(self, ids: Array, at: int | Array) -> tuple[int, int]:
+        """Lays tokens behind the row, from position `at` on or each at its own; where they begin
+        and end in it."""
+        self.parts.append((ids, at + np.arange(len(ids)) if isinstance(at, int) else at))
+        self.length += len(ids)
+        return self.length - len(ids), self.length
 
 
 def pack_prompts(
@@ -109,6 +126,8 @@ def pack_prompts(
             copied once a group; only where tails are long enough for that to pay. It makes a
             processor faster by 2 %, and a GPU slower.
     """
+    # A chain needs no mask: behind the tail, each branch sees what lies before it, as any text
+    # does. Of forks one must not see the other, so they are laid apart.
     # branch 0 is the root: inner[i] is branch i + 1
     inner = [branch for branch in branches if branch.depth > 0]
     chain = all(branch.parent == i for i, branch in enumerate(inner))
@@ -116,47 +135,42 @@ def pack_prompts(
         np.array([getattr(b, name) for b in inner], np.int64) for name in ("token", "depth")
     )
     arrays = [[np.asarray(ids, np.int64) for ids in group] for group in groups]
+    # [groups] tokens that the prompts of each share, the root included
     ends = [max(root, common_prefix(group)) for group in arrays]
-    row: list[tuple[Array, Array]] = []  # tokens and their positions
-    length = 0
-
-    def extend(ids: Array, at: int | Array) -> tuple[int, int]:
-        nonlocal length
-        row.append((ids, at + np.arange(len(ids)) if isinstance(at, int) else at))
-        length += len(ids)
-        return length - len(ids), length
-
+    row = _Row([])
     # 1. what the prompts of each group share
-    shared = [extend(group[0][root:end], root) for group, end in zip(arrays, ends, strict=True)]
+    shared = [row.extend(group[0][root:end], root) for group, end in zip(arrays, ends, strict=True)]
     # 2. their tails, with the branches behind each where they are a chain
     spans = []
     reads = []
     tails = []
     for group, end in zip(arrays, ends, strict=True):
-        first = length
+        first = row.length
         for ids in group:
-            start, last = extend(ids[end:], end)
-            stop = extend(branch_tokens, len(ids))[1] if chain else last
+            start, last = row.extend(ids[end:], end)
+            stop = row.extend(branch_tokens, len(ids))[1] if chain else last
             spans.append((start, stop))
+            # the last token of the prompt predicts what follows it, each branch what follows that
             reads.append([last - 1, *range(last, stop)])
-        tails.append((first, length))
+        tails.append((first, row.length))
     # 3. branches that fork, behind all tails
     for reading, ids in zip(reads, (ids for group in arrays for ids in group), strict=True):
+        # wherever it lies, a branch of depth d has the position of the d-th token behind its prompt
         if not chain:
-            reading.extend(range(*extend(branch_tokens, len(ids) + depths - 1)))
+            reading.extend(range(*row.extend(branch_tokens, len(ids) + depths - 1)))
     # 4. indices of all that is read or continued
     places = zip(shared, tails, pairwise(accumulate(map(len, arrays), initial=0)), strict=True)
     stretches = tuple(
         Stretch(slice(*above), slice(*below), slice(*numbers)) for above, below, numbers in places
     )
-    starts, stops = torch.tensor(spans).T
-    offsets = torch.arange(int((stops - starts).max()))
-    read_from = torch.tensor(reads)
+    starts, stops = torch.tensor(spans).T  # [prompts] each
+    offsets = torch.arange(int((stops - starts).max()))  # [width]
+    read_from = torch.tensor(reads)  # [prompts, branches]
     forks = read_from[:, read_from.shape[1] if chain else 1 :]
     tokens, positions = (
-        torch.from_numpy(np.concatenate(parts)) for parts in zip(*row, strict=True)
+        torch.from_numpy(np.concatenate(parts)) for parts in zip(*row.parts, strict=True)
     )
-    tokens_of_tails = stretches[-1].tails.stop - stretches[-1].shared.stop
+    tokens_of_tails = stretches[-1].tails.stop - stretches[-1].shared.stop  # of all prompts
     joined = join_root and 0 < root * len(groups) <= tokens_of_tails
     parts, read_parts = _calls(
         stretches, spans, root, forks.shape[1], read_from.shape[1], chain, joined
@@ -178,9 +192,10 @@ def pack_prompts(
 
 
 def _ancestry(inner: Sequence[Branch]) -> Tensor:
-    seen = torch.eye(len(inner), dtype=torch.bool)
+    seen = torch.eye(len(inner), dtype=torch.bool)  # [inner, inner]
     for i, branch in enumerate(inner):
         if branch.parent > 0:  # branch 0 is the root: inner[i] is branch i + 1
+            # parents come before children, so the parent's row is whole
             seen[i] |= seen[branch.parent - 1]
     return seen
 
@@ -197,6 +212,7 @@ def _calls(
     """The calls of attention over a row, at whose end lie `forks` branches of each prompt; and
     those of the tokens that are read, prompt by prompt, `reads` of each. `joined`: see
     `pack_prompts`."""
+    # the row is [articles][tails][forks]: each boundary is an end of a stretch
     above = groups[-1].shared.stop
     tails = groups[-1].tails.stop
     count = len(spans)
@@ -220,6 +236,7 @@ def _calls(
         lengths = [root + length for length in shared]
         below_root = article
     seen = sum(lengths)
+    # A call is made where its number is above 0: where it has pairs of queries and keys at all.
     # 2. articles and tails see themselves, all see the root, tails and branches their article,
     # branches their tail
     calls = [
@@ -245,10 +262,7 @@ def _calls(
                 read, (tail,), Segments.of([reads] * count, each, causal=chain and reads > 1)
             ),
         ),
-        (
-            root * (not joined),
-            AttentionCall(read, (None,), Segments.of([read.stop], [root])),
-        ),
+        (root * (not joined), AttentionCall(read, (None,), Segments.of([read.stop], [root]))),
         (
             seen,
             AttentionCall(read, tuple(context), Segments.of([reads * n for n in prompts], lengths)),
@@ -264,13 +278,15 @@ def following_tokens(packed: Packed) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Pairs of neighboring tokens in a row without a root: [pairs] indices of the first token of
     each; [pairs] tokens that follow; and for each prompt [tokens - 1] the pairs of its tokens after
     the first."""
+    # Perplexity: every token but a prompt's first is predicted by the one before it. What a group
+    # shares is predicted once for all its prompts.
     tokens = (packed.host or packed).token_ids
     reads: list[Tensor] = []
     following: list[Tensor] = []
     prompts: list[Tensor] = []
     count = 0
     for group in packed.groups:
-        shared = torch.arange(group.shared.start, group.shared.stop)
+        shared = torch.arange(group.shared.start, group.shared.stop)  # [tokens of the article]
         # the pairs within what the group shares, then those of each prompt's tail, from the last
         # token shared on
         tails = [
@@ -280,7 +296,14 @@ def following_tokens(packed: Packed) -> tuple[Tensor, Tensor, list[Tensor]]:
         for row in (shared, *tails):
             reads.append(row[:-1])
             following.append(tokens[row[1:]])
-            pairs.append(torch.arange(count, count + len(reads[-1])))
+            pairs.append(
+                torch.arange(
+                    count,
+                    count + len(reads[-1]),
+                )
+            )
             count += len(reads[-1])
+        # a prompt's pairs are those of what its group shares, then its own
         prompts += [torch.cat([pairs[0], tail]) for tail in pairs[1:]]
+    # [pairs], [pairs], and of each prompt [its tokens - 1]
     return torch.cat(reads), torch.cat(following), prompts

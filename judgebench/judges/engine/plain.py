@@ -82,19 +82,22 @@ class Head:
     where layers are not found. `decoder` is the model without its head."""
 
     def __init__(self, model: PreTrainedModel, exits: Sequence[int | None] = (None,)):
+        # What a model does between its last layer and its logits differs by architecture: a norm, a
+        # bias, a factor, a soft cap. `check_head` compares the whole with the model's own logits.
         self.exits = tuple(exits)
         self.decoder = model.get_decoder()
         linear = model.get_output_embeddings()
         self.weight: Tensor = linear.weight
         self.bias: Tensor | None = getattr(linear, "bias", None)
         config = model.config.get_text_config(decoder=True)
-        self._softcap = getattr(config, "final_logit_softcapping", None)
+        self._softcap = getattr(config, "final_logit_softcapping", None)  # of Gemma 2
         # Cohere multiplies its logits, Granite divides them
         self._factor = (getattr(config, "logit_scale", None) or 1.0) / (
             getattr(config, "logits_scaling", None) or 1.0
         )
         if getattr(model.config, "scale_decoder_outputs", False):  # T5, but not T5 1.1 nor FlanT5
             self._factor *= model.config.d_model**-0.5
+        # the logit lens needs the layers and the norm before the head, whose names differ
         early = [layer for layer in self.exits if layer is not None]
         if not early:
             return
@@ -127,6 +130,7 @@ class Head:
             states = getattr(output, "last_hidden_state", output)
             seen[exit_] = states[0] if isinstance(states, tuple) else states  # type: ignore[assignment]
 
+        # hooks see the states in passing, so that one pass serves all exits
         with ExitStack() as hooks:
             for exit_ in self.exits:
                 module = self.decoder if exit_ is None else self._layers[exit_ - 1]
@@ -141,14 +145,17 @@ class Head:
     def logits(self, states: Tensor) -> Tensor:
         """[rows, hidden] -> [rows, vocabulary] float32."""
         if self.weight.dtype == torch.float32:
+            # [rows, vocabulary]
             out = F.linear(states.float(), self.weight)
         elif (
             states.device.type == "cuda"
             and states.dtype == self.weight.dtype
             and not torch.is_grad_enabled()
         ):
+            # tensor cores add up in float32: asked for, the sums are not rounded to half precision
             out = torch.mm(states, self.weight.t(), out_dtype=torch.float32)
         else:
+            # elsewhere the head is upcast in pieces: a whole one takes gigabytes
             rows = max(1, _CHUNK_BYTES // (4 * self.weight.shape[1]))
             out = torch.cat(
                 [F.linear(states.float(), part.float()) for part in self.weight.split(rows)], dim=1
@@ -164,6 +171,7 @@ class Head:
     def logprobs(self, states: Tensor, tokens: Tensor) -> Tensor:
         """[rows, hidden], [tokens] -> [rows, tokens] float32 log P(token), over the full
         vocabulary."""
+        # over the full vocabulary: candidates compete with everything else that could be said
         return torch.cat([logits[:, tokens] - total for logits, total in self._in_parts(states)])
 
     def each_logprob(self, states: Tensor, tokens: Tensor) -> Tensor:
@@ -171,7 +179,7 @@ class Head:
         vocabulary."""
         parts = []
         for logits, total in self._in_parts(states):
-            own = tokens[:, None]
+            own = tokens[:, None]  # [rows, 1]
             parts.append((logits.gather(1, own[: len(logits)]) - total)[:, 0])
             tokens = tokens[len(logits) :]
         return torch.cat(parts)
@@ -179,6 +187,7 @@ class Head:
     def _in_parts(self, states: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Logits and the logarithm of their normalizer, [rows, vocabulary] and [rows, 1], some rows
         at a time."""
+        # logits of 150,000 words take 0.6 MB a row, so not all rows have theirs at once
         for part in states.split(max(1, _CHUNK_BYTES // (4 * self.weight.shape[0]))):
             logits = self.logits(part)
             yield logits, torch.logsumexp(logits, dim=-1, keepdim=True)
@@ -191,6 +200,8 @@ def about_equal(ours: Tensor, theirs: Tensor, dtype: torch.dtype) -> bool:
     gap = (ours - theirs).abs()
     if dtype == torch.float32:
         return bool(gap.max() <= CHECK_TOLERANCE)
+    # How far log-probabilities differ from place to place is what a reading is about: rounding is
+    # measured by it, for its size depends on the model.
     places = theirs.flatten(0, -2)
     between = (places - places.roll(1, dims=0)).abs().mean()
     return bool(gap.mean() <= _CHECK_SHARE * between)
@@ -203,10 +214,11 @@ def check_head(model: PreTrainedModel) -> None:
     here."""
     head = Head(model)
     size = head.weight.shape[0]
+    # eight neighbors far from the beginning of the vocabulary, where special tokens stand
     ids = torch.arange(size // 10, size // 10 + 8, device=model.device)[None] % size
     with own_attention(model), head.capturing() as captured:
         expected = model(input_ids=ids, use_cache=False).logits[0].float().log_softmax(-1)
-    logprobs = head.logits(captured()[0][0]).log_softmax(-1)
+    logprobs = head.logits(captured()[0][0]).log_softmax(-1)  # [tokens, vocabulary]
     if expected.isnan().any():
         return  # no fault of the head's; refuse_nan reports it
     if not about_equal(logprobs, expected, model.dtype):
@@ -239,7 +251,7 @@ class PlainEngine:
         """Rows of one length -> for each exit the tokens' states [rows, tokens, hidden]; and the
         model's own cache."""
         self.computed += sum(map(len, rows))
-        ids = torch.tensor(rows, device=self.model.device)
+        ids = torch.tensor(rows, device=self.model.device)  # [rows, tokens]
         with own_attention(self.model, self._exact), self.head.capturing() as captured:
             output = self.head.decoder(
                 input_ids=ids, past_key_values=cache, use_cache=not self._exact
@@ -259,6 +271,7 @@ class PlainEngine:
             read.append(torch.stack([of_exit[:, -1] for of_exit in states]))
         # 2. the logits, in the order of the rows
         logits = torch.stack([self.head.logits(states) for states in torch.cat(read, dim=1)])
+        # argsort of the order is its inverse: back to the order of the rows
         order = torch.tensor(list(chain.from_iterable(by_length.values())))
         return logits[:, order.argsort().to(logits.device)]
 
@@ -269,6 +282,8 @@ class PlainEngine:
         root: Array | None = None,
         following: object | None = None,
     ) -> list[Tensor]:
+        # a prompt with each of its branches is read from its first token on: slow, and obviously
+        # right
         rows = [self._children(ids.tolist(), trie) for ids in chain.from_iterable(groups)]
         return [trie.logprobs(torch.cat(of_exit)) for of_exit in zip(*rows, strict=True)]
 
@@ -291,6 +306,7 @@ class PlainEngine:
         per_exit: list[list[Tensor]] = [[] for _ in self.head.exits]
         for ids in chain.from_iterable(groups):
             following = torch.tensor(ids[1:].tolist(), device=self.model.device)
+            # states [1, tokens - 1, hidden]: each predicts the token behind it
             exits, _ = self.forward([ids[:-1].tolist()])
             for rows, states in zip(per_exit, exits, strict=True):
                 rows.append(self.head.each_logprob(states[0], following))
@@ -315,6 +331,7 @@ class PlainAnswers:
 
     def _read(self, rows: list[list[int]]) -> None:
         head = self._engine.head
+        # one prompt at a time: nothing is padded, so nothing needs a mask
         last = []
         for i, token_ids in enumerate(rows):
             states, self._caches[i] = self._engine.forward([token_ids], self._caches[i])

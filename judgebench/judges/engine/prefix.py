@@ -55,6 +55,8 @@ class PrefixEngine:
         self, model: PreTrainedModel, exits: Sequence[int | None] = (None,), room: int = 0
     ):
         # 1. models that keep state that a packed row cannot share
+        # Keys and values can be shared, for each token has its own. A state that is updated token
+        # by token (Mamba, linear attention) holds all that came before, and cannot.
         remedy = "Set judge.engine=plain to read its prompts one by one."
         kinds = set(
             getattr(model.config.get_text_config(decoder=True), "layer_types", None)
@@ -76,8 +78,9 @@ class PrefixEngine:
         self.model, self.head = model, Head(model, exits)
         self.roots = attention.Roots(room)
         self.computed = 0
-        self._ready: tuple[Groups, Packed] | None = None
+        self._ready: tuple[Groups, Packed] | None = None  # the next batch, packed ahead
         layers = layers_of(self.head.decoder)
+        # without layers to be found the last one runs over the whole row, which is only slower
         self._last = None if layers is None else layers[-1]
         # 3. the model is changed for good
         model.set_attn_implementation(attention.NAME)
@@ -102,6 +105,7 @@ class PrefixEngine:
         exits = self._prefill(packed, rooted)
         # 3. while a GPU computes them, the row of the next batch
         if following is not None and self.model.device.type != "cpu":
+            # calls return before a GPU is done with them, so this costs no time there
             next_groups, next_trie, next_root = following
             next_row = pack_prompts(next_groups, next_trie.branches, len(next_root))
             self._ready = next_groups, next_row
@@ -124,11 +128,13 @@ class PrefixEngine:
         embedded: list[Tensor] = []
 
         def watch(module: torch.nn.Module, inputs: object, output: Tensor) -> Tensor:
-            embedded.append(output.detach().requires_grad_(True))
+            # the graph begins here: the gradient is by these states alone
+            embedded.append(output.detach().requires_grad_(True))  # [1, tokens, hidden]
             return embedded[0]
 
         hook = self.model.get_input_embeddings().register_forward_hook(watch)
         try:
+            # the last layer runs whole: one run of it is all that the graph holds
             with torch.enable_grad():
                 number = value(
                     self._candidates(self._prefill(packed, rooted, whole=True), packed, trie)
@@ -155,12 +161,14 @@ class PrefixEngine:
         exits = [
             self.head.logits(states).log_softmax(-1) for states in self._prefill(packed, rooted)
         ]
+        # [exits, prompts * branches, vocabulary] -> [exits, prompts, branches, vocabulary]
         return torch.stack(exits).unflatten(1, tuple(packed.reads.shape))
 
     def start(self, groups: Groups, root: Array | None = None) -> PackedAnswers:
         return PackedAnswers(self, *self._pack(groups, None, root))
 
     def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
+        # without a root: its tokens are predicted, too
         packed, _ = self._pack(groups, None, np.zeros(0, np.int32))
         reads, following, prompts = following_tokens(packed)
         reads = reads.to(self.model.device)
@@ -175,15 +183,17 @@ class PrefixEngine:
             compiling(hardware().compiled),
             self.head.capturing() as captured,
         ):
+            # no cache of transformers: keys and values are the attention's business
             self.head.decoder(
                 input_ids=token_ids[None], position_ids=positions[None], use_cache=False
             )
-        return [states[0] for states in captured()]
+        return [states[0] for states in captured()]  # [tokens, hidden] of each exit
 
     def _pack(
         self, groups: Groups, trie: CandidateTrie | None, root: Array | None
     ) -> tuple[Packed, Root | None]:
         root = root_of(groups) if root is None else root
+        # the very object: what was packed ahead is for the batch that is being read
         if self._ready is not None and self._ready[0] is groups:
             packed = self._ready[1]
         else:
@@ -200,9 +210,10 @@ class PrefixEngine:
 
         def read() -> Root:
             keys = Root()
-            ids = torch.as_tensor(root, dtype=torch.int64, device=self.model.device)
+            ids = torch.as_tensor(root, dtype=torch.int64, device=self.model.device)  # [root]
             segments = Segments.of([len(root)], [len(root)], causal=True).to(ids.device)
             positions = torch.arange(len(root), device=ids.device)
+            # kept for many batches: a graph would hold on to all of its activations
             with torch.no_grad():
                 self.forward(ids, positions, attention.ReadRoot(keys, segments))
             self.computed += len(root)
@@ -221,7 +232,7 @@ class PrefixEngine:
         )
         with sparing:
             hidden = self.forward(packed.token_ids, packed.positions, prefill)
-        return [states[packed.reads.flatten()] for states in hidden]
+        return [states[packed.reads.flatten()] for states in hidden]  # [prompts * branches, hidden]
 
     def _candidates(self, exits: list[Tensor], packed: Packed, trie: CandidateTrie) -> list[Tensor]:
         # 1. the tokens that go on from any branch, and for each branch's children where they stand
@@ -234,6 +245,7 @@ class PrefixEngine:
         for states in exits:
             # 2. their log-probabilities, [prompts, branches, tokens]; many small steps follow,
             # which cost a GPU more than they are worth
+            # the log-probabilities of few tokens: the vocabulary never leaves the device
             logprobs = self.head.logprobs(states, tokens).cpu()
             at_branches = logprobs.unflatten(0, tuple(packed.reads.shape))
             # 3. of the candidates, [prompts, candidates]
@@ -251,6 +263,7 @@ class PackedAnswers:
         self._cache = Cache(
             counts=[group.prompts.stop - group.prompts.start for group in groups],
             shared=[group.shared.stop - group.shared.start for group in groups],
+            # without a trie there are no branches: a span is the prompt's own tokens
             lengths=[end - start for start, end in packed.spans],
         )
         self.logits = [
@@ -262,6 +275,7 @@ class PackedAnswers:
         engine = self._engine
         device = engine.model.device
         step = attention.Step.of(cache, device)
+        # a new token stands behind what its prompt has, shared or its own
         positions = step.at + to_device(torch.from_numpy(cache.offsets), device)
         cache.lengths = [length + 1 for length in cache.lengths]
         self.logits = [
@@ -270,6 +284,7 @@ class PackedAnswers:
         ]
 
     def keep(self, which: Tensor) -> None:
+        # groups stay: what they share is still seen by those of their prompts that go on
         self._cache.keep(which)
         which = which.to(self.logits[0].device)
         self.logits = [logits[which] for logits in self.logits]
@@ -283,31 +298,10 @@ def check_packing(engine: PrefixEngine) -> float:
     be about as near to attention in float32 as the model's own attention is, for how far two
     correct ways of reading differ there depends on the model."""
     model = engine.model
-    exits = engine.head.exits
-    size = engine.head.weight.shape[0]
-    draw = np.random.default_rng(0)
-
-    def tokens(count: int) -> list[int]:
-        return draw.integers(size // 10, size // 2, count).tolist()
-
-    # 1. three groups of prompts, one without an article; the same below a rubric of two tokens, which
-    # is short enough to be seen with the article in one call; and tries whose inner branches are a
-    # chain, and a fork
-    rubric = tokens(14)
-    first = tokens(9)
-    second = tokens(5)
-    none: list[int] = []
-    articles = ((first, (3, 4)), (second, (7,)), (none, (12, 13)))
-    groups = [
-        [np.array(rubric + article + tokens(tail)) for tail in tails] for article, tails in articles
-    ]
-    following = tokens(5)
+    # 1. what is read: also below a rubric of two tokens, which is short enough to be seen with the
+    # article in one call
+    groups, following, tries = _trial(engine.head.weight.shape[0])
     short = [[ids[12:] for ids in group] for group in groups]
-    space, one, two, zero = tokens(4)
-    tries = [
-        CandidateTrie(("1", "2"), [[(one,), (space, one)], [(two,), (space, two)]]),
-        CandidateTrie(("1", "10"), [[(one,), (space, one)], [(one, zero), (space, one, zero)]]),
-    ]
     # 2. [exits, prompts, branches, vocabulary] packed: of the prompts, of the branches behind the
     # short ones, and of the prompts after a token more
     answers = engine.start(groups)
@@ -321,11 +315,13 @@ def check_packing(engine: PrefixEngine) -> float:
     prefixes = [way for trie in tries for way in trie.prefixes]
     ways = list(dict.fromkeys(prefixes))
     prompts = [ids.tolist() for group in groups for ids in group]
+    # plain rows know no branch and no step: all of them are prompts of some length
     longer = [[*ids, token] for ids, token in zip(prompts, following, strict=True)]
     behind = [[*ids, *way] for group in short for ids in group for way in ways]
 
     def plainly(exact: bool) -> list[Tensor]:
-        reader = PlainEngine(model, exits, exact)
+        # rows of one length together: a first start takes 12 CPU seconds in place of 13.4
+        reader = PlainEngine(model, engine.head.exits, exact)
         logprobs = reader.last_logits([*prompts, *longer, *behind]).log_softmax(-1)
         *whole, at = logprobs.split([len(prompts), len(longer), len(behind)], dim=1)
         at = at.unflatten(1, (-1, len(ways)))
@@ -340,6 +336,8 @@ def check_packing(engine: PrefixEngine) -> float:
     if model.dtype == torch.float32:
         fine = worst <= CHECK_TOLERANCE
     else:
+        # Three ways of reading: packed, the model's own, and exact. Packed may be near either of
+        # the others, but no farther than some multiple of what these two differ by.
         triples = list(zip(ours, theirs, plainly(exact=True), strict=True))
         rounding = torch.stack([_typical(b, c).max() for _, b, c in triples]).median()
         gaps = [torch.minimum(_typical(a, b), _typical(a, c)) for a, b, c in triples]
@@ -353,7 +351,38 @@ def check_packing(engine: PrefixEngine) -> float:
     return worst
 
 
+def _trial(size: int) -> tuple[Groups, list[int], list[CandidateTrie]]:
+    """Three groups of prompts over a vocabulary of `size`, one without an article; a token behind
+    each prompt; and tries whose inner branches are a chain, and a fork."""
+    draw = np.random.default_rng(0)
+
+    def tokens(count: int) -> list[int]:
+        drawn = draw.integers(
+            size // 10,
+            size // 2,
+            count,
+        )
+        return drawn.tolist()
+
+    rubric = tokens(14)
+    first = tokens(9)
+    second = tokens(5)
+    none: list[int] = []
+    articles = ((first, (3, 4)), (second, (7,)), (none, (12, 13)))
+    groups = [
+        [np.array(rubric + article + tokens(tail)) for tail in tails] for article, tails in articles
+    ]
+    following = tokens(5)
+    space, one, two, zero = tokens(4)
+    tries = [
+        CandidateTrie(("1", "2"), [[(one,), (space, one)], [(two,), (space, two)]]),
+        CandidateTrie(("1", "10"), [[(one,), (space, one)], [(one, zero), (space, one, zero)]]),
+    ]
+    return groups, following, tries
+
+
 def _typical(ours: Tensor, theirs: Tensor) -> Tensor:
     """[exits, branches] mean difference of log-probabilities, of the median prompt: a single one
     may differ by more, where a model chooses among experts."""
+    # [exits, prompts, branches, vocabulary] -> [exits, branches]
     return (ours - theirs).abs().mean(-1).median(dim=1).values

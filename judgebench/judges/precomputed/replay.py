@@ -406,18 +406,7 @@ def match(
             f"judge.path: {file} holds no answer; give a file with one JSON object a line."
         )
     # 2. pairs of texts count where both orders have an answer
-    both = {}
-    for (name, condition), answer in answers.items():
-        orders = ORDERS if condition.order else ()
-        if all((name, replace(condition, order=order)) in answers for order in orders):
-            both[name, condition] = answer
-    if answers and not both:
-        name, condition = next(iter(answers))
-        raise UserError(
-            f"judge.path: no pair of texts has an answer in both orders in {file}; '{name}' "
-            f"has one with its judged text {condition.order} alone. What the place does cannot be "
-            "told from one order."
-        )
+    both = _in_both_orders(file, answers)
     # 3. something is left under each condition, and of the test split under all or none
     if not both and not elsewhere:
         raise UserError(
@@ -431,6 +420,23 @@ def match(
     matched = Answers(file, count, both, strays, elsewhere, missing, repeats=several)
     matched.check(prompts, split)
     return matched
+
+
+def _in_both_orders(file: str, answers: Mapping[Key, Any]) -> dict[Key, Any]:
+    """The answers about single texts, and those about pairs that were asked about both ways."""
+    both = {}
+    for (name, condition), answer in answers.items():
+        orders = ORDERS if condition.order else ()
+        if all((name, replace(condition, order=order)) in answers for order in orders):
+            both[name, condition] = answer
+    if answers and not both:
+        name, condition = next(iter(answers))
+        raise UserError(
+            f"judge.path: no pair of texts has an answer in both orders in {file}; '{name}' "
+            f"has one with its judged text {condition.order} alone. What the place does cannot be "
+            "told from one order."
+        )
+    return both
 
 
 def _example_of(

@@ -695,7 +695,6 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
                 runner.run(each.step(standing))
             missing = standing.missing
             refused = standing.refused
-            elsewhere = standing.elsewhere
             now = total - missing - len(refused) + standing.done
             progress.advance(max(0, now - most), passes[0].bill.spent)
             most = max(most, now)
@@ -704,7 +703,7 @@ def read_in_batches(passes: Sequence[ApiPass], shown: bool) -> bool:
             if not missing:
                 return True
             asked = ""
-            if elsewhere:
+            if elsewhere := standing.elsewhere:
                 who = "; ".join(holders_of(passes[0].store.path, elsewhere.values()).values())
                 asked = f" {len(elsewhere):,} requests are under way in another command ({who})."
             if spec.batch == "submit":

@@ -62,7 +62,6 @@ def phrase_figure(rows: pd.DataFrame, titles: Titles) -> Figure | None:
     parts = [part for _, part in moving.groupby(["split", "contexts", "systems"], sort=False)]
     if by_defense:
         column = "shown_defense"
-        kind = "defenses"
         names = sorted(dict.fromkeys(moving[column]), key=lambda name: name != NO_DEFENSE)
         looks = style.defense_marks(names)
         if len(judges) * len(parts) > _MOST_PANELS:
@@ -71,44 +70,22 @@ def phrase_figure(rows: pd.DataFrame, titles: Titles) -> Figure | None:
         parts = [part for part in of_judges if len(part)]
     else:
         column = "series"
-        kind = "decodings"
         names = list(series)
         looks = {str(key): look for key, look in style.marks(list(series.values())).items()}
 
     def draw(axis: Axes, part: pd.DataFrame) -> None:
         most = int(part["words"].iloc[0])
         for name, look in looks.items():
-            means = part[(part[column] == name) & part["mean_score"].notna()]
-            x = means["length"]
-            y = means["mean_score"]
-            style.line(
-                axis,
-                x,
-                y,
-                look,
-                means["mean_score_low"],
-                means["mean_score_high"],
-                linewidth=1.3,
-                zorder=3,
-            )
-            for clean in y[x == 0]:
-                axis.axhline(
-                    clean,
-                    color=look.color,
-                    linestyle=_FLAT,
-                    linewidth=1.2,
-                    zorder=2,
-                )
+            _draw_means(axis, part[part[column] == name], look)
         axis.set_xticks(range(most + 1))
         axis.set_xlim(-0.2, most + 0.2)
         head = part.iloc[0]
         lines = [head["panel"]]
         if by_defense and len(judges) > 1:
             lines.append(shorten(style.series_label(judges[head["base"]], titles), 52))
-        title = "\n".join(filter(None, lines))
         texts = f"n = {head['texts']} of {head['sources']} {groups}"
         size = f"words appended; {head['split']} split, {texts}"
-        style.label(axis, title, x=size, y="mean score")
+        style.label(axis, "\n".join(filter(None, lines)), x=size, y="mean score")
 
     labels = {name: style.series_label(key, titles) for name, key in series.items()}
     labels[NO_DEFENSE] = "no defense"
@@ -126,11 +103,30 @@ def phrase_figure(rows: pd.DataFrame, titles: Titles) -> Figure | None:
         silent=silent_note(rows),
         note=FREE_TEXT_NOTE if in_words else "",
         spare=len(names) - len(looks),
-        kind=kind,
+        kind="defenses" if by_defense else "decodings",
     )
     suffix, dimension, score_range = [str(rows[name].iloc[0]) for name in PHRASE]
     title = f"Mean score by words of {shorten(suffix, 30)}: {shorten(dimension, 24)}, {score_range}"
     return style.small_multiples(parts, draw, title, caption, legend, height=2.6)
+
+
+def _draw_means(axis: Axes, rows: pd.DataFrame, look: style.Mark) -> None:
+    """Mean scores by words with their band, and the clean mean as a flat line."""
+    means = rows[rows["mean_score"].notna()]
+    x = means["length"]
+    y = means["mean_score"]
+    style.line(
+        axis,
+        x,
+        y,
+        look,
+        means["mean_score_low"],
+        means["mean_score_high"],
+        linewidth=1.3,
+        zorder=3,
+    )
+    for clean in y[x == 0]:
+        axis.axhline(clean, color=look.color, linestyle=_FLAT, linewidth=1.2, zorder=2)
 
 
 def _series(rows: pd.DataFrame, name: str) -> dict[str, Series]:

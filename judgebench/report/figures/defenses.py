@@ -236,16 +236,7 @@ def strengths_figure(results: Results, standard: Row) -> Figure | None:
             look = looks[side]
             alpha = part["alpha"] / scale
             mean = part["mean"]
-            style.line(
-                axis,
-                alpha,
-                mean,
-                look,
-                part["low"],
-                part["high"],
-                linewidth=1.4,
-                zorder=3,
-            )
+            style.line(axis, alpha, mean, look, part["low"], part["high"], linewidth=1.4, zorder=3)
             target = part["target"].iloc[0]
             axis.axhline(target, color=look.color, linestyle="--", linewidth=1.1)
             chosen = part["chosen"].astype(bool)
@@ -305,74 +296,6 @@ def detector_figure(results: Results) -> Figure | None:
     if not detectors:
         return None
 
-    def draw(axis: Axes, detector: Row) -> None:
-        curve = detector["curve"]
-        training = detector["training"]
-        test = detector["test"]
-        axis.axhline(
-            0.5,
-            zorder=1,
-            color=HUMANS,
-            linestyle=_DOTTED,
-            linewidth=1.2,
-        )
-        # above the highest threshold nothing is claimed: precision is taken as 1 there, as in the
-        # literature
-        axis.plot(
-            [*curve["recall"], 0.0],
-            [*curve["precision"], 1.0],
-            color=_CURVE,
-            linewidth=1.4,
-            zorder=2,
-        )
-        axis.plot(
-            training["recall"],
-            training["precision"],
-            "o",
-            color=_CHOSEN,
-            markersize=6,
-            zorder=4,
-        )
-        if test["precision"] is not None and test["recall"] is not None:
-            axis.plot(
-                test["recall"],
-                test["precision"],
-                "D",
-                color=_TESTED,
-                markersize=5,
-                zorder=3,
-            )
-        lines = [
-            f"best F1 {training['f1']:.3f}",
-            f"precision {training['precision']:.3f}, recall {training['recall']:.3f}",
-        ]
-        if test["f1"] is not None:
-            lines.append(f"test F1 {test['f1']:.3f}")
-        if test["false_positive_rate"] is not None:
-            share = percent(test["false_positive_rate"])
-            lines.append(f"test, clean texts warned of: {share}")
-        axis.text(
-            0.03,
-            0.04,
-            "\n".join(lines),
-            fontsize=8,
-            color=INK,
-            linespacing=1.35,
-            transform=axis.transAxes,
-            va="bottom",
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
-        )
-        axis.set_xlim(-0.03, 1.03)
-        axis.set_ylim(0, 1.05)
-        style.label(
-            axis,
-            shorten(detector["defense"], 40),
-            x=f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts",
-            y="precision",
-            grid="both",
-        )
-        axis.tick_params(colors=MUTED, labelcolor=INK)
-
     legend = [
         (style.Mark(_CURVE, "", "-"), "every threshold, training texts"),
         (style.Mark(_CHOSEN, "o"), "the one chosen: best F1"),
@@ -388,4 +311,67 @@ def detector_figure(results: Results) -> Figure | None:
         groups=[len(part["groups"]) for part in training],
     )
     title = "Detectors of attacked texts: precision and recall"
-    return style.small_multiples(detectors, draw, title, caption, legend, height=2.9)
+    return style.small_multiples(detectors, _draw_detector, title, caption, legend, height=2.9)
+
+
+def _draw_detector(axis: Axes, detector: Row) -> None:
+    curve = detector["curve"]
+    training = detector["training"]
+    test = detector["test"]
+    axis.axhline(0.5, zorder=1, color=HUMANS, linestyle=_DOTTED, linewidth=1.2)
+    # above the highest threshold nothing is claimed: precision is taken as 1 there, as in the
+    # literature
+    axis.plot(
+        [*curve["recall"], 0.0],
+        [*curve["precision"], 1.0],
+        color=_CURVE,
+        linewidth=1.4,
+        zorder=2,
+    )
+    axis.plot(
+        training["recall"],
+        training["precision"],
+        "o",
+        color=_CHOSEN,
+        markersize=6,
+        zorder=4,
+    )
+    if test["precision"] is not None and test["recall"] is not None:
+        axis.plot(
+            test["recall"],
+            test["precision"],
+            "D",
+            color=_TESTED,
+            markersize=5,
+            zorder=3,
+        )
+    lines = [
+        f"best F1 {training['f1']:.3f}",
+        f"precision {training['precision']:.3f}, recall {training['recall']:.3f}",
+    ]
+    if test["f1"] is not None:
+        lines.append(f"test F1 {test['f1']:.3f}")
+    if test["false_positive_rate"] is not None:
+        share = percent(test["false_positive_rate"])
+        lines.append(f"test, clean texts warned of: {share}")
+    axis.text(
+        0.03,
+        0.04,
+        "\n".join(lines),
+        fontsize=8,
+        color=INK,
+        linespacing=1.35,
+        transform=axis.transAxes,
+        va="bottom",
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
+    )
+    axis.set_xlim(-0.03, 1.03)
+    axis.set_ylim(0, 1.05)
+    style.label(
+        axis,
+        shorten(detector["defense"], 40),
+        x=f"recall; {training['n_attacked']} attacked, {training['n_clean']} clean texts",
+        y="precision",
+        grid="both",
+    )
+    axis.tick_params(colors=MUTED, labelcolor=INK)

@@ -3,6 +3,7 @@ by comparisons."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -57,30 +58,14 @@ def score_figure(
         width = 0.84 / max(1, len(bars))
         middle = (len(bars) - 1) / 2
         for i, (color, heights) in enumerate(bars):
-            axis.bar(
-                at + (i - middle) * width,
-                100 * heights,
-                width * 0.94,
-                color=color,
-                linewidth=0,
-            )
+            place = at + (i - middle) * width
+            axis.bar(place, 100 * heights, width * 0.94, color=color, linewidth=0)
         _candidate_ticks(axis, score_range)
         axis.tick_params(axis="x", length=0)
         axis.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-        # lambda and t of this range, where the legend cannot say them as ranges differ; of several,
-        # whose they are
-        settings = {}
-        names = ["judge", "decoding", "lambda", "temperature", *cells.CELL]
-        for row in cells.distinct(part, names):
-            series = index.of(row)
-            text = cells.setting(row)
-            known = series.setting or (series in looks and index.settings[series])
-            if series in looks and text and not known:
-                settings[series] = text
         sizes = sorted({len(part) for part in parts.values()})
         notes = ["n = " + " to ".join(dict.fromkeys((str(sizes[0]), str(sizes[-1]))))]
-        for series, text in settings.items():
-            notes.append(f"{series.decoding} {text}" if len(settings) > 1 else text)
+        notes += _settings(part, index, looks)
         style.label(axis, f"range {score_range}", " · ".join(notes), "score", "texts (%)")
 
     legend = []
@@ -109,6 +94,21 @@ def score_figure(
         # shares fall as scores get more numerous: heights compare between equally many
         share_y=len(counts) == 1,
     )
+
+
+def _settings(part: pd.DataFrame, index: SeriesIndex, looks: Collection[Series]) -> list[str]:
+    """Lambda and t of a range, where the legend cannot say them as ranges differ; of several, whose
+    they are."""
+    settings = {}
+    names = ["judge", "decoding", "lambda", "temperature", *cells.CELL]
+    for row in cells.distinct(part, names):
+        series = index.of(row)
+        text = cells.setting(row)
+        known = series.setting or (series in looks and index.settings[series])
+        if series in looks and text and not known:
+            settings[series] = text
+    several = len(settings) > 1
+    return [f"{s.decoding} {text}" if several else text for s, text in settings.items()]
 
 
 def _shown(rows: pd.DataFrame, dimension: str) -> tuple[pd.DataFrame, str, str]:
@@ -318,18 +318,11 @@ def ranking_figure(blocks: Records, titles: Titles) -> Figure:
                 )
                 if value is None:
                     continue
+                at = [row + shift]
                 if low is not None and high is not None:
-                    axis.plot(
-                        [low, high], [row + shift] * 2, color=look.color, linewidth=1.6, zorder=2
-                    )
-                axis.plot(
-                    [value], [row + shift], look.marker, color=look.color, markersize=5, zorder=3
-                )
-        names = (
-            [style.shorten(system, 28) for system in order]
-            if name == "judge"
-            else [""] * len(order)
-        )
+                    axis.plot([low, high], at * 2, color=look.color, linewidth=1.6, zorder=2)
+                axis.plot([value], at, look.marker, color=look.color, markersize=5, zorder=3)
+        names = [style.shorten(system, 28) if name == "judge" else "" for system in order]
         axis.set_yticks(range(len(order)), names)
         axis.set_ylim(len(order) - 0.5, -0.5)
         axis.tick_params(axis="y", length=0)

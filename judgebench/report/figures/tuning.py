@@ -145,13 +145,7 @@ def heat_map_figure(
             low = float(finite.min())
             high = float(finite.max())
         norm = Normalize(low, high if high > low else low + 1e-6)
-        axis.imshow(
-            heat.values,
-            cmap=_COLORS,
-            norm=norm,
-            aspect="auto",
-            origin="lower",
-        )
+        axis.imshow(heat.values, cmap=_COLORS, norm=norm, aspect="auto", origin="lower")
         axis.tick_params(length=0)
         place: Record = {"ha": "center", "va": "center", "fontsize": 7.5}
         for row, column in np.argwhere(np.isfinite(heat.values)).tolist():
@@ -169,13 +163,7 @@ def heat_map_figure(
             )
         # 2. marks
         for row, column in heat.undefined:
-            axis.text(
-                column,
-                row,
-                DASH,
-                color=MUTED,
-                **place,
-            )
+            axis.text(column, row, DASH, color=MUTED, **place)
         for row, column in heat.chosen:
             corner = (column - 0.47, row - 0.45)
             frame = Rectangle(corner, 0.94, 0.9, fill=False, edgecolor=_FRAMED, linewidth=2)

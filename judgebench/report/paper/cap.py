@@ -24,7 +24,7 @@ from judgebench.report.paper.tables import (
 )
 from judgebench.results.results import NO_DEFENSE, Results, number, range_of
 from judgebench.studies.scores import CLEAN
-from judgebench.types import Key, Record, Records
+from judgebench.types import Key, Record, Records, Row
 from judgebench.words.formats import decimals, one, percent, points, signed_two, span, two
 
 ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}
@@ -210,17 +210,7 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
         places: dict[Key, Record] = {}
         decodings: dict[tuple[str, str], str | None] = {}
         for record in run.shown:
-            # where it stands; True where the paper prints this place
-            score_range = range_of(record)
-            dataset = record["dataset"]
-            dimension = record["dimension"]
-            printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
-            place = {
-                "dataset": dataset,
-                "dimension": dimension,
-                "range": str(score_range),
-                "paper": printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0),
-            }
+            place = _place_of(record)
             places.setdefault(tuple(place.values()), place)
             role = record["judge"]
             defense = record["defense"]
@@ -260,7 +250,11 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
                 costs.append({**cost, **about, **column, "tutor": tutor, "mixed": len(places) > 1})
             if strengths := _steered(run, place["dimension"], tutor):
                 steered.append(about | strengths)
-    # 3. frames, which have their columns in any case, of the first of equal cells
+    return _cells(records, costs, steered)
+
+
+def _cells(records: Records, costs: Records, steered: Records) -> CapCells:
+    """Frames, which have their columns in any case, of the first of equal cells."""
     rows = _frame(records, [*COLUMN, *_RECORD])
     cell = [*PLACE, "judge_key"]
     attacked = rows[(rows["attack"] != CLEAN) & rows["delta"].notna()]
@@ -271,6 +265,20 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
         costs=_frame(costs, COLUMN).drop_duplicates([*cell, "column"]),
         steered=_frame(steered, ["tutor"]).drop_duplicates([*cell, "tutor"]),
     )
+
+
+def _place_of(record: Row) -> Record:
+    """Where a record stands, and whether the paper prints this place."""
+    score_range = range_of(record)
+    dataset = record["dataset"]
+    dimension = record["dimension"]
+    printed = dataset in _PAPERS and _PAPERS[dataset].dimension == dimension
+    return {
+        "dataset": dataset,
+        "dimension": dimension,
+        "range": str(score_range),
+        "paper": printed and (score_range.minimum, score_range.maximum) == (1.0, 5.0),
+    }
 
 
 def _frame(rows: Records, columns: Sequence[str]) -> pd.DataFrame:
