@@ -352,7 +352,8 @@ def scoring_config(
         check_consent(role, parts[role], settings, hosts)
         safe = {"trust_remote_code": False} if "trust_remote_code" in parts[role] else {}
         parts[role] = {**parts[role], **safe, **settings}
-    for other in ((parts["defense"] or {}).get("helper"), parts["tutor"]):
+    helpers = [entry.get("helper") for entry in parts["defenses"] if isinstance(entry, dict)]
+    for other in (*helpers, parts["tutor"]):
         if isinstance(other, dict):
             other["trust_remote_code"] = False
             # the judge's own model, wherever it lies here
@@ -591,7 +592,7 @@ def check_consent(role: str, part: Row, settings: Row, agreed: Sequence[str]) ->
     again = " ".join(command)
     if any(argument.startswith("card=") for argument in overrides):
         module = str(HydraConfig.get().help.app_name)
-        again = command_of(["python", "-m", module, *overrides, *command])
+        again = command_of(["python", "-m", *module.split(), *overrides, *command])
     trusted = others or list(dict.fromkeys(hosts.values()))
     raise UserError(
         f"card: its {role} is at {', '.join(hosts)} and would be sent {' and '.join(sent)}. If you "

@@ -85,7 +85,7 @@ def command_line() -> str | None:
         return None
     module = str(HydraConfig.get().help.app_name)
     whole: str = mask_secrets(
-        command_of(["python", "-m", module, *map(masked_argument, typed_overrides())])
+        command_of(["python", "-m", *module.split(), *map(masked_argument, typed_overrides())])
     )
     return whole
 
@@ -188,7 +188,7 @@ def _check_overrides(flags: Any, config_name: str) -> None:
     class where names of choices stand."""
     known = [*groups(), *top_keys(config_name)]
     for override in flags.overrides:
-        key = override.partition("=")[0].lstrip("+")
+        key = re.split(r"[.=]", override.lstrip("+"), maxsplit=1)[0]
         read = key in known or any(f"${{{key}" in other for other in flags.overrides)
         if override.startswith("+") and not flags.config_dir and key.isidentifier() and not read:
             raise UserError(
