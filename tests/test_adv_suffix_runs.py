@@ -21,8 +21,8 @@ PLAIN = (*QUICK, "logger=none", "report=false", "run_dir=run", "data.limit_group
 def learning(folder, *more):
     """The words of a command that learns a phrase of two words on one article and two systems."""
     (folder / "words.txt").write_text("\n".join(WORDS))
-    given = ("attack=adv_suffix", f"attack.vocabulary={folder / 'words.txt'}", "attack.length=2", "attack.contexts=1")
-    return (*given, "attack.systems=2", "decoding=[expectation,greedy]", *more)
+    settings = f"vocabulary: {folder / 'words.txt'}, length: 2, contexts: 1"
+    return (f"attacks=[{{name: adv_suffix, {settings}}}]", "decoding=[expectation,greedy]", *more)
 
 
 def steps(folder):
@@ -74,7 +74,7 @@ def learned(tmp_path_factory, tiny_pair):
     from judgebench.__main__ import main
 
     folder = tmp_path_factory.mktemp("learned")
-    more = ("search.shortlist=0.5", "attack.beam=2", "attack.refine=1")
+    more = ("search.shortlist=0.5", "+attacks.0.beam=2", "+attacks.0.refine=1")
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *DATA, *learning(folder, *more))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -122,7 +122,7 @@ def test_a_phrase_is_tried_on_another_judge_and_another_tokenizer_is_noted(learn
     swap_words(model_folder, 40_000)
     file = learned[0] / "run" / "attack" / "phrase.json"
     given = ("judge=local", f"judge.path={model_folder}", *PLAIN, *DATA, "report=true")
-    _, out, _ = judgebench("+exp=attack_transfer", f"attack.phrase_file={file}", *given)
+    _, out, _ = judgebench("+exp=adv_suffix", f"attacks=[{{name: adv_suffix, phrase_file: {file}}}]", *given)
     note = "The phrase was learned on tiny-main with another tokenizer"
     pages = [Path(run, "report.html").read_text() for run in ("run", learned[0] / "run")]
     assert [note in " ".join(text.split()) for text in (out, *pages)] == [True, True, False]
@@ -145,9 +145,9 @@ def test_a_phrase_is_tried_on_another_judge_and_another_tokenizer_is_noted(learn
 
 @pytest.mark.exhaustive
 def test_a_phrase_for_each_of_two_decodings(judgebench, tiny_pair, tmp_path):
-    against = "attack.against=[expectation,contrastive_expectation]"
+    against = "+attacks.0.against=[expectation,contrastive_expectation]"
     judges = (*pair(tiny_pair), *PLAIN, "search.shortlist=0.8")
-    more = ("decoding=[expectation,contrastive_expectation]", against, "attack.systems=3")
+    more = ("decoding=[expectation,contrastive_expectation]", against, "+attacks.0.systems=3")
     judgebench("+exp=attack_contrastive", *judges, *learning(tmp_path, *more))
     folder = RunFolder.open("run")
     assert {path.name for path in Path("run/attack").glob("*.json")} == {
@@ -193,7 +193,7 @@ def test_a_phrase_that_makes_a_text_win(judgebench, tiny_pair, tmp_path):
 @pytest.mark.exhaustive
 def test_jobs_of_a_multirun_share_what_they_learn(judgebench, tiny_pair, tmp_path):
     given = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path))
-    judgebench("-m", *given, "search=exhaustive", "attack.length=1,2")
+    judgebench("-m", *given, "search=exhaustive", "attacks.0.length=1,2")
     short, longer = (phrase_of(f"run/{job}") for job in (0, 1))
     assert (short["learned"]["steps_resumed"], longer["learned"]["steps_resumed"]) == (0, 2)
     assert longer["by_length"][0] == short["phrase"]
@@ -205,18 +205,24 @@ def test_jobs_of_a_multirun_share_what_they_learn(judgebench, tiny_pair, tmp_pat
 CONTRASTS = ["assistant=early_exit", "assistant.layer=2", "decoding=[expectation,contrastive_expectation]"]
 MISTAKES = {
     "a decoding that is tuned afterwards": (
-        [*CONTRASTS, "attack.against=[contrastive_expectation]", "tune=dev"],
-        "attack.against: a phrase against contrastive_expectation would be learned before tune=dev has chosen",
+        [*CONTRASTS, "+attacks.0.against=[contrastive_expectation]", "tune=dev"],
+        "attacks: adv_suffix.against: a phrase against contrastive_expectation would be learned before tune=dev",
     ),
-    "no file of words": (["attack.vocabulary=missing.txt"], "attack.vocabulary=missing.txt: it cannot be read"),
-    "no word that stays": (["attack.vocabulary={control}"], "attack: no phrase reads the same in every prompt"),
+    "no file of words": (
+        ["attacks.0.vocabulary=missing.txt"],
+        "attacks: adv_suffix.vocabulary=missing.txt: it cannot be read",
+    ),
+    "no word that stays": (
+        ["attacks.0.vocabulary={control}"],
+        "attacks: adv_suffix: no phrase reads the same in every prompt",
+    ),
     "no gradient": (["judge.engine=plain"], "search: it follows the gradient, and judge.engine=plain gives none"),
     "several processes": (
         ["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"],
         "trainer: a phrase is learned in one process",
     ),
     "a name that is taken": (
-        ["attacks=[none,{template: {template}, name: adv_suffix_1}]"],
+        ["attacks=[{template: {template}, name: adv_suffix_1},adv_suffix]"],
         "attacks: 'adv_suffix_1' is what a learned phrase is called",
     ),
     "shortened articles": (

@@ -211,7 +211,7 @@ SAID = re.compile(r"Requests to (\S+) for (\S+): ([\d,]+), with about ([\d,]+) p
     "more",
     [
         ("decoding=[greedy,contrastive]", "decoding.lambda=1.0", "attacks=[none,dsi]"),
-        ("decoding=[greedy]", "defenses=[none,cot]", "defense.cot_tokens=70"),
+        ("decoding=[greedy]", "defenses=[none,{name: cot, answer_tokens: 70}]"),
         ("decoding=[expectation]", "judge.scores_from=samples", "judge.samples=3"),
     ],
 )
@@ -261,7 +261,7 @@ def test_reasoning_defenses_by_words_and_comparisons_are_asked_for_like_any_prom
         answer(text="Clarity: 2. Final rating: 5" if seen["body"]["max_tokens"] == 64 else "4")(handler, seen)
 
     small_server.otherwise = reply
-    run("prompt=cap", "dimensions=[joint]", "defenses=[none,instruction,cot]", "defense.cot_tokens=64")
+    run("prompt=cap", "dimensions=[joint]", "defenses=[none,instruction,{name: cot, answer_tokens: 64}]")
     scores = RunFolder.open("run").read("scores")
     assert set(scores.query("defense == 'cot'")["score"]) == {5.0}
     assert set(scores.query("defense == 'instruction' and decoding == 'greedy'")["score"]) == {4.0}
@@ -378,7 +378,7 @@ REFUSED = {
     "judge.scores_from=text": "decoding expectation",
     "judge.url='http://host/v1?key=secret' judge.price={input:-1} judge.max_cost=1": "judge.url",
     "judge.scores_from=samples assistant=api assistant.model=x decoding=[contrastive]": "decoding contrastive",
-    "assistant=early_exit assistant.layer=2 defenses=[perplexity,cap] attack=adv_suffix": "assistant=early_exit",
+    "assistant=early_exit assistant.layer=2 defenses=[perplexity,cap] attacks=[adv_suffix]": "assistant=early_exit",
     "tutor=judge defenses=[cap]": "tutor",
     "trainer=ddp trainer.accelerator=cpu trainer.devices=2": "judge.concurrency",
 }
@@ -390,7 +390,7 @@ def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server
     assert code == 2
     assert REFUSED[asked] in err
     if "early_exit" in asked:  # all mistakes at once
-        assert all(key in err for key in ("defense.helper.path", "scored while they are made", "attack: "))
+        assert all(key in err for key in ("helper: {path: DIR}", "scored while they are made", "attacks: "))
     assert "secret" not in err
     assert small_server.seen == []
 

@@ -10,7 +10,6 @@ from judgebench.defenses import select_defenses
 from judgebench.results.folder import RunFolder
 from judgebench.types import Condition, Example, ScoreRange
 from judgebench.words.errors import UserError
-from tests.defenses.conftest import SETTINGS
 from tests.test_cli import QUICK, pair, told
 
 MINE = '''
@@ -123,7 +122,7 @@ def test_a_run_attacks_and_defends_with_them(judgebench, tiny_pair):
 )
 def test_what_cannot_be_made_is_told(key, entry, sentence):
     with pytest.raises(UserError, match=f"^{key}: .*{sentence}"):
-        select_attacks([entry]) if key == "attacks" else select_defenses([entry], SETTINGS)
+        select_attacks([entry]) if key == "attacks" else select_defenses([entry])
 
 
 @pytest.mark.usefixtures("mine")

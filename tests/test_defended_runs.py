@@ -38,16 +38,16 @@ def test_where_texts_are_compared_each_is_looked_at_by_itself(judgebench, tiny_p
 
 
 def test_mistakes_of_detectors_are_told(judgebench, asked):
-    learned = (*asked, "attacks=[none]", "attack=adv_suffix", "attack.length=1", "attack.words=6", "search=exhaustive")
+    learned = (*asked, "attacks=[{name: adv_suffix, length: 1, words: 6}]", "search=exhaustive")
     told(judgebench(*learned, "defenses=[perplexity]", mistaken=True), "put none first")
     _, out, _ = judgebench(*asked, "defenses=[perplexity]", "dry_run=true")
     assert "Not shown: the prompts under perplexity" in out
-    told(judgebench("defense.detectors=nowhere.json", "defenses=[perplexity]", mistaken=True), "cannot be read")
+    told(judgebench("defenses=[{name: perplexity, detectors: nowhere.json}]", mistaken=True), "cannot be read")
 
 
 LEARNED = (
-    *("attack=adv_suffix", "attack.length=1", "attack.vocabulary=frequent", "attack.words=6", "search=exhaustive"),
-    *("attack.contexts=1", "attack.systems=1", "data.dev_share=0.5", "decoding=[expectation]"),
+    "attacks=[{name: adv_suffix, length: 1, vocabulary: frequent, words: 6, contexts: 1, systems: 1}]",
+    *("search=exhaustive", "data.dev_share=0.5", "decoding=[expectation]"),
 )
 
 
@@ -65,7 +65,8 @@ def test_a_phrase_is_learned_under_the_first_defense_and_judged_with_under_all(j
 
 def test_mistakes_of_several_defenses_are_told(judgebench, tiny_pair):
     told(judgebench("defenses=[sandwhich]", mistaken=True), "defenses: there is no defense 'sandwhich'")
-    told(judgebench("defense.seed=-1", mistaken=True), "defense.seed: -1 should ")
+    seed = "defenses=[{name: delimiters, seed: -1}]"
+    told(judgebench(seed, mistaken=True), "defenses: delimiters.seed: -1 should ")
     first = judgebench(*pair(tiny_pair), *QUICK, *LEARNED, "defenses=[cot]", mistaken=True)
     told(first, "a phrase is learned under the first one, and under cot its words are not the same tokens")
     tuned = (*pair(tiny_pair), *QUICK, "decoding=[contrastive]", "tune=dev", "defenses=[sandwich]")

@@ -54,10 +54,9 @@ def test_caps_prompts_defended_and_attacked(judgebench, tiny_t5_pair, tiny_pair)
     given = (
         *("judge=local", f"judge.path={tiny_t5_pair[0]}", "prompt=cap", "dimensions=[joint]", "ranges=[[1,5]]"),
         *("tutor=local", f"tutor.path={tiny_pair[0]}", "tutor.candidates=20", "tutor.max_new_tokens=6", *QUICK),
-        *("defenses=[none,cap,delimiters]", "attacks=[none]", "data.limit_groups=2"),
-        "data.dev_share=0.5",
-        *("attack=adv_suffix", "attack.length=1", "attack.vocabulary=frequent", "attack.words=6"),
-        *("attack.contexts=1", "attack.systems=1", "decoding=[expectation]"),
+        *("defenses=[none,cap,delimiters]", "data.limit_groups=2", "data.dev_share=0.5"),
+        "attacks=[{name: adv_suffix, length: 1, vocabulary: frequent, words: 6, contexts: 1, systems: 1}]",
+        "decoding=[expectation]",
     )
     judgebench(*given, "search=exhaustive")
     readings = RunFolder.open("run").read("readings")
@@ -68,7 +67,10 @@ def test_caps_prompts_defended_and_attacked(judgebench, tiny_t5_pair, tiny_pair)
 
 def test_mistakes_are_told(judgebench, tiny_t5_pair):
     judge = ("judge=local", f"judge.path={tiny_t5_pair[0]}", *QUICK, "data.limit_groups=2")
-    gradient = judgebench(*judge, "attack=adv_suffix", mistaken=True)
+    gradient = judgebench(*judge, "attacks=[adv_suffix]", mistaken=True)
     told(gradient, "search: the gradient needs a decoder-only judge")
     perplexity = judgebench(*judge, "defenses=[perplexity]", "attacks=[none,dsi]", "data.dev_share=0.5", mistaken=True)
-    told(perplexity, "cannot say how likely a text is; name a decoder-only model, as defense.helper.path=DIR")
+    told(
+        perplexity,
+        "cannot say how likely a text is; name a decoder-only model, as defenses: perplexity.helper.path=DIR",
+    )

@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
-from judgebench.command.gate import main as gate_main
 
 from judgebench.cards import JudgeCard
 from judgebench.cards.calibration import Labelled, estimate_errors, fit, scores_of, share_in_card, text_digests
@@ -37,6 +36,7 @@ from judgebench.cards.requirements import (
     untested,
 )
 from judgebench.command.calibrate import main as calibrate_main
+from judgebench.command.gate import main as gate_main
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import DistinctPairs
 from judgebench.types import Example, ScoreRange

@@ -179,7 +179,9 @@ def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
             words.append("dry_run=true")
         words += SMALL
         if "+exp=cap_summeval" in words:
-            words.append("attack.contexts=1")  # of 8, which take more articles than are written here
+            words.append(
+                "attacks.4={name: adv_suffix, contexts: 1}"
+            )  # of 8, which take more articles than are written here
     elif words[0] == "judgebench.command.calibrate" and "judge=recorded" in words:
         words += ["logger=none", "run_dir=calibrated", "metrics.resamples=20", "force=true"]
     elif words[0] == "judgebench.command.calibrate":

@@ -16,7 +16,8 @@ from judgebench.types import Condition, Example, Prompt, ScoreRange
 from tests.test_cli import QUICK, pair, told
 
 RANGE = ScoreRange(1, 5)
-THOUGHT = ("defenses=[none,reasoning]", "defense.thought_tokens=12", "data.limit_groups=2", "decoding=[expectation]")
+THINKING = "{name: reasoning, thought_tokens: 12}"
+THOUGHT = (f"defenses=[none,{THINKING}]", "data.limit_groups=2", "decoding=[expectation]")
 
 
 def behind(tokenizer, prompt, thoughts):
@@ -113,7 +114,7 @@ def test_what_is_stored_depends_on_the_budget(judgebench, tiny_pair, monkeypatch
     judgebench(*given)
     assert read == []
     assert RunFolder.open("run").read("readings").equals(first)
-    judgebench(*given, "defense.thought_tokens=6")
+    judgebench(*given, "defenses.1.thought_tokens=6")
     assert set(read) == {6}
     shorter = RunFolder.open("run").read("readings")
     thought = first["defense"] == "reasoning"
@@ -153,7 +154,7 @@ def test_a_chat_server_is_read_where_its_own_answer_rates(judgebench, small_serv
     assert small_server.seen == []
     # a budget that ends before the rating leaves no score
     small_server.otherwise = listed(["It is 3"], {"4": 0.5})
-    judgebench(*asked(small_server, "defense.thought_tokens=3"))
+    judgebench(*asked(small_server, "defenses.1.thought_tokens=3"))
     assert set(RunFolder.open("run").read("scores")["status"]) == {"failed"}
 
 
@@ -212,8 +213,8 @@ def test_a_server_that_goes_on_with_a_text_is_asked_twice(judgebench, small_serv
     [
         (("judge.mode=generate", "decoding=[greedy]"), "reasoning: log-probabilities are read behind"),
         (("prompt=comparative",), "reasoning is for texts that are judged alone"),
-        (("defense.thought_tokens=0",), "defense.thought_tokens: 0 should be"),
-        (("defense.thought_tokens=5000",), "leave -"),
+        (("defenses.1.thought_tokens=0",), "defenses: reasoning.thought_tokens: 0 should be"),
+        (("defenses.1.thought_tokens=5000",), "leave -"),
     ],
 )
 def test_mistakes_are_told(judgebench, tiny_pair, words, sentence):

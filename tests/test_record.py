@@ -127,10 +127,10 @@ def test_free_answers_are_recorded_with_the_decoding_that_wrote_them(judgebench,
 
 
 def test_what_must_be_computed_is_left_out_and_named(judgebench, recorded):
-    less = ("data.limit_groups=4", "attacks=[none,dsi]", "defense.cot_tokens=4", "decoding=[greedy]")
-    live, said = recorded(*less, "defenses=[none,cot,perplexity]")
+    less = ("data.limit_groups=4", "attacks=[none,dsi]", "decoding=[greedy]")
+    live, said = recorded(*less, "defenses=[none,{name: cot, answer_tokens: 4},perplexity]")
     assert "Left out, for their prompts need something computed: defense perplexity." in said
-    judgebench(*RECORDED, *less, "defenses=[none,cot]", "run_dir=again")
+    judgebench(*RECORDED, *less, "defenses=[none,{name: cot, answer_tokens: 4}]", "run_dir=again")
     known = live.read("scores")
     again = RunFolder.open("again").read("scores")
     assert known[known.defense != "perplexity"].reset_index(drop=True).equals(again)
@@ -216,7 +216,7 @@ def test_a_served_judge_is_recorded_without_its_address(judgebench, small_server
     ("given", "message"),
     [
         ("assistant=null_context", "take assistant=recorded or assistant=none"),
-        ("attack=adv_suffix", "attack: a phrase is learned by asking a model here"),
+        ("attacks=[adv_suffix]", "attacks: adv_suffix: a phrase is learned by asking a model here"),
         ("defenses=[cap]", "defenses: cap: its references are scored while they are made, and judge=recorded"),
         ("tutor=smollm2", "tutor: its references are scored while they are made, and judge=recorded"),
         ("judge.path=null", "judge.path: name the file of recorded readings"),

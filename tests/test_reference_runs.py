@@ -15,7 +15,7 @@ REFERENCES = DEFENSES[2:]
 ASKED = (*QUICK, "prompt=cap", "dimensions=[joint]", "data.limit_groups=4", "data.dev_share=0.5")
 TUTOR = (
     *("tutor=judge", "tutor.max_new_tokens=6", "tutor.candidates=12", "tutor.alpha_unit=norm"),
-    *("tutor.alpha_high=0.2", "tutor.alpha_low=0.3", "defense.cot_tokens=8"),
+    *("tutor.alpha_high=0.2", "tutor.alpha_low=0.3"),
 )
 
 
@@ -30,7 +30,7 @@ def prompts_of(folder, defense):
 
 def test_references_are_written_once_a_context_and_held_against_every_text(judgebench, tiny_pair):
     given = (*judge(tiny_pair), *ASKED, *TUTOR, "attacks=[none,dsi]", "decoding=[expectation]", "metrics.resamples=50")
-    judgebench(*given, f"defenses=[{','.join(DEFENSES)}]")
+    judgebench(*given, f"defenses=[{','.join(DEFENSES)}]", "defenses.1={name: cot, answer_tokens: 8}")
     folder = RunFolder.open("run")
     readings, scores, records = folder.read("readings"), folder.read("scores"), Results.load(folder.path)
     assert len(readings) == 4 * 6 * 2 * len(DEFENSES)
@@ -62,7 +62,7 @@ def test_references_are_written_once_a_context_and_held_against_every_text(judge
         mean = readings[readings.defense == name].seconds.mean()
         assert costs[name]["reading_seconds"] == pytest.approx(mean)
     # found vectors serve another run, and nothing is written anew
-    reused = (*given, "defenses=[cap]", "tutor.vectors=run/defense", "run_dir=again", "defense.swap_references=true")
+    reused = (*given, "defenses=[{name: cap, swapped: true}]", "tutor.vectors=run/defense", "run_dir=again")
     judgebench(*reused)
     again = RunFolder.open("again")
     pd.testing.assert_frame_equal(
@@ -108,5 +108,5 @@ def test_mistakes_are_told(judgebench, tiny_pair):
         "defenses=[cot]",
     )
     told(judgebench(*compared, mistaken=True), "cot is for texts that are judged alone")
-    learned = (*plain, "attack=adv_suffix", "decoding=[expectation]", "defenses=[cot]")
+    learned = (*plain, "attacks=[adv_suffix]", "decoding=[expectation]", "defenses=[cot]")
     told(judgebench(*learned, mistaken=True), "under cot its words are not the same tokens")

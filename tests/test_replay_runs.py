@@ -129,7 +129,7 @@ def test_what_needs_a_model_is_refused_with_its_key(judgebench, mine):
         "assistant=null_context": "assistant=null_context: judge=replay has answers only",
         "decoding=[greedy,expectation]": "decoding expectation: reads the candidates' probabilities, and "
         "judge=replay has answers only; take decoding=[greedy].\n",
-        "attack=adv_suffix": "attack: a phrase is learned by asking a model here",
+        "attacks=[adv_suffix]": "attacks: adv_suffix: a phrase is learned by asking a model here",
         "defenses=[cap]": "defenses: cap: its references are scored while they are made, and judge=replay",
         "tune=dev": "tune=dev: lambda and t are chosen by probabilities, and judge=replay has answers only; "
         "take tune=none.\n",

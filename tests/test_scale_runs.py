@@ -81,7 +81,7 @@ def stored(path):
 def test_two_processes_write_what_one_writes(judgebench, tiny_pair):
     everything = (
         *(*judge(tiny_pair), *LEAN, "prompt=cap", "dimensions=[joint]", "data.dev_share=0.5", "decoding=[expectation]"),
-        *("attacks=[none,dsi]", "defenses=[none,cot,perplexity,cap]", "defense.cot_tokens=8"),
+        *("attacks=[none,dsi]", "defenses=[none,{name: cot, answer_tokens: 8},perplexity,cap]"),
         *("tutor=judge", "tutor.max_new_tokens=6", "tutor.candidates=12", "tutor.alpha_unit=norm"),
         "tutor.strengths=[0.1,0.3]",
     )
@@ -170,7 +170,7 @@ def whole_bytes(model):
 
 
 def test_two_processes_hold_a_model_together(judgebench, tiny_pair, smollm2_tokenizer, tmp_path):
-    asked = (*LEAN, "decoding=[greedy,contrastive]", "defenses=[none,cot]", "defense.cot_tokens=5")
+    asked = (*LEAN, "decoding=[greedy,contrastive]", "defenses=[none,{name: cot, answer_tokens: 5}]")
     # batches of one model, then of the other, an odd number; then answers in words, of both together
     two = (*judge(tiny_pair), "assistant=model", f"assistant.path={tiny_pair[1]}", "assistant.dtype=float32")
     sharded = (*asked, *two, "data.limit_groups=3")

@@ -257,7 +257,7 @@ class Walk:
                 candidates.setdefault(phrase.text, (phrase, word, number))
         if not candidates:
             raise UserError(
-                f"attack.vocabulary: none of its {len(self.words)} words survives tokenization "
+                f"attacks: adv_suffix.vocabulary: none of its {len(self.words)} words survives tokenization "
                 f"behind {' '.join(stems[0].words[:position])!r}; choose another vocabulary."
             )
         phrases, words, numbers = map(list, zip(*candidates.values(), strict=True))
@@ -280,7 +280,7 @@ class Walk:
                         break
             if ranks.max() < 0:
                 raise UserError(
-                    "attack: no phrase reads the same in every prompt: the tokenizer joins words "
+                    "attacks: adv_suffix: no phrase reads the same in every prompt: the tokenizer joins words "
                     "with what stands around them; choose another vocabulary."
                 )
             rows = rows.assign(

@@ -171,46 +171,6 @@ def attacked_text(attacks: Sequence[Attack]) -> Callable[[Example, Condition], s
     return lambda example, condition: by_name[condition.attack].judged(example, condition)
 
 
-def shipped_attacks() -> dict[str, Attack]:
-    """Name -> attack, of those that come with judgebench, `none` first.
-
-    `dsi`, `bed` and `adaptive` are worded as in the CAP paper (its appendix B); the rest are the
-    kinds of injection that RobustJudge (Li et al. 2025) tests, in words of our own.
-    """
-    texts = components.shipped_templates("judgebench.attacks")
-    templates = {
-        name: TemplateAttack(name, components.without_line_end(text))
-        for name, text in texts.items()
-    }
-    return {"none": NONE, **templates}
-
-
-def select_attacks(entries: Sequence[Any]) -> list[Attack]:
-    """The attacks that the config key `attacks` names (see `Catalog.select`), `none` first where it
-    is not named: every change needs its clean base."""
-
-    def template(name: str, file: Path) -> Attack:
-        # as it is: universal newlines would turn a carriage return, which may be part of an attack,
-        # into another
-        return TemplateAttack(
-            name, components.without_line_end(components.read_template(file, "attacks"))
-        )
-
-    def learned(name: str, file: Path) -> Attack:
-        return PhraseAttack(name, read_phrase(file, "attacks: phrase_file")["phrase"])
-
-    shipped = shipped_attacks()
-    readers = {"template": template, "phrase_file": learned}
-    others = ", learned phrases ({phrase_file: FILE.json})"
-    catalog = components.Catalog("attacks", Attack, shipped, shipped.__getitem__, readers, others)
-    plain = (TemplateAttack, PhraseAttack)
-    selected = [
-        attack if type(attack) in plain else CheckedAttack(attack)
-        for attack in catalog.select(entries)
-    ]
-    return selected if NONE in selected else [NONE, *selected]
-
-
 def read_phrase(file: Path, key: str) -> Record:
     """The JSON object of a phrase file that a config key names; "phrase" in it is text without
     blanks at its ends."""
@@ -267,38 +227,26 @@ class LearnedPhrase:
         }
         return texts | source
 
-
-@dataclass(frozen=True)
-class PhraseFile:
-    """A phrase that another run has learned, to be tried on this run's judge: a JSON file with
-    "phrase", and what else `LearnedPhrase.to_json` gives."""
-
-    phrase_file: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.phrase_file, str) or not self.phrase_file.strip():
-            raise UserError(
-                "attack.phrase_file: name the phrase.json that a run with attack=adv_suffix has "
-                "left in its attack/ folder."
-            )
-
-    def load(self) -> LearnedPhrase:
-        content = read_phrase(user_path(self.phrase_file), "attack.phrase_file")
-        name = self.phrase_file
+    @classmethod
+    def read(cls, path: str) -> LearnedPhrase:
+        """A phrase that another run has learned, from its JSON file: "phrase", and what else
+        `to_json` gives, as far as it is known. `UserError` where there is none."""
+        key = f"attacks: {ADV_SUFFIX}.phrase_file"
+        content = read_phrase(user_path(path), key)
+        where = f"{key}={path}"
         shape = {
             "by_length?": [str],
             "contexts?": [str],
             "systems?": [str],
             "learned?": {str: object},
         }
-        check_shape(content, shape, f"attack.phrase_file={name}", "leave out what is not known")
+        check_shape(content, shape, where, "leave out what is not known")
         by_length = [phrase.strip() for phrase in content.get("by_length", [content["phrase"]])]
         if not all(by_length) or by_length[-1:] != [content["phrase"]]:
             raise UserError(
-                f"attack.phrase_file={name}: by_length must hold the best phrases of 1, 2, ... "
-                f"words, none of them empty, and end with phrase, {content['phrase']!r}; or leave "
-                "it out."
+                f"{where}: by_length must hold the best phrases of 1, 2, ... words, none of them "
+                f"empty, and end with phrase, {content['phrase']!r}; or leave it out."
             )
         contexts, systems = (frozenset(content.get(key, ())) for key in ("contexts", "systems"))
         against = str(content.get("against", "expectation"))
-        return LearnedPhrase(by_length, against, contexts, systems, content.get("learned", {}))
+        return cls(by_length, against, contexts, systems, content.get("learned", {}))

@@ -60,9 +60,9 @@ def gaps_of(
     ]
     if cut := [prompt for prompts in probed for prompt in prompts if prompt.source_tokens_cut]:
         raise UserError(
-            f"attack=adv_suffix: with a phrase the prompt of example {cut[0].example.example_id} "
+            f"attacks: adv_suffix: with a phrase the prompt of example {cut[0].example.example_id} "
             "is too long unless its article is shortened, and on such texts none is learned; raise "
-            "prompt.max_tokens, or name shorter articles in attack.contexts."
+            "prompt.max_tokens, or name shorter articles in its contexts."
         )
     gaps = []
     for prompts in zip(*probed, strict=True):
@@ -72,7 +72,7 @@ def gaps_of(
         head, tail = common_ends([prompt.token_ids.tolist() for prompt in prompts])
         if head == 0 or tail == 0:
             raise UserError(
-                f"attack: the prompt of example {example.example_id} has no place of its own for a "
+                f"attacks: adv_suffix: the prompt of example {example.example_id} has no place of its own for a "
                 "phrase: the tokenizer joins phrases with the text around them; choose another "
                 "judge."
             )

@@ -38,7 +38,7 @@ class Objective:
             or self.decoding.rule != "expectation"
         ):
             raise UserError(
-                f"attack.against: {self.name} picks one candidate, so that most words change "
+                f"attacks: adv_suffix.against: {self.name} picks one candidate, so that most words change "
                 "nothing in its score; choose expectation or contrastive_expectation (a decoding "
                 "with decoding.rule=expectation)."
             )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from judgebench.attacks.attack import ADV_SUFFIX, Attack
 from judgebench.decoding.rules import Decodings
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
-from judgebench.settings.fields import Annotated, Ge, Gt, Le, NotBlank, check_fields
+from judgebench.settings.fields import Annotated, Ge, Gt, Le, NotBlank, Words, check_fields
 from judgebench.types import Example, Record, Split
 from judgebench.words.errors import UserError
 
@@ -97,44 +98,56 @@ class Search:
         }
 
 
+_KEY = f"attacks: {ADV_SUFFIX}"
 _Texts = Annotated[int, Ge(1)] | Annotated[Sequence[str], NotBlank()]
 
 
 @dataclass(frozen=True)
-class AdvSuffix:
-    """A universal adversarial phrase of the run's own judge (Raina et al. 2024), learned before the
-    run judges with it.
+class AdvSuffix(Attack):
+    """The attacks `adv_suffix_1`, `adv_suffix_2`, ...: universal adversarial phrases of one word,
+    of two (Raina et al. 2024), learned before the run judges with them, or taken from another run.
 
     Args:
+        search: how each word is chosen.
+        phrase_file: the phrase that another run has left in its attack/phrase.json; None learns
+            one, as the others say.
         length: words of the phrase; the best shorter ones are judged with as well.
         against: names of decodings whose expected score is raised, a phrase each.
         vocabulary, words: see `select_words`.
         contexts: group_ids to learn on, or how many of the development split's; None is all of
             these.
         systems: system_ids to learn on, or how many; None is all.
-        search: how each word is chosen.
         beam: phrases that are kept from word to word; 1 is greedy.
-        refine: how often each place of the finished phrase is tried with other words; 0 leaves it.
+        refine: how often each place of the finished phrase is tried with other words, as GCG does;
+            0 leaves it.
         seed: of all that is drawn.
     """
 
+    search: Search = field(default_factory=Search)
+    phrase_file: Words | None = None
     length: Annotated[int, Ge(1), Le(20)] = 4
     against: Annotated[Sequence[str], NotBlank()] = ("expectation",)
     vocabulary: Annotated[str, NotBlank()] = "tokenizer"
     words: Annotated[int, Ge(1)] | None = None
-    contexts: _Texts | None = None
-    systems: _Texts | None = None
-    search: Search = field(default_factory=Search)
+    contexts: _Texts | None = 8
+    systems: _Texts | None = 2
     beam: Annotated[int, Ge(1)] = 1
     refine: Annotated[int, Ge(0)] = 0
     seed: Annotated[int, Ge(0)] = 0
+    name = ADV_SUFFIX
     needs_dev: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_fields(self, "attack")
+        check_fields(self, _KEY)
         if len(set(self.against)) < len(self.against):
             raise UserError(
-                f"attack.against: {self.against!r} names a decoding twice; name each once."
+                f"{_KEY}.against: {self.against!r} names a decoding twice; name each once."
+            )
+        idle = [each.name for each in fields(self)[2:] if getattr(self, each.name) != each.default]
+        if self.phrase_file is not None and idle:
+            raise UserError(
+                f"{_KEY}.{idle[0]}: the phrase of phrase_file is learned already, so this would "
+                "change nothing; leave it out."
             )
 
     def objectives(self, decodings: Decodings, mode: str) -> list[Objective]:
@@ -143,13 +156,13 @@ class AdvSuffix:
 
         if mode != "score_tokens":
             raise UserError(
-                f"attack=adv_suffix: it needs the judge's probabilities, which judge.mode={mode} "
+                f"{_KEY} needs the judge's probabilities, which judge.mode={mode} "
                 "does not give; set judge.mode=score_tokens, or try a phrase that was learned "
-                "elsewhere with attack=phrase."
+                "elsewhere, as 'attacks=[{name: adv_suffix, phrase_file: FILE}]'."
             )
         if missing := [name for name in self.against if name not in decodings]:
             raise UserError(
-                f"attack.against: the run has no decoding {missing[0]!r}; it has "
+                f"{_KEY}.against: the run has no decoding {missing[0]!r}; it has "
                 f"{', '.join(decodings)}. Choose one of these, or add it to decoding=[...]."
             )
         return [Objective(name, decodings[name]) for name in self.against]
@@ -167,7 +180,7 @@ class AdvSuffix:
         free = [group for group in groups if split[group] == dev]
         if not free:
             raise UserError(
-                "attack=adv_suffix: it learns on the development split, and this data has none; "
+                f"{_KEY} learns on the development split, and this data has none; "
                 "set data.dev_share."
             )
         contexts = self._taken("contexts", free, groups)
@@ -177,7 +190,7 @@ class AdvSuffix:
         ]
         if not chosen:
             raise UserError(
-                "attack.contexts, attack.systems: none of these systems has a text in these "
+                f"{_KEY}.contexts, {_KEY}.systems: none of these systems has a text in these "
                 "contexts."
             )
         return chosen
@@ -193,7 +206,7 @@ class AdvSuffix:
                     "raise data.dev_share, or take fewer" if known is not None else "null takes all"
                 )
                 raise UserError(
-                    f"attack.{name}: {wanted} are wanted, and {where} {len(free)}; {more}."
+                    f"{_KEY}.{name}: {wanted} are wanted, and {where} {len(free)}; {more}."
                 )
             drawn = np.random.default_rng([self.seed, len(free)]).permutation(len(free))[:wanted]
             return frozenset(free[i] for i in drawn.tolist())
@@ -201,11 +214,11 @@ class AdvSuffix:
         for entry in sorted(wanted - set(free)):
             if known is not None and entry in known:
                 raise UserError(
-                    f"attack.contexts: {entry!r} is of the test split, on which the phrase is to "
+                    f"{_KEY}.contexts: {entry!r} is of the test split, on which the phrase is to "
                     "be tried; contexts to learn on and to try on must not overlap. Take it from "
                     "the development split, or raise data.dev_share."
                 )
-            raise UserError(f"attack.{name}: there is no {entry!r} in the data.")
+            raise UserError(f"{_KEY}.{name}: there is no {entry!r} in the data.")
         return wanted
 
     def settings(self) -> Record:
@@ -261,12 +274,12 @@ def select_words(
     else:
         text = read_text(
             user_path(vocabulary),
-            f"attack.vocabulary={vocabulary}: it",
+            f"{_KEY}.vocabulary={vocabulary}: it",
             remedy="give tokenizer, frequent, or a UTF-8 file with one word a line",
         )
         listed = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if not listed:
         raise UserError(
-            f"attack.vocabulary={vocabulary}: it holds no word; a phrase needs one at least."
+            f"{_KEY}.vocabulary={vocabulary}: it holds no word; a phrase needs one at least."
         )
     return list(dict.fromkeys(listed))[:words]

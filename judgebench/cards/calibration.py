@@ -27,6 +27,7 @@ from judgebench.cards.card import (
 from judgebench.config.keys import switch_at
 from judgebench.data.dataset import TEST, JudgeDataModule, rated
 from judgebench.defenses.anchors import ANCHORS
+from judgebench.defenses.detection import PERPLEXITY
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.local.loading import DTYPES
 from judgebench.prompts.rubrics import load_rubrics
@@ -36,7 +37,7 @@ from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.settings.components import TARGET, build_component
+from judgebench.settings.components import TARGET, build_component, name_of
 from judgebench.settings.fields import (
     Annotated,
     Costs,
@@ -126,9 +127,9 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
     if "force" in config:
         switch_at(config, "force")
     for entry in config.get("defenses") or ():
-        if entry in ANCHORS:
+        if name_of(entry) in ANCHORS:
             raise UserError(
-                f"defenses: {entry} shows labelled texts, and a judge card holds none, so leave it "
+                f"defenses: {name_of(entry)} shows labelled texts, and a judge card holds none, so leave it "
                 "out."
             )
         if isinstance(entry, Mapping) and TARGET in entry:
@@ -453,27 +454,28 @@ def _parts(config: DictConfig, selected: Row, results: Results) -> tuple[Record,
     # 2. the defense; a template of the user's own is copied next to the card
     entries = parts["defenses"]
     parts["defenses"] = []
+    files = []
     for entry in entries:
-        given = entry if isinstance(entry, Mapping) else {"template": entry}
-        template = str(given["template"])
-        if selected["defense"] != str(given.get("name") or Path(template).stem):
+        given = dict(entry) if isinstance(entry, Mapping) else {"name": entry}
+        if isinstance(entry, str) and ("/" in entry or entry.endswith(".txt")):
+            given = {"template": entry}
+        template = given.get("template")
+        defense = given.setdefault("name", Path(str(template)).stem)
+        if selected["defense"] != defense:
             continue
-        if entry == template and "/" not in entry and not entry.endswith(".txt"):
-            parts["defenses"] = [entry]
-            continue
-        content = user_path(template).read_bytes()
-        copy = f"defense/template_{hashlib.sha256(content).hexdigest()[:12]}.txt"
-        (folder / "defense").mkdir(exist_ok=True)
-        with atomic(folder / copy) as temporary:
-            temporary.write_bytes(content)
-        parts["defenses"] = [{"template": copy, "name": selected["defense"]}]
-    # 3. what it has learned: thresholds of this development split, and standard vectors
-    files = [entry["template"] for entry in parts["defenses"] if isinstance(entry, Mapping)]
-    detectors = "defense/detectors.json"
-    parts["defense"]["detectors"] = None
-    if (folder / detectors).is_file():
-        parts["defense"]["detectors"] = detectors
-        files.insert(0, detectors)
+        if template is not None:
+            content = user_path(str(template)).read_bytes()
+            copy = f"defense/template_{hashlib.sha256(content).hexdigest()[:12]}.txt"
+            (folder / "defense").mkdir(exist_ok=True)
+            with atomic(folder / copy) as temporary:
+                temporary.write_bytes(content)
+            given["template"] = copy
+            files.append(copy)
+        # 3. what it has learned: thresholds of this development split, and standard vectors
+        elif defense == PERPLEXITY:
+            given["detectors"] = "defense/detectors.json"
+            files.append(given["detectors"])
+        parts["defenses"] = [given if len(given) > 1 else defense]
     vectors = sorted(path.name for path in (folder / "defense").glob("vectors_*.safetensors"))
     if selected["defense"] not in REFERENCE_DEFENSES:
         parts["tutor"] = None

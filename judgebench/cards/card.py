@@ -25,12 +25,14 @@ import numpy as np
 import yaml
 from annotated_types import Gt, Lt
 
+from judgebench.config.earlier import in_entries
 from judgebench.config.inputs import inputs_of
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses.anchors import ANCHORS
 from judgebench.runtime.files import Input, atomic, user_path, writing
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
 from judgebench.runtime.versions import translate_settings
+from judgebench.settings.components import name_of
 from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
 from judgebench.words.errors import UserError, shown
 from judgebench.words.terminal import print_safely
@@ -38,7 +40,7 @@ from judgebench.words.terminal import print_safely
 NAME = "judge_card.yaml"
 FORMAT = "judgebench judge card 1"
 
-PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "defense", "tutor")
+PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "tutor")
 """The parts of a configuration that make the judge."""
 
 LOCAL_JUDGE = "judgebench.judges.spec.JudgeSpec"
@@ -60,8 +62,6 @@ _MAKERS = {
     ("assistant",): (NO_ASSISTANT["_target_"], _SERVED),
     ("decoding", "*"): _DECODINGS,
     ("decoding", "*", "of"): _DECODINGS,
-    ("defense",): ("judgebench.defenses.settings.DefenseSettings",),
-    ("defense", "helper"): ("judgebench.defenses.settings.Helper",),
     ("tutor",): ("judgebench.tutor.spec.TutorSpec",),
 }
 """Position in the parts -> the classes that may be made there: a card must not run what it
@@ -115,7 +115,7 @@ _CARD = {
         "decoding": {str: _MADE},
         "defenses": [(str, dict)],
         "prompt": dict,
-        "defense": {**_MADE, "helper": _MADE},
+        "defense?": {**_MADE, "helper": _MADE},  # which stands in the entries since
         "tutor": (None, _MADE),
     },
     "rubric": {str: str},
@@ -439,17 +439,14 @@ class JudgeCard:
 
         parts = copy.deepcopy(dict(self.parts))
         if parts["defenses"] in ([], ["none"]):  # nothing reads what these name
-            parts["defense"]["detectors"] = parts["tutor"] = None
+            parts["tutor"] = None
         # which a run has learned
-        for part, key in (("defense", "detectors"), ("tutor", "vectors")):
-            if (value := (parts[part] or {}).get(key)) is not None:
-                parts[part][key] = file_here(f"{part}.{key}", value)
+        if (value := (parts["tutor"] or {}).get("vectors")) is not None:
+            parts["tutor"]["vectors"] = file_here("tutor.vectors", value)
         for i, entry in enumerate(parts["defenses"]):
             if isinstance(entry, dict):
-                parts["defenses"][i] = {
-                    **entry,
-                    "template": file_here(f"defenses[{i}].template", entry.get("template")),
-                }
+                for key in entry.keys() & {"template", "detectors"}:
+                    entry[key] = file_here(f"defenses[{i}].{key}", entry[key])
             elif "/" in entry or "\\" in entry or entry.endswith(".txt"):
                 file_here(f"defenses[{i}]", entry, {})
         if (parts["tutor"] or {}).get("prompts", "summary") not in ("summary", "dialogue", "code"):
@@ -507,11 +504,12 @@ class JudgeCard:
                     raise UserError(
                         f"files: {file} lies outside the card's folder; do not use this card."
                     )
+            parts = in_entries(translate_settings(content["parts"]))
             values: Record = {key: content.get(key) for key in _KEYS}
             values |= {
                 "range": ScoreRange.parse(content["range"]),
                 "series": {key: content["series"][key] for key in ("judge", "decoding")},
-                "parts": translate_settings({key: content["parts"][key] for key in PARTS}),
+                "parts": {key: parts[key] for key in PARTS},
                 "scale": scale and (float(min(scale)), float(max(scale))),
                 "reversed": bool(scale and scale[0] > scale[1]),
                 "estimate": _made(EstimateMap, content["estimate"]),
@@ -577,9 +575,9 @@ class JudgeCard:
                 "fail and pass at once; let `python -m judgebench calibrate` write the card again."
             )
         for entry in self.parts["defenses"]:
-            if entry in ANCHORS:
+            if name_of(entry) in ANCHORS:
                 raise UserError(
-                    f"parts.defenses: {entry} shows labelled texts, and a judge card holds none."
+                    f"parts.defenses: {name_of(entry)} shows labelled texts, and a judge card holds none."
                 )
         decodings = self.parts["decoding"]
         judge, decoding = self.series.values()
@@ -623,9 +621,8 @@ def _walk(node: Any, where: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 def check_arguments(parts: Row) -> None:
     """Checks that the classes that parts name take the keys that they have, and values of their
     kinds; else `UserError`. Each value may be null, which the class checks itself."""
-    makers = ("judge", "assistant", "defense", "tutor")
+    makers = ("judge", "assistant", "tutor")
     places = {name: parts[name] for name in makers if parts[name] is not None}
-    places["defense.helper"] = parts["defense"]["helper"]
     places |= {f"decoding.{name}": part for name, part in parts["decoding"].items()}
     for where, part in places.items():
         target = _ANSWERS_FOR.get(part["_target_"], part["_target_"])

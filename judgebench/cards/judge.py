@@ -352,7 +352,8 @@ def scoring_config(
         check_consent(role, parts[role], settings, hosts)
         safe = {"trust_remote_code": False} if "trust_remote_code" in parts[role] else {}
         parts[role] = {**parts[role], **safe, **settings}
-    for other in ((parts["defense"] or {}).get("helper"), parts["tutor"]):
+    helpers = [entry.get("helper") for entry in parts["defenses"] if isinstance(entry, dict)]
+    for other in (*helpers, parts["tutor"]):
         if isinstance(other, dict):
             other["trust_remote_code"] = False
             # the judge's own model, wherever it lies here

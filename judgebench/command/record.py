@@ -108,31 +108,36 @@ def record(run: Path, out: Path) -> list[str]:
 def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
     """The run's experiment with the rubrics' plain text as prompts, and the names of the defenses
     and attacks that must compute something, which it lacks."""
+    from judgebench.attacks.attack import ADV_SUFFIX
     from judgebench.cards.card import NO_ASSISTANT
     from judgebench.cards.judge import run_config
+    from judgebench.config.earlier import in_entries
     from judgebench.config.keys import list_at
     from judgebench.defenses import Planned, select_defenses
     from judgebench.runs.experiment import Experiment
-    from judgebench.settings.components import build_component
+    from judgebench.settings.components import build_component, name_of
 
     content = {
-        **config,
+        **in_entries(config),
         "judge": {"_target_": "judgebench.judges.precomputed.recorded.PlainJudge"},
         "assistant": NO_ASSISTANT,
         "decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}},
         "tune": None,
     }
     left_out = []
-    if str((content.get("attack") or {}).get("_target_")).endswith(".AdvSuffix"):
-        content["attack"] = None
+    attacks = [
+        entry
+        for entry in content["attacks"]
+        if name_of(entry) != ADV_SUFFIX or "phrase_file" in entry
+    ]
+    if len(attacks) < len(content["attacks"]):
+        content["attacks"] = attacks
         left_out.append("attack adv_suffix")
     rebuilt = run_config(content, "config.yaml")
     try:
         # defenses that must compute something before prompts can be built
         tutor = None if rebuilt.get("tutor") is None else build_component(rebuilt.tutor)
-        defenses = select_defenses(
-            list_at(rebuilt, "defenses"), build_component(rebuilt.defense), tutor
-        )
+        defenses = select_defenses(list_at(rebuilt, "defenses"), tutor)
         planned = {
             i: defense.name for i, defense in enumerate(defenses) if isinstance(defense, Planned)
         }

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.attacks import PhraseFile, select_attacks
-from judgebench.attacks.search import AdvSuffix
+from judgebench.attacks import AdvSuffix, LearnedPhrase, select_attacks
+from judgebench.attacks.search import Search
 from judgebench.config.defaults import own_rubric, read_dimensions, stand_in_rubrics
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
@@ -28,7 +28,7 @@ from judgebench.config.parts import Parts, built, refuse_unrated
 from judgebench.config.rules import check_rules, mismatches, unmet_needs
 from judgebench.data.dataset import TEST, DataSettings, JudgeDataModule, Rivals
 from judgebench.decoding.rules import Decoding
-from judgebench.defenses import DefenseSettings, select_defenses
+from judgebench.defenses import select_defenses
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.ray_runner import RayRunner
@@ -61,7 +61,7 @@ _MOST_DEVICES = 64
 """Processes on one machine, unless it has more cores."""
 
 
-_NEEDED = ("judge", "assistant", "data", "trainer", "defense", "metrics", "run_dir", "store")
+_NEEDED = ("judge", "assistant", "data", "trainer", "metrics", "run_dir", "store")
 """Keys without which there is no run."""
 
 
@@ -283,13 +283,16 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
     for check in MACHINE_CHECKS if here else ():
         with caught():
             check(config)
-    learned = made.pop("attack", None)
+    attacks = made.pop("attacks", ())
+    learned = next((attack for attack in attacks if isinstance(attack, AdvSuffix)), None)
+    file = learned and learned.phrase_file
     prompt = made.pop("prompt", (None, None))
     if {"judge", "assistant", "decodings"} <= set(made):
         parts = Parts(
             config,
             **made,
-            search=learned if isinstance(learned, AdvSuffix) else None,
+            attacks=[attack for attack in attacks if attack is not learned],
+            search=None if file else learned,
             prompt=prompt[0],
             rivals=prompt[1],
             data=data,
@@ -310,7 +313,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
             if parts.assistant.served is not None and SERVED in served.capabilities:
                 parts.assistant.served.spec(served)
         with caught():
-            parts = parts.with_phrases([learned.load()] if isinstance(learned, PhraseFile) else [])
+            parts = parts.with_phrases([LearnedPhrase.read(file)] if file else [])
         recording: Any = getattr(parts.judge, "recording", None)
         if here and recording is not None:
             with caught():
@@ -416,13 +419,12 @@ _MAKERS: Mapping[str, Callable[[DictConfig], Any]] = {
     "assistant": lambda config: built(config, "assistant", Assistant),
     "decodings": lambda config: decodings_of(config.get("decoding") or {}),
     "cells": cells_of,
-    "attacks": lambda config: select_attacks(list_at(config, "attacks")),
-    "defenses": lambda config: select_defenses(
-        list_at(config, "defenses"),
-        built(config, "defense", DefenseSettings),
-        built(config, "tutor", TutorSpec),
+    "attacks": lambda config: select_attacks(
+        list_at(config, "attacks"), built(config, "search", Search)
     ),
-    "attack": lambda config: built(config, "attack", AdvSuffix | PhraseFile),
+    "defenses": lambda config: select_defenses(
+        list_at(config, "defenses"), built(config, "tutor", TutorSpec)
+    ),
     "prompt": _prompt,
     "runner": lambda config: built(config, "runner", RayRunner),
     "ranking": lambda config: Ranking.parse(plain(config.get("pairwise"))),

@@ -23,10 +23,8 @@ _GROUPS = (
     "judge",
     "assistant",
     "prompt",
-    "attack",
     "attacks",
     "defenses",
-    "defense",
     "tutor",
 )
 """Keys whose values may name files, or hold keys that do."""

@@ -187,7 +187,7 @@ def _check_overrides(flags: Any, config_name: str) -> None:
     class where names of choices stand."""
     known = [*groups(), *top_keys(config_name)]
     for override in flags.overrides:
-        key = override.partition("=")[0].lstrip("+")
+        key = re.split(r"[.=]", override.lstrip("+"), maxsplit=1)[0]
         read = key in known or any(f"${{{key}" in other for other in flags.overrides)
         if override.startswith("+") and not flags.config_dir and key.isidentifier() and not read:
             raise UserError(

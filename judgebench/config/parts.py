@@ -24,7 +24,7 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.local.loading import check_vocabularies
 from judgebench.judges.local.ray_runner import RayRunner
 from judgebench.judges.spec import JUDGES, LOCAL, JudgeSettings
-from judgebench.settings.components import TARGET, build_component
+from judgebench.settings.components import TARGET, build_component, name_of
 from judgebench.settings.fields import Asking, Costs, Margins, Ranking, known_keys, plain
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
@@ -90,9 +90,10 @@ class Parts:
         return [name for name, decoding in self.decodings.items() if decoding.needs_assistant]
 
     @property
-    def defended(self) -> list[Any]:
-        """Entries of the config key `defenses`."""
-        return list_at(self.config, "defenses")
+    def defended(self) -> dict[str, Any]:
+        """Name in the config key `defenses`, which has none for a class of one's own -> its
+        entry."""
+        return {str(name_of(entry)): entry for entry in list_at(self.config, "defenses")}
 
     @property
     def tune(self) -> str:
@@ -165,7 +166,7 @@ class Parts:
         tuned = tuner.decodings or self.contrasting
         if both := [name for name in (self.search.against if self.search else ()) if name in tuned]:
             raise UserError(
-                f"attack.against: a phrase against {both[0]} would be learned before "
+                f"attacks: adv_suffix.against: a phrase against {both[0]} would be learned before "
                 f"tune={tuner.name} has chosen lambda and t; add tune=none, and set "
                 "decoding.lambda and decoding.temperature."
             )

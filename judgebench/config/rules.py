@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from omegaconf import OmegaConf
-
 from judgebench.config.keys import typed_overrides, typed_value
 from judgebench.judges.spec import (
     GRADIENT,
@@ -149,22 +147,22 @@ NEEDS = (
     ),
     Need(
         "defenses: {}",
-        lambda parts: (
-            [name for name in parts.defended if name in NEED_HELPER]
-            if parts.place != SERVED
-            or OmegaConf.select(parts.config, "defense.helper.path") is None
-            else ()
-        ),
+        lambda parts: [
+            name
+            for name, entry in parts.defended.items()
+            if name in NEED_HELPER and (parts.place != SERVED or "helper" not in entry)
+        ],
         LOCAL,
         "a model here must read for it",
-        "another defense, or with a served judge a model here with defense.helper.path=DIR",
+        "another defense, or with a served judge a model here, as {name: perplexity, helper: {path: "
+        "DIR}}",
     ),
     Need(
-        "attack",
-        lambda parts: str(OmegaConf.select(parts.config, "attack._target_")).endswith(".AdvSuffix"),
+        "attacks: adv_suffix",
+        lambda parts: parts.search is not None,
         LOCAL,
         "a phrase is learned by asking a model here many thousand times",
-        "attack=none, or attack=phrase with one that was learned on another judge",
+        "one that was learned on another judge, as {name: adv_suffix, phrase_file: FILE}",
     ),
     Need(
         "search",
@@ -237,8 +235,8 @@ def _reading_mismatches(parts: Parts) -> Broken:
         yield (f"runner: {JUDGES[place]}, so no actor would read anything; leave runner=ray out.")
     elif parts.runner is not None and parts.search is not None:
         yield (
-            "attack: a phrase is learned in this process, not by actors; take runner=lightning for "
-            "it, and then read under attack=phrase."
+            "attacks: adv_suffix is learned in this process, not by actors; take runner=lightning for "
+            "it, and then read with its phrase, as {name: adv_suffix, phrase_file: FILE}."
         )
     under_way = parts.search is not None or getattr(parts.judge, "batch", None)
     if under_way and parts.config.get("store") == NO_STORE:

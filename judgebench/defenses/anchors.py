@@ -8,13 +8,14 @@ draws of them, each a defense of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from judgebench.data.dataset import DEV, JudgeDataModule, rated
 from judgebench.prompts.builder import Defense
+from judgebench.settings.fields import Count, Natural
 from judgebench.types import Condition, Example, RatingKey, Rubric, ScoreRange
 from judgebench.words.errors import UserError
 
@@ -83,18 +84,18 @@ class Anchors(Defense):
 
     Args:
         name: one of `ANCHORS`.
-        seed: of all draws.
-        sources: show with each text what it answers to.
         shown: dimension, range and group -> the examples as the judge reads them; the group is
             empty for all that lend none. Empty until the defense is `fitted`.
+        seed: of all draws.
+        sources: show with each text what it answers to.
     """
 
     name: str
-    seed: int = 0
-    count: int = 1
+    shown: Mapping[tuple[str, ScoreRange, str], str]
+    note: str | None
+    seed: Natural = 0
+    count: Count = 1
     sources: bool = False
-    shown: Mapping[tuple[str, ScoreRange, str], str] = field(default_factory=dict)
-    note: str | None = None
     compares: ClassVar[bool] = False
     needs_dev: ClassVar[bool] = True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,11 +23,12 @@ from judgebench.defenses.prepared import (
     Rewritten,
     judged_texts,
 )
-from judgebench.defenses.settings import DefenseSettings, Helper
+from judgebench.defenses.settings import Helper
 from judgebench.prompts.tokens import text_prompts
 from judgebench.runtime.distributed import here
 from judgebench.runtime.files import check_run_file, user_path
 from judgebench.runtime.parsing import check_shape, read_json
+from judgebench.settings.fields import Words, settings_of
 from judgebench.types import Array, Example, Record, Row
 from judgebench.words.errors import UserError
 
@@ -65,7 +66,7 @@ def text_perplexities(
 
     from judgebench.judges.local.passes import LikelihoodPass  # it needs torch
 
-    remedy = "leave that example out, or give a helper that reads more with defense.helper.path=DIR"
+    remedy = "leave that example out, or give a helper that reads more, as {name: perplexity, helper: {path: DIR}}"
     prompts = text_prompts(helper.source.tokenizer(), texts, helper.longest, remedy)
     readable = [prompt for prompt in prompts if len(prompt.token_ids) > 1]
     view = resources.view(helper.source, helper.engine)
@@ -96,7 +97,7 @@ WARNING = (
 MAXIMUM_POINTS = 200
 """Of a curve, in its record."""
 
-_KEY = "defense.detectors"
+_KEY = "defenses: perplexity.detectors"
 _RECORD = {
     **dict.fromkeys(("dataset", "helper", "helper_sha256"), str),
     "threshold": float,
@@ -213,10 +214,11 @@ def f1_of(precision: Array, recall: Array) -> Array:
 @dataclass(frozen=True, eq=False)
 class PlannedDetection(Planned):
     """A detector whose threshold is to be chosen on the development split's texts, or stands in the
-    `record` of an earlier run, read from `file`; `helper` reads. The texts that it claims are
-    judged under the warning, each by itself where two are compared."""
+    `record` of an earlier run, read from `file`; `helper` reads, by default the judge's own model.
+    The texts that it claims are judged under the warning, each by itself where two are
+    compared."""
 
-    helper: Helper
+    helper: Helper | None = None
     record: Row | None = None
     file: str | None = None
     name: str = PERPLEXITY
@@ -236,7 +238,8 @@ class PlannedDetection(Planned):
         roles, examples = judged_texts(resources, self.name)
         texts = pd.DataFrame(roles, columns=list(JudgedText._fields), dtype=object)
         texts["split"] = [resources.split[group] for group in texts.group_id]
-        view = resources.view(self.helper.source, self.helper.engine)
+        reader = self.helper or Helper.of(resources.judge)
+        view = resources.view(reader.source, reader.engine)
         if self.record is None:
             resources.training(self.name, "a threshold")
             if not texts.attack[texts.split == DEV].any():
@@ -244,21 +247,22 @@ class PlannedDetection(Planned):
                     f"defenses: {self.name} learns from attacked texts of the development split "
                     "what they look like, and no attack of this run changes any; add one, as in "
                     "'attacks=[none,dsi]', or take the detectors of another run with "
-                    "defense.detectors=RUN/defense/detectors.json."
+                    "'defenses=[{name: perplexity, detectors: RUN/defense/detectors.json}]'."
                 )
         else:
-            where = f"defense.detectors: {self.file}"
+            where = f"{_KEY}: {self.file}"
             record = self.record
             if record["helper_sha256"] != view.fingerprint:
                 raise UserError(
                     f"{where}: {self.name} was fitted with {record['helper']} "
-                    f"({record['helper_sha256'][:12]}), and defense.helper is {view.source.title} "
+                    f"({record['helper_sha256'][:12]}), and its helper here is {view.source.title} "
                     f"({view.fingerprint[:12]}); a threshold holds for its own helper alone, so "
-                    "give that one with defense.helper.path=DIR, or fit the detector again."
+                    "give that one, as {name: perplexity, helper: {path: DIR}}, or fit the detector "
+                    "again."
                 )
             if record["dataset"] == resources.dataset:
                 resources.refuse_test(record["training"]["groups"], where)
-        measured = text_perplexities(self.helper, examples, resources)
+        measured = text_perplexities(reader, examples, resources)
         helper = {
             "dataset": resources.dataset,
             "helper": view.source.title,
@@ -330,11 +334,21 @@ class PlannedDetection(Planned):
         }
 
 
-def planned_detection(settings: DefenseSettings) -> PlannedDetection:
-    """The defense `perplexity`; `UserError` where `defense.detectors` names a file that does not
-    serve it."""
-    record = None if settings.detectors is None else load_detector(settings.detectors)
-    return PlannedDetection(settings.helper, record, settings.detectors)
+def planned_detection(
+    detectors: Words | None = None, helper: Mapping[str, Any] | None = None
+) -> PlannedDetection:
+    """The defense `perplexity`.
+
+    Args:
+        detectors: the file of an earlier run, whose threshold is used again; None chooses one.
+        helper: settings of the model that reads, see `Helper`; None takes the judge's own.
+
+    Raises:
+        UserError: the file does not serve it, or there is no such setting of a helper.
+    """
+    record = None if detectors is None else load_detector(detectors)
+    model = None if helper is None else settings_of(Helper, helper, Helper.role)
+    return PlannedDetection(model, record, detectors)
 
 
 def load_detector(path: str) -> Record:
@@ -351,8 +365,8 @@ def load_detector(path: str) -> Record:
     if PERPLEXITY not in records:
         raise UserError(
             f"{where} holds no detector {PERPLEXITY}, but "
-            f"{', '.join(reversed(records)) or 'none at all'}; leave it out of defenses, or set "
-            f"{_KEY}=null to fit it."
+            f"{', '.join(reversed(records)) or 'none at all'}; leave perplexity out of defenses, or "
+            "leave out its detectors to fit it."
         )
     record = records[PERPLEXITY]
     damaged = f"{where}: the record of {PERPLEXITY} is damaged"

@@ -13,6 +13,7 @@ from typing import ClassVar
 from judgebench.prompts.builder import Defense
 from judgebench.prompts.rubrics import COT, EXAMPLE_FIELD, JUDGED_FIELD
 from judgebench.settings.components import fill_fields, template_fields, without_line_end
+from judgebench.settings.fields import Count, Natural
 from judgebench.types import Rubric
 from judgebench.words.errors import UserError
 
@@ -68,7 +69,7 @@ class TemplateDefense(Defense):
                 )
 
     @classmethod
-    def parse(cls, name: str, template: str, seed: int = 0) -> TemplateDefense:
+    def parse(cls, name: str, template: str, seed: Natural = 0) -> TemplateDefense:
         """From a template file: a part, or up to three kept apart by lines of three dashes, each
         with its own field."""
         parts: dict[str, str] = {}
@@ -173,21 +174,31 @@ criterion by criterion, and say of each how far it is met and why. Then end your
 Final Rating: [a single number from {min_range} to {max_range}]"""
 
 
-@dataclass(frozen=True)
-class Cot(Defense):
+class _Steps(Defense):
     """The rubric's own step-by-step form where it has one, as the paper's prompts have; else words
-    of ours after it.
+    of ours after it."""
 
-    The judge answers in words, token by token, and only the number that it calls its final rating
-    counts (`decoding.parser.parse_final`): an answer without one has failed. As `reasoning` it
-    writes thoughts, behind which the scores' probabilities are read (`prompts.thoughts`).
-    """
-
-    answer_tokens: int | None = 512
-    name: str = "cot"
-    thought_tokens: int | None = None
     learnable: ClassVar[bool] = False  # a phrase is learned by the probabilities of scores
     compares: ClassVar[bool] = False
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
         return replace(rubric, template=rubric.forms.get(COT, rubric.template + _STEPS))
+
+
+@dataclass(frozen=True)
+class Cot(_Steps):
+    """A chain of thought: the judge answers in words, token by token, and only the number that it
+    calls its final rating counts (`decoding.parser.parse_final`): an answer without one has failed,
+    as one that is longer than `answer_tokens`."""
+
+    answer_tokens: Count = 512
+    name = "cot"
+
+
+@dataclass(frozen=True)
+class Reasoning(_Steps):
+    """A chain of thought, behind which the scores' probabilities are read (`prompts.thoughts`);
+    after `thought_tokens` it is ended."""
+
+    thought_tokens: Count = 512
+    name = "reasoning"

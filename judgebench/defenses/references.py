@@ -259,8 +259,11 @@ def _standard_record(condition: Condition, vectors: StandardVectors, layer: int)
     }
 
 
-def planned_references(name: str, tutor: TutorSpec | None, swapped: bool) -> PlannedReferences:
-    """The defense of this name; `UserError` where there is no tutor."""
+def planned_references(
+    name: str, tutor: TutorSpec | None, swapped: bool = False
+) -> PlannedReferences:
+    """The defense of this name, `swapped` as the CAP paper's appendix prints it: the good text
+    under "lower"; `UserError` where there is no tutor."""
     if tutor is None:
         raise UserError(
             f"defenses: {name} needs a tutor, who writes references; choose one with tutor=judge "

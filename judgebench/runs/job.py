@@ -233,8 +233,8 @@ class Job:
             if trainer.world_size > 1:
                 raise UserError(
                     "trainer: a phrase is learned in one process; learn it with trainer=auto, then "
-                    "judge with attack=phrase attack.phrase_file=RUN/attack/phrase.json in as many "
-                    "as you like."
+                    "judge with 'attacks=[{name: adv_suffix, phrase_file: RUN/attack/phrase.json}]' "
+                    "in as many as you like."
                 )
             judge = self.experiment.judge
             reader = judge.reader(self.experiment.questions, self.models)

@@ -4,7 +4,7 @@ judgebench, or by a file."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -15,9 +15,9 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
 from judgebench.runtime.values import literal
+from judgebench.settings.fields import settings_of
 from judgebench.words.errors import UserError, reason
 
 TARGET = "_target_"
@@ -40,27 +40,26 @@ class Catalog(Generic[Component]):
     Attributes:
         key: the config key, which is also the name of the package that `base` is in.
         base: the class of every component; each has a `name` that is text.
-        shipped: the names of those that come with judgebench.
-        make: makes one of them.
-        readers: for each key that names a file, makes a component of its name and that file; the
-            first of them is meant where an entry is a path alone.
+        shipped: name -> what makes the one that comes with judgebench of its settings.
+        readers: for each key that names a file, makes a component of that, its `name` and settings;
+            the first of them is meant where an entry is a path alone.
         others: further kinds of entries, for an error.
     """
 
     key: str
     base: type[Component]
-    shipped: Collection[str]
-    make: Callable[[str], Component]
-    readers: Mapping[str, Callable[[str, Path], Component]]
+    shipped: Mapping[str, Callable[..., Component]]
+    readers: Mapping[str, Callable[..., Component]]
     others: str = ""
 
     def select(self, entries: Sequence[Any]) -> list[Component]:
         """The components that entries name, in their order.
 
         Args:
-            entries: each a shipped name, the path of a template (`.txt`), a mapping with one of
-                `readers` (a path) and `name`, by default the file's; or a mapping with `_target_`,
-                a subclass of `base`, and what that takes.
+            entries: each a shipped name; a mapping with it as `name`, and settings; the path of a
+                template (`.txt`); a mapping with one of `readers` (a path), `name`, by default the
+                file's, and settings; or one with `_target_`, a subclass of `base`, and what that
+                takes.
 
         Raises:
             UserError: an entry that is none of these, a file or class that cannot be read, or two
@@ -78,48 +77,44 @@ class Catalog(Generic[Component]):
     def _entry(self, entry: Any) -> Component:
         key = self.key
         noun = self.base.__name__.lower()
-        # 1. one that comes with judgebench, or a template by its path alone
+        usual = next(iter(self.readers))
+        # a text is short for a mapping
         if isinstance(entry, str):
-            if entry in self.shipped:
-                return self.make(entry)
-            if not entry.endswith(".txt") and "/" not in entry:
+            is_file = entry not in self.shipped and (entry.endswith(".txt") or "/" in entry)
+            entry = {usual if is_file else "name": entry}
+        given: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
+        kind = next((each for each in (TARGET, *self.readers) if each in given), None)
+        # 1. one that comes with judgebench; a file may be one of its settings
+        name = given.get("name")
+        if isinstance(name, str) and kind not in (TARGET, usual):
+            if name in self.shipped:
+                settings = {each: given[each] for each in given if each != "name"}
+                return settings_of(self.shipped[name], settings, f"{key}: {name}")
+            if kind is None:
                 raise UserError(
-                    f"{key}: there is no {noun} {entry!r}; there are {', '.join(self.shipped)}, "
+                    f"{key}: there is no {noun} {name!r}; there are {', '.join(self.shipped)}, "
                     f"templates of your own (the path of a .txt file){self.others} and classes of "
                     "your own ({_target_: file.Class})."
                 )
-            entry = {next(iter(self.readers)): entry}
-        # 2. a class
-        if isinstance(entry, Mapping) and TARGET in entry:
-            made = self._of_class(entry)
-            subject = f"what {entry[TARGET]!r} gives"
-            name = made.name  # type: ignore[attr-defined]
-        # 3. a file
-        else:
-            kinds = [kind for kind in self.readers if isinstance(entry, Mapping) and kind in entry]
-            if len(kinds) != 1 or not set(entry) <= {*kinds, "name"}:
-                raise UserError(
-                    f"{key}: {entry!r} is no {noun}; give a name, the path of a template, a "
-                    f"mapping with {' or '.join(self.readers)}, and name if you like, or one with "
-                    "_target_, a class of your own."
-                )
-            subject = entry[kinds[0]]
-            if not isinstance(subject, str) or not subject.strip():
-                raise UserError(f"{key}: {kinds[0]} must be the path of a file, got {subject!r}.")
-            name = entry.get("name", user_path(subject).stem)
-            if not isinstance(name, str) or not name.strip():
-                raise UserError(f"{key}: the name of {subject} must be text, got {name!r}.")
-            made = None
-        if name in self.shipped:
+        if kind is None:
             raise UserError(
-                f"{key}: {subject} would be called {name!r}, as "
+                f"{key}: {entry!r} is no {noun}; give a name, the path of a template, or a mapping "
+                f"with name, {' or '.join(self.readers)}, and settings, or with _target_, a class "
+                "of your own."
+            )
+        # 2. a class, or a file
+        make = self._of_class if kind == TARGET else partial(settings_of, self.readers[kind])
+        made = make(given, key)
+        called = made.name  # type: ignore[attr-defined]
+        if called in self.shipped:
+            raise UserError(
+                f"{key}: what {given[kind]!r} gives would be called {called!r}, as "
                 f"{'an' if noun[0] in 'aeiou' else 'a'} {noun} that comes with judgebench is; give "
                 "it another name, as in {template: FILE.txt, name: mine}."
             )
-        return self.readers[kinds[0]](name, user_path(subject)) if made is None else made
+        return made
 
-    def _of_class(self, entry: Mapping[str, Any]) -> Component:
-        key = self.key
+    def _of_class(self, entry: Mapping[str, Any], key: str) -> Component:
         base = self.base
         target = entry[TARGET]
         remedy = f"subclass judgebench.{key}.{base.__name__}, as its docstring shows"
@@ -147,6 +142,11 @@ class Catalog(Generic[Component]):
                 "show it."
             )
         return made
+
+
+def name_of(entry: Any) -> Any:
+    """The name in an entry of a config key that a `Catalog` reads; None where it has none."""
+    return entry.get("name") if isinstance(entry, Mapping) else entry
 
 
 def build_component(node: Any) -> Any:

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Annotated, Any, NotRequired, TypeVar, get_type_hints
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -102,16 +103,18 @@ def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
     _check(type(settings), tuple(names), {name: getattr(settings, name) for name in names}, key)
 
 
-def settings_of(cls: type[Settings], mapping: Any, key: str) -> Settings:
-    """The settings that a mapping of the configuration holds; `UserError` with each key that is
-    unknown or missing, and each value that the dataclass does not take."""
-    names = [field.name for field in dataclasses.fields(cls) if field.init]  # type: ignore[arg-type]
+def settings_of(make: Callable[..., Settings], mapping: Any, key: str) -> Settings:
+    """What a dataclass, or a function, makes of the settings that a mapping of the configuration
+    holds; `UserError` with each key that is unknown or missing, and each value that it does not
+    take."""
+    names = list(inspect.signature(make).parameters)
     mapping = plain(mapping)
     if not isinstance(mapping, Mapping):
         raise UserError(f"{key}: {shown(mapping)} should be a mapping with {', '.join(names)}.")
     known_keys(mapping, names, key)
-    _check(cls, tuple(names), dict(mapping), key)
-    return cls(**mapping)
+    of_class = make.func if isinstance(make, partial) else make  # what is bound is no setting
+    _check(of_class, tuple(names), dict(mapping), key)
+    return make(**mapping)
 
 
 def known_keys(names: Iterable[Any], known: Sequence[str], key: str) -> None:
@@ -119,7 +122,7 @@ def known_keys(names: Iterable[Any], known: Sequence[str], key: str) -> None:
     unknown = [str(name) for name in names if name not in known]
     sentences = []
     for name in unknown:
-        remedy = f"there are {', '.join(known)}"
+        remedy = f"there are {', '.join(known) or 'none'}"
         near = nearest(name, known)
         if near:
             remedy = f"{key}.{near} is the nearest"
@@ -139,18 +142,18 @@ def plain(value: Any) -> Any:
 
 
 @cache
-def _validator(cls: Any, names: tuple[str, ...]) -> Any:
+def _validator(make: Any, names: tuple[str, ...]) -> Any:
     from pydantic import ConfigDict, TypeAdapter
 
-    hints = get_type_hints(cls, include_extras=True)
-    make: Any = TypedDict
+    hints = get_type_hints(make, include_extras=True)
+    typed: Any = TypedDict
     optional = {
-        field.name
-        for field in dataclasses.fields(cls)
-        if (field.default, field.default_factory) != (MISSING, MISSING)
+        parameter.name
+        for parameter in inspect.signature(make).parameters.values()
+        if parameter.default is not inspect.Parameter.empty
     }
-    shape = make(
-        cls.__name__,
+    shape = typed(
+        make.__name__,
         {name: NotRequired[hints[name]] if name in optional else hints[name] for name in names},
     )
     shape.__pydantic_config__ = ConfigDict(
@@ -159,7 +162,7 @@ def _validator(cls: Any, names: tuple[str, ...]) -> Any:
     return TypeAdapter(shape).validator
 
 
-def _check(cls: Any, names: tuple[str, ...], values: Row, key: str) -> None:
+def _check(make: Any, names: tuple[str, ...], values: Row, key: str) -> None:
     from pydantic import ValidationError
 
     values = {
@@ -167,7 +170,7 @@ def _check(cls: Any, names: tuple[str, ...], values: Row, key: str) -> None:
         for name, value in values.items()
     }
     try:
-        _validator(cls, names).validate_python(values)
+        _validator(make, names).validate_python(values)
     except ValidationError as error:
         raise UserError(*(f"{clause}." for clause in faults(error, values, key))) from None
 

@@ -16,7 +16,7 @@ import pandas as pd
 
 from fuzzing.chance import change, damaged
 from fuzzing.target import Target, folder_of_cases, told, written
-from judgebench.attacks.attack import PhraseFile
+from judgebench.attacks import LearnedPhrase
 from judgebench.data.benchmarks import SummEval, TopicalChat
 from judgebench.data.dataset import JudgeDataModule
 from judgebench.data.jsonl import JsonLines
@@ -133,7 +133,7 @@ _DETECTOR: dict[str, Any] = {
 
 def _check_json_files(data: bytes) -> None:
     path = written("content.json", data)
-    phrase = told(lambda: PhraseFile(str(path)).load())
+    phrase = told(lambda: LearnedPhrase.read(str(path)))
     if phrase is not None:
         assert all(text.strip() for text in phrase.by_length)
     record = told(lambda: load_detector(str(path)))

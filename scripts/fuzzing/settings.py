@@ -78,8 +78,8 @@ _SETTINGS = [
     "metrics.resamples", "data.limit_groups", "data.dev_share", "data.seed", "judge.mode", "judge.engine",
     "judge.dtype", "judge.max_new_tokens", "judge.max_batch_tokens", "judge.path", "judge.gguf_file",
     "judge.trust_remote_code", "run_dir", "prompt.rubrics", "prompt.variants", "prompt.max_tokens", "prompt.truncate",
-    "prompt.template_options", "store", "decoding", "assistant", "tune", "tutor", "attack", "search", "logger",
-    "trainer", "data", "decoding.lambda", "name", "decoding.temperature", "defense.window", "defense.detectors",
+    "prompt.template_options", "store", "decoding", "assistant", "tune", "tutor", "attacks.0", "search", "logger",
+    "trainer", "data", "decoding.lambda", "name", "decoding.temperature", "defenses.0", "search.shortlist",
     "trainer.devices", "+x", "~metrics", "+judge.api_key",
 ]
 # fmt: on

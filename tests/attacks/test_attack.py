@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from judgebench.attacks import (
     NONE,
+    LearnedPhrase,
     PhraseAttack,
-    PhraseFile,
     TemplateAttack,
     select_attacks,
     shipped_attacks,
@@ -16,7 +16,7 @@ from judgebench.types import ORDERS, PLACES, PLACES_OR_TIE, Condition, ScoreRang
 from judgebench.words.errors import UserError
 
 CONDITION = Condition("fluency", ScoreRange(1, 5))
-SHIPPED = shipped_attacks()
+SHIPPED = {name: make() for name, make in shipped_attacks().items()}
 KINDS = (
     *("none", "dsi", "bed", "adaptive", "naive", "escape_characters", "context_ignore"),
     *("fake_completion", "fake_reasoning", "combined", "long_suffix", "empty"),
@@ -101,18 +101,26 @@ def test_a_carriage_return_and_blank_lines_of_a_template_stay(tmp_path):
         (5, "5 is no attack; give a name"),
         (None, "None is no attack"),
         ({}, "is no attack"),
-        ({"template": "a.txt", "phrase_file": "b.json"}, "is no attack"),
-        ({"template": "a.txt", "nam": "b"}, "is no attack"),
-        ({"template": 5}, "template must be the path of a file, got 5"),
-        ({"template": "a.txt", "name": ""}, "the name of a.txt must be text"),
-        ("dsi.txt", "dsi.txt would be called 'dsi'"),
+        ({"template": "a.txt", "phrase_file": "b.json"}, "phrase_file is unknown; there are template, name"),
+        ({"template": "a.txt", "nam": "b"}, "nam is unknown; attacks.name is the nearest"),
+        ({"template": 5}, "template: 5 should be a valid string"),
+        ({"template": "a.txt", "name": ""}, "name: '' should not be empty"),
+        ({"name": "dsy"}, "there is no attack 'dsy'"),
+        ({"name": "dsi", "words": 3}, "dsi.words is unknown; there are none"),
+        ({"name": "adv_suffix", "words": "3"}, "adv_suffix.words: '3' should be a valid integer"),
+        ({"name": "adv_suffix", "search": "exhaustive"}, "adv_suffix.search is unknown"),
+        ({"name": "adv_suffix", "phrase_file": " "}, "adv_suffix.phrase_file: ' ' should not be empty"),
+        (
+            {"name": "adv_suffix", "phrase_file": "a.json", "words": 3},
+            "adv_suffix.words: the phrase .* is learned already",
+        ),
         ("nowhere.txt", r"template nowhere.txt cannot be read \(No such file"),
         ("no/where", "template no/where cannot be read"),
         ({"phrase_file": "nowhere.json"}, "phrase_file nowhere.json cannot be read"),
     ],
 )
 def test_what_is_no_attack_is_told(given, sentence):
-    with pytest.raises(UserError, match=f"^attacks: .*{sentence}"):
+    with pytest.raises(UserError, match=f"^attacks[:.] ?.*{sentence}"):
         select_attacks([given])
 
 
@@ -148,10 +156,8 @@ def test_a_broken_file_is_told(tmp_path, file, content, sentence):
 def test_a_broken_phrase_file_is_told(tmp_path, content, sentence):
     if content is not None:
         (tmp_path / "phrase.json").write_text(content)
-    with pytest.raises(UserError, match=f"attack.phrase_file.*{sentence}"):
-        PhraseFile(str(tmp_path / "phrase.json")).load()
-    with pytest.raises(UserError, match="name the phrase"):
-        PhraseFile(" ")
+    with pytest.raises(UserError, match=f"attacks: adv_suffix.phrase_file.*{sentence}"):
+        LearnedPhrase.read(str(tmp_path / "phrase.json"))
 
 
 def test_two_of_one_name_are_told(tmp_path):

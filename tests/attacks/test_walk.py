@@ -159,10 +159,18 @@ def test_a_vocabulary_of_which_nothing_survives(walk):
         (Search, {"contexts": [0.5]}, "must ascend to 1"),
         (Search, {"contexts": [1.0, 0.5], "survivors": [0.5]}, "must ascend to 1"),
         (Search, {"contexts": [0.5, 1.0]}, r"search\.survivors: it has 0 entries and search\.contexts 2"),
-        (AdvSuffix, {"against": ["greedy", "greedy"]}, r"attack\.against: .* names a decoding twice"),
-        (AdvSuffix, {"contexts": 0, "systems": []}, r"attack\.contexts: 0 should .*\nattack\.systems: \[\] should"),
-        (AdvSuffix, {"systems": True}, r"attack\.systems: True should be a valid integer, or be a valid list"),
-        (AdvSuffix, {"search": "gradient"}, "attack.search: 'gradient' should"),
+        (AdvSuffix, {"against": ["greedy", "greedy"]}, r"attacks: adv_suffix\.against: .* names a decoding twice"),
+        (
+            AdvSuffix,
+            {"contexts": 0, "systems": []},
+            r"attacks: adv_suffix\.contexts: 0 should .*\nattacks: adv_suffix\.systems: \[\] should",
+        ),
+        (
+            AdvSuffix,
+            {"systems": True},
+            r"attacks: adv_suffix\.systems: True should be a valid integer, or be a valid list",
+        ),
+        (AdvSuffix, {"search": "gradient"}, "attacks: adv_suffix.search: 'gradient' should"),
     ],
 )
 def test_settings_that_cannot_be(make, settings, message):

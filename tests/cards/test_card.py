@@ -12,14 +12,12 @@ from judgebench.cards.judge import scoring_config
 from judgebench.types import ScoreRange
 from judgebench.words.errors import UserError
 
-HELPER = {"_target_": "judgebench.defenses.settings.Helper", "path": "models/a"}
 PARTS = {
     "judge": {"_target_": "judgebench.judges.spec.JudgeSpec", "path": "models/a", "trust_remote_code": True},
     "assistant": {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"},
     "prompt": {"rubrics": "summary", "variants": None, "max_tokens": None},
     "decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}},
     "defenses": ["none"],
-    "defense": {"_target_": "judgebench.defenses.settings.DefenseSettings", "helper": HELPER},
     "tutor": None,
 }
 RUBRIC = "Rate {{Summary}} from {min_range} to {max_range}.\n\n${oc.env:HOME} \\${x}\n  indented: 'quoted'"
@@ -172,10 +170,12 @@ def test_what_a_card_says_is_literal_and_code_of_a_model_runs_only_where_the_use
     assert config.prompt.rubrics.coherence == RUBRIC
     assert config.judge.trust_remote_code is False
     settings = {"judge": {"trust_remote_code": True, "path": "models/b"}}
-    config = scoring_config(card(), {}, store="s", overridden=settings)
+    helped = {"name": "perplexity", "helper": {"path": "models/a", "trust_remote_code": True}}
+    config = scoring_config(card(parts={**PARTS, "defenses": [helped]}), {}, store="s", overridden=settings)
     assert config.judge.trust_remote_code is True
     # a model that lies elsewhere is the helper there too
-    assert (config.judge.path, config.defense.helper.path) == ("models/b", "models/b")
+    assert (config.judge.path, config.defenses[0].helper.path) == ("models/b", "models/b")
+    assert config.defenses[0].helper.trust_remote_code is False
 
 
 def test_a_key_goes_nowhere_that_the_user_has_not_named():
@@ -208,7 +208,8 @@ def test_a_key_goes_nowhere_that_the_user_has_not_named():
         ("decoding", "greedy", {"_target_": "judgebench.decoding.Greedy", "_args_": [1]}),
         ("prompt", "template_options", {"x": [{"_target_": "builtins.eval"}]}),
         ("judge", "_target_", "judgebench.defenses.settings.Helper"),
-        ("defense", "_target_", "judgebench.judges.spec.JudgeSpec"),
+        ("defenses", 0, {"_target_": "judgebench.judges.spec.JudgeSpec"}),
+        ("defenses", 0, {"name": "perplexity", "helper": {"_target_": "judgebench.defenses.settings.Helper"}}),
     ],
 )
 def test_a_card_makes_nothing_but_a_judge(tmp_path, place, key, value):

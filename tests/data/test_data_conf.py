@@ -90,7 +90,7 @@ def share_of_a_run(*overrides, mode="RUN"):
         (0.1, ["assistant=null_context", "decoding=[greedy,contrastive]", "tune=dev"]),
         (0.1, ["assistant=null_context", "decoding=[greedy,contrastive]", "tune=shared"]),
         (0, ["assistant=null_context", "decoding=[greedy,contrastive]", "tune=crossfit"]),
-        (0.1, ["attack=adv_suffix"]),
+        (0.1, ["attacks=[adv_suffix]"]),
         (0.1, ["defenses=[none,anchors_2]"]),
         (0.1, ["defenses=[none,perplexity]", "attacks=[none,dsi]"]),
         (0.1, [f"defenses=[none,{{_target_: {__name__}.Learned}}]"]),

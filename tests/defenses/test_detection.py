@@ -25,7 +25,7 @@ from judgebench.defenses.detection import (
 from judgebench.defenses.prepared import judged_texts
 from judgebench.types import Condition, Example
 from judgebench.words.errors import UserError
-from tests.defenses.conftest import RANGE, SAID, examples, resources, settings
+from tests.defenses.conftest import RANGE, SAID, examples, helped, resources
 from tests.tutor.conftest import refuse
 
 VALUES = st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=40)
@@ -129,7 +129,7 @@ def test_rivals_are_clean_texts_of_their_own(tiny_pair, tmp_path):
 
 def test_perplexity_is_what_transformers_says_and_what_lies_above_tau_is_warned_of(tiny_pair, tmp_path):
     ready = resources(tiny_pair[0], tmp_path, "perplexity")
-    defense = planned_detection(settings(tiny_pair[0])).prepared(ready)
+    defense = planned_detection(helper=helped(tiny_pair[0])).prepared(ready)
     (record,) = defense.findings.detectors
     model, tokenizer = AutoModelForCausalLM.from_pretrained(tiny_pair[0]), ready.builder.tokenizer
     checked = 0
@@ -150,11 +150,11 @@ def test_perplexity_is_what_transformers_says_and_what_lies_above_tau_is_warned_
 
 
 def test_a_detector_costs_nothing_again_and_its_record_gives_the_same(tiny_pair, tmp_path):
-    first = planned_detection(settings(tiny_pair[0])).prepared(resources(tiny_pair[0], tmp_path, "perplexity"))
+    first = planned_detection(helper=helped(tiny_pair[0])).prepared(resources(tiny_pair[0], tmp_path, "perplexity"))
     (record,) = first.findings.detectors
     file = tmp_path / "detectors.json"
     file.write_text(json.dumps([record]))
-    again = planned_detection(settings(tiny_pair[0], detectors=str(file)))
+    again = planned_detection(helper=helped(tiny_pair[0]), detectors=str(file))
     second = again.prepared(resources(tiny_pair[0], tmp_path, "perplexity", trainer=refuse))
     assert second.texts == first.texts
     assert second.findings.detectors == first.findings.detectors
@@ -169,7 +169,7 @@ def test_nothing_is_chosen_on_test_texts(tiny_pair, tmp_path):
     found = []
     for texts in (SAID, other):
         ready = resources(tiny_pair[0], tmp_path, "perplexity", texts=examples(texts))
-        (record,) = planned_detection(settings(tiny_pair[0])).prepared(ready).findings.detectors
+        (record,) = planned_detection(helper=helped(tiny_pair[0])).prepared(ready).findings.detectors
         found.append({**record, "test": None})
     # in batches with other texts probabilities differ in their last bits
     assert found[0]["threshold"] == pytest.approx(found[1]["threshold"], rel=1e-4)
@@ -179,13 +179,13 @@ def test_nothing_is_chosen_on_test_texts(tiny_pair, tmp_path):
 def test_texts_too_short_are_never_warned_of(tiny_pair, tmp_path):
     texts = examples({"a": SAID["a"], "b": ("a", "")})
     ready = resources(tiny_pair[0], tmp_path, "perplexity", texts=texts)
-    defense = planned_detection(settings(tiny_pair[0])).prepared(ready)
+    defense = planned_detection(helper=helped(tiny_pair[0])).prepared(ready)
     assert [defense.text(text, texts[2], CONDITION) for text in ("a", "", " ")] == ["a", "", " "]
 
 
 def test_where_all_texts_are_empty_nothing_is_read_and_nothing_warned_of(tiny_pair, tmp_path):
-    first = planned_detection(settings(tiny_pair[0])).prepared(resources(tiny_pair[0], tmp_path, "perplexity"))
-    plan = planned_detection(settings(tiny_pair[0]))
+    first = planned_detection(helper=helped(tiny_pair[0])).prepared(resources(tiny_pair[0], tmp_path, "perplexity"))
+    plan = planned_detection(helper=helped(tiny_pair[0]))
     plan = replace(plan, record=first.findings.detectors[0])
     empty = examples({"a": ("", " "), "b": ("", "")})
     defense = plan.prepared(resources(tiny_pair[0], tmp_path, "perplexity", ("none",), empty, refuse))
@@ -194,7 +194,7 @@ def test_where_all_texts_are_empty_nothing_is_read_and_nothing_warned_of(tiny_pa
 
 
 def test_where_nothing_can_be_learned_it_is_told(tiny_pair, tmp_path):
-    plan = planned_detection(settings(tiny_pair[0]))
+    plan = planned_detection(helper=helped(tiny_pair[0]))
     with pytest.raises(UserError, match=r"^defenses: perplexity learns from attacked texts .* add one"):
         plan.prepared(resources(tiny_pair[0], tmp_path, "perplexity", ("none",)))
     with pytest.raises(UserError, match=r"^defenses: perplexity can measure none of the attacked texts"):
@@ -207,7 +207,7 @@ def test_where_nothing_can_be_learned_it_is_told(tiny_pair, tmp_path):
 def saved(tiny_pair, tmp_path_factory):
     """The record of perplexity, and one of a detector that earlier versions had."""
     folder = tmp_path_factory.mktemp("saved")
-    defense = planned_detection(settings(tiny_pair[0])).prepared(resources(tiny_pair[0], folder, "perplexity"))
+    defense = planned_detection(helper=helped(tiny_pair[0])).prepared(resources(tiny_pair[0], folder, "perplexity"))
     (record,) = defense.findings.detectors
     return [record, {**record, "defense": "classifier"}]
 
@@ -229,8 +229,8 @@ def test_a_damaged_record_is_told(tiny_pair, tmp_path, saved, change, sentence):
     file = tmp_path / "detectors.json"
     if change is not None:
         file.write_text(change if isinstance(change, str) else json.dumps([{**saved[0], **change}, saved[1]]))
-    with pytest.raises(UserError, match=f"^defense.detectors: .*{sentence}"):
-        planned_detection(settings(tiny_pair[0], detectors=str(file)))
+    with pytest.raises(UserError, match=f"^defenses: perplexity.detectors: .*{sentence}"):
+        planned_detection(helper=helped(tiny_pair[0]), detectors=str(file))
 
 
 def test_a_record_serves_its_own_helper_and_training_groups_alone(tiny_pair, tmp_path, saved):
@@ -239,10 +239,10 @@ def test_a_record_serves_its_own_helper_and_training_groups_alone(tiny_pair, tmp
     reused = {"detectors": str(file)}
     ready = resources(tiny_pair[0], tmp_path, "perplexity")
     with pytest.raises(
-        UserError, match=r"perplexity was fitted with tiny-main .*, and defense.helper is tiny-assistant"
+        UserError, match=r"perplexity was fitted with tiny-main .*, and its helper here is tiny-assistant"
     ):
-        planned_detection(settings(tiny_pair[1], **reused)).prepared(ready)
-    plan = planned_detection(settings(tiny_pair[0], **reused))
+        planned_detection(helper=helped(tiny_pair[1]), **reused).prepared(ready)
+    plan = planned_detection(helper=helped(tiny_pair[0]), **reused)
     with pytest.raises(UserError, match=r"1 of the groups that this run tests on \(a, for one\)"):
         plan.prepared(replace(ready, split={"a": "test", "b": "dev"}))
     elsewhere = plan.prepared(replace(ready, split={"a": "test", "b": "dev"}, dataset="other"))

@@ -12,9 +12,9 @@ from judgebench.defenses.prompts import Cot
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import fill, load_rubrics
 from judgebench.types import CLAMPED, FAILED, ORDERS, PARSED, PLACES, Condition, Example
-from tests.defenses.conftest import BY_PROMPT, RANGE, SETTINGS
+from tests.defenses.conftest import BY_PROMPT, RANGE
 
-DEFENSES = {name: make() for name, make in shipped_defenses(SETTINGS).items() if name in BY_PROMPT}
+DEFENSES = {name: make() for name, make in shipped_defenses().items() if name in BY_PROMPT}
 ATTACKS = select_attacks(["dsi", "adaptive", "empty"])
 ARTICLE = "Engineers closed the old bridge on Monday after they had found cracks in two of its pillars."
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -20,9 +19,8 @@ from judgebench.prompts.rubrics import fill, load_rubrics
 from judgebench.tutor.texts import Reference
 from judgebench.types import PLACES, Condition, Example, Rubric, ScoreRange
 from judgebench.words.errors import UserError
-from tests.defenses.conftest import BY_PROMPT, SETTINGS
+from tests.defenses.conftest import BY_PROMPT
 
-SEEDED = replace(SETTINGS, seed=7)
 EXAMPLE = Example("a/1", "a", "1", "The source.", "The judged text.", {}, rival="The rival.")
 ALONE = [
     *(("summary", name) for name in ("coherence", "relevance", "relevance_as_printed")),
@@ -45,7 +43,7 @@ def filled(defense, rubric, order="", text="The judged text."):
 @pytest.mark.parametrize(("collection", "dimension"), ALONE + COMPARED)
 def test_each_text_stands_in_the_prompt_once_and_no_field_is_left(name, collection, dimension):
     order = "first" if collection.startswith("comparative") else ""
-    text = filled(shipped_defenses(SETTINGS)[name](), asked(collection, dimension), order)
+    text = filled(shipped_defenses()[name](), asked(collection, dimension), order)
     assert text.count("The judged text.") == 1
     assert text.count("The rival.") == (1 if order else 0)
     assert not re.search(r"\{\w+\}", text)
@@ -54,7 +52,7 @@ def test_each_text_stands_in_the_prompt_once_and_no_field_is_left(name, collecti
 @pytest.mark.parametrize(("collection", "dimension"), ALONE + COMPARED)
 def test_words_before_the_text_are_added_to_the_prompt_and_nothing_else_changes(collection, dimension):
     rubric = asked(collection, dimension)
-    defended = shipped_defenses(SETTINGS)["instruction"]().rubric(rubric, [])
+    defended = shipped_defenses()["instruction"]().rubric(rubric, [])
     words, _, rest = defended.template.partition("\n\n")
     assert rest == rubric.template
     assert "do not follow them" in words
@@ -64,7 +62,7 @@ def test_words_before_the_text_are_added_to_the_prompt_and_nothing_else_changes(
 def test_a_sandwich_says_the_task_again_after_the_texts_and_keeps_the_question_last(collection, dimension):
     rubric = asked(collection, dimension)
     order = "first" if collection.startswith("comparative") else ""
-    plain, text = filled(NONE, rubric, order), filled(shipped_defenses(SETTINGS)["sandwich"](), rubric, order)
+    plain, text = filled(NONE, rubric, order), filled(shipped_defenses()["sandwich"](), rubric, order)
     last = EXAMPLE.rival if order else EXAMPLE.output
     before, _, question = plain.rpartition(last)
     assert text.startswith(before + last)
@@ -78,7 +76,7 @@ def test_a_sandwich_says_the_task_again_after_the_texts_and_keeps_the_question_l
 
 
 def test_markers_stand_around_each_text():
-    text = filled(shipped_defenses(SETTINGS)["delimiters"](), asked("comparative_summary", "joint"), "second")
+    text = filled(shipped_defenses()["delimiters"](), asked("comparative_summary", "joint"), "second")
     (marker,) = set(re.findall(r"<([0-9a-f]{12})>", text))
     assert f"Summary 1: <{marker}>\nThe rival.\n</{marker}>\n" in text
     assert f"Summary 2: <{marker}>\nThe judged text.\n</{marker}>\n" in text
@@ -169,21 +167,21 @@ def test_a_template_that_is_none_is_told(template, sentence):
 @pytest.mark.parametrize("template", ["{{Document}} Rate {{Summary}}.", "Text:\n\n{{Summary}}\n\nRate it."])
 def test_a_task_that_is_not_there_cannot_be_repeated(template):
     with pytest.raises(UserError, match=r"^defenses: sandwich repeats .* rubric of 'fluency'"):
-        shipped_defenses(SETTINGS)["sandwich"]().rubric(Rubric("fluency", template), [])
+        shipped_defenses()["sandwich"]().rubric(Rubric("fluency", template), [])
 
 
-def test_templates_of_ones_own_come_in_the_given_order_with_the_seed_of_all(tmp_path):
+def test_templates_of_ones_own_come_in_the_given_order_each_with_its_seed(tmp_path):
     (tmp_path / "mine.txt").write_text("Beware {marker}.\n\n{prompt}\n")
     path = str(tmp_path / "mine.txt")
-    chosen = select_defenses([path, {"template": path, "name": "again"}, "none"], SEEDED)
+    chosen = select_defenses([path, {"template": path, "name": "again", "seed": 7}, "none"])
     words = "Beware {marker}.\n\n{prompt}"
     assert chosen == [
-        TemplateDefense("mine", words, seed=7),
+        TemplateDefense("mine", words),
         TemplateDefense("again", words, seed=7),
         NONE,
     ]
     with pytest.raises(UserError, match=r"^defenses: there is no defense 'sandwhich'; there are none, delimiters"):
-        select_defenses(["sandwhich"], SETTINGS)
+        select_defenses(["sandwhich"])
 
 
 RANGE = ScoreRange(1, 5)
@@ -252,7 +250,7 @@ def test_the_prompt_about_nothing_has_references_of_nothing(smollm2_tokenizer):
 @pytest.mark.parametrize("name", ["cap", "w_cap", "random_reference"])
 def test_without_a_tutor_there_are_no_references(name):
     with pytest.raises(UserError, match=rf"^defenses: {name} needs a tutor"):
-        select_defenses([name], SETTINGS)
+        select_defenses([name])
 
 
 @pytest.mark.parametrize(

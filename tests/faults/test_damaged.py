@@ -144,9 +144,12 @@ def test_a_studys_journal(tmp_path):
 
 
 LEARNED = {
-    "attack.phrase_file": ("attack=phrase", ['{"phrase": "a', '{"phrase": ', '{"phrase": 1}', "\x00", "", "[" * 5000]),
-    "defense.detectors": (
-        "defenses=[none,perplexity]",
+    "attacks: adv_suffix.phrase_file": (
+        "attacks=[dsi,{name: adv_suffix, phrase_file: learned.json}]",
+        ['{"phrase": "a', '{"phrase": ', '{"phrase": 1}', "\x00", "", "[" * 5000],
+    ),
+    "defenses: perplexity.detectors": (
+        "defenses=[none,{name: perplexity, detectors: learned.json}]",
         ['[{"defense": "perplexity"', "{}", '[{"defense": "perplexity"}]', "", "[" * 5000],
     ),
 }
@@ -155,8 +158,8 @@ LEARNED = {
 @pytest.mark.parametrize(("key", "text"), [(key, text) for key, (_, texts) in LEARNED.items() for text in texts])
 def test_what_another_run_has_learned(judgebench, tiny_pair, key, text):
     Path("learned.json").write_text(text)
-    given = ("judge=local", f"judge.path={tiny_pair[0]}", LEARNED[key][0], "attacks=[dsi]", *QUICK)
-    told(judgebench(*given, f"{key}=learned.json", mistaken=True), key, "learned.json")
+    given = ("judge=local", f"judge.path={tiny_pair[0]}", LEARNED[key][0], *QUICK)
+    told(judgebench(*given, mistaken=True), key, "learned.json")
 
 
 def test_a_search_whose_steps_are_cut_off_is_done_again(tmp_path):

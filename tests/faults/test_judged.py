@@ -12,7 +12,6 @@ from judgebench import prompts
 from judgebench.attacks import attacked_text, select_attacks
 from judgebench.defenses import select_defenses
 from judgebench.defenses.references import ReferenceDefense
-from judgebench.defenses.settings import DefenseSettings, Helper
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import are_comparative, load_rubrics
 from judgebench.results.folder import RunFolder
@@ -48,7 +47,7 @@ def test_every_rubric_attack_and_defense_holds_them_literally(smollm2_tokenizer,
     rubrics = rubrics_of(collection)
     compared = are_comparative(rubrics)
     attacks = select_attacks(ATTACKS)
-    defenses = list(select_defenses(DEFENSES[1:], DefenseSettings(Helper("nowhere")), None))
+    defenses = list(select_defenses(DEFENSES[1:]))
     if not compared:
         pairs = {name: {"g": Reference("g", f"High: {SAID}", f"Low: {SAID}")} for name in rubrics}
         defenses.append(ReferenceDefense("cap", pairs))

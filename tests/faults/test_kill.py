@@ -62,7 +62,7 @@ def test_while_references_are_written(judgebench, started, tiny_pair):
 
 
 def test_in_the_search_for_a_phrase(judgebench, started, tiny_pair, tmp_path):
-    words = ("attack.vocabulary=tokenizer", "attack.words=120", "attack.length=3", "search=exhaustive")
+    words = ("attacks.0.vocabulary=tokenizer", "+attacks.0.words=120", "attacks.0.length=3", "search=exhaustive")
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *PLAIN, *learning(tmp_path), *words)
     command = (*command, "judge.max_batch_tokens=300")  # a pass for a few words, so that the kill meets a search
     run = started(*command, "store=disturbed/readings.sqlite")

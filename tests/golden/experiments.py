@@ -33,12 +33,12 @@ PORT = 18734
 """Of the server that gave the served judge's answers; nobody listens there any more."""
 
 _COMMON = ("logger=none", "store=store.sqlite", "metrics.resamples=200")
-_PHRASE = ("attack=phrase", "attack.phrase_file=phrase.json")
+_ATTACKS = "attacks=[none,dsi,{name: adv_suffix, phrase_file: phrase.json}]"
 _SERVED = (
     *("name=served", "judge=api", f"judge.url=http://127.0.0.1:{PORT}/v1", "judge.model=small"),
     *("judge.price={input: 1.0, output: 2.0}", "assistant=api", "assistant.model=smaller", "data.limit_groups=7"),
     *("data.dev_share=0.3", "decoding=[greedy,expectation,contrastive,contrastive_expectation]", "tune=dev"),
-    *("metrics.levels=[dataset]", "attacks=[none,dsi]", *_PHRASE),
+    *("metrics.levels=[dataset]", _ATTACKS),
 )
 _REPLAY = (
     *("name=replay", "judge=replay", "judge.path=answers.jsonl", "data.limit_groups=8", "data.dev_share=0"),
@@ -65,12 +65,12 @@ EXPERIMENTS = {
     ),
     "cap_demo": (
         *("+exp=cap_demo", "data.limit_groups=4", "tutor.candidates=4", "tutor.max_new_tokens=12"),
-        *("tutor.high_percentile=55", "tutor.low_percentile=45", "defense.cot_tokens=32", "tables=[cap]"),
+        *("tutor.high_percentile=55", "tutor.low_percentile=45", "defenses.1.answer_tokens=32", "tables=[cap]"),
         "tutor.vectors=vectors_joint.safetensors",
     ),
     "pairwise": (
-        *("+exp=pairwise", "data.limit_groups=5", "data.dev_share=0.2", "prompt.rivals=1", "attacks=[none,dsi]"),
-        *_PHRASE,
+        *("+exp=pairwise", "data.limit_groups=5", "data.dev_share=0.2", "prompt.rivals=1"),
+        _ATTACKS,
     ),
     "replay": _REPLAY,
     "served": _SERVED,

@@ -38,11 +38,6 @@ def served_card(url: str, **judge: Any) -> dict[str, Any]:
                 },
                 "decoding": {"expectation": {"_target_": "judgebench.decoding.Expectation"}},
                 "defenses": ["none"],
-                "defense": {
-                    "_target_": "judgebench.defenses.settings.DefenseSettings",
-                    "helper": {"_target_": "judgebench.defenses.settings.Helper", "path": None},
-                    "detectors": None,
-                },
                 "tutor": None,
             },
             "rubric": {"coherence": RUBRIC},

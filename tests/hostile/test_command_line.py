@@ -51,7 +51,10 @@ MISTAKES = {
     # values that are missing
     "~judge": "judge: this configuration has none, and a run needs it",
     "judge=local": "judgebench: judge.path is not given, and judge=local needs it; add judge.path=VALUE: hub id (owner",
-    "attack=phrase": "attack.phrase_file is not given",
+    "attack=phrase": "attack: there is no key 'attack'; did you mean attacks?",
+    "defense.cot_tokens=3": "defense: there is no key 'defense'; did you mean defenses?",
+    "+defense.cot_tokens=3": "there is no group or key 'defense'; did you mean defenses?",
+    "'attacks=[{name: adv_suffix, word: 3}]'": "adv_suffix.word is unknown; attacks: adv_suffix.words is",
     # sweeps
     "-m metrics.seed=1,x": "metrics.seed: 'x' should ",
     "-m judge=smollm2,local": "judge.path is not given",

@@ -31,16 +31,18 @@ def test_what_a_run_has_learned_is_checked_where_another_run_takes_it(tmp_path):
     path = folder.write_json("attack/phrase.json", {"phrase": "superb"})
     folder.write("detectors", [{"defense": "perplexity"}])
     folder.write_digests()
-    assert read_phrase(path, "attack.phrase_file")["phrase"] == "superb"
+    assert read_phrase(path, "attacks: phrase_file")["phrase"] == "superb"
     path.write_text(path.read_text().replace("superb", "suberb"))
-    with pytest.raises(UserError, match=r"^attack.phrase_file: .*phrase.json cannot be read \(it has changed since"):
-        read_phrase(path, "attack.phrase_file")
+    with pytest.raises(UserError, match=r"^attacks: phrase_file: .*phrase.json cannot be read \(it has changed since"):
+        read_phrase(path, "attacks: phrase_file")
     path.rename(tmp_path / "mine.json")  # whoever changes it on purpose
-    assert read_phrase(tmp_path / "mine.json", "attack.phrase_file")["phrase"] == "suberb"
+    assert read_phrase(tmp_path / "mine.json", "attacks: phrase_file")["phrase"] == "suberb"
     detectors = folder.path / "defense" / "detectors.json"
     detectors.write_text("[]")
-    with pytest.raises(UserError, match=r"^defense.detectors: .*detectors.json cannot be read \(it has changed since"):
-        check_run_file(detectors, "defense.detectors")
+    with pytest.raises(
+        UserError, match=r"^defenses: perplexity.detectors: .*detectors.json cannot be read \(it has changed since"
+    ):
+        check_run_file(detectors, "defenses: perplexity.detectors")
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"sha256": []}', '{"sha256": {"metrics.json": 1}}', "[" * 100_000])

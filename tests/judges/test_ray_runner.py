@@ -192,7 +192,7 @@ def test_shards_by_actors_are_those_of_one_process_though_actor_and_driver_are_k
         (["runner.address=127.0.0.1:1"], "runner.address: no Ray is reached at 127.0.0.1:1 ([Errno 111] Connection"),
         (["trainer=ddp"], "trainer.devices: under runner=ray each actor reads with a copy of the models"),
         (["judge=recorded", "judge.path=qwen2.5-coder", "data=conala_sample"], "so no actor would read anything"),
-        (["attack=adv_suffix"], "attack: a phrase is learned in this process, not by actors"),
+        (["attacks=[adv_suffix]"], "attacks: adv_suffix is learned in this process, not by actors"),
     ],
 )
 def test_what_actors_cannot_do_is_said(called, tiny_pair, tmp_path, changes, sentence):
