@@ -45,7 +45,7 @@ def test_without_a_report_all_else_is_written_and_no_tuning_of_an_earlier_run_st
     assert "coherence: " in out
     assert names() == {
         *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json", "comparisons.json"),
-        *("about.json", "digests.json", "repairs.json", "examples.parquet"),
+        *("about.json", "digests.json", "repairs.json", "examples.parquet", "run.log"),
     }
 
 

@@ -47,6 +47,7 @@ from judgebench.runtime.files import (
     user_path,
     writing,
 )
+from judgebench.runtime.log import StepLogger
 from judgebench.runtime.parquet import Damaged, join_tables, read_table, write_table
 from judgebench.runtime.parsing import read_json
 from judgebench.runtime.progress import Progressing
@@ -56,6 +57,8 @@ from judgebench.types import FAILED, Condition, Example, Record, Records, Row, R
 from judgebench.words.errors import ComeBack, UserError
 from judgebench.words.formats import say
 from judgebench.words.terminal import print_safely
+
+log = StepLogger(__name__)
 
 _ENDINGS = (".jsonl", ".csv", ".parquet")
 _MANIFEST = "_manifest.json"  # which readers of a folder of Parquet leave out
@@ -146,6 +149,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
         parts = _Parts(target, texts, {"card": card.title, "settings": _deciding(config, card)})
         todo = processes.agree(lambda: parts.open(stack))
         before = texts.rows - sum(texts.sizes[i] for i in todo)
+        log.info("%s: of %d texts %d were scored before.", card.title, texts.rows, before)
         whole = Progressing("Scoring", texts.rows, unit="texts", before=before)
         if processes.first and (several or runner is not None):
             stack.enter_context(whole)
@@ -174,6 +178,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
         if away:
             raise away[-1]
         notes = parts.join()
+        log.info("Wrote %s.", target)
     # 4. the result in sentences
     lines = _summary(judge, texts, notes)
     for line in [*lines, *card.verdict]:

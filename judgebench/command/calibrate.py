@@ -21,10 +21,13 @@ from judgebench.config.check import check_config, with_read
 from judgebench.config.keys import FOLDER
 from judgebench.importing.own import file_words, score_command
 from judgebench.runtime.ending import as_sentence
+from judgebench.runtime.log import StepLogger
 from judgebench.runtime.values import command_of, quoted
 from judgebench.study.jobs import check_one_run
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
+
+log = StepLogger("judgebench.command.calibrate")
 
 USAGE = """\
 usage: python -m judgebench calibrate data=NAME judge=NAME [KEY=VALUE ...]
@@ -105,6 +108,7 @@ def _main(config: DictConfig) -> None:
                 NAME if len(cards) == 1 else f"judge_card_{card.dimension}.yaml"
             )
             card.write(path)
+            log.info("Wrote %s.", path)
             print_safely(card_view(card))
             # what the card is for; its path is the last line
             named = f"card={quoted(str(path))}"

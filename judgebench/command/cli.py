@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import sys
@@ -50,9 +51,14 @@ def handle_errors(
         look: checks a configuration of a run, as far as that takes a second; the jobs of a multirun
             are checked before it begins.
     """
-    # of several files Hydra would start a run each
+    # of several files Hydra would start a run each; and it has no flag that is -v
     sys.argv[1:] = [
-        re.sub(r"^labels=([^'\"[].*,.*)", r"labels=[\1]", word) for word in sys.argv[1:]
+        re.sub(
+            r"^(-v|--verbose)$",
+            "hydra.verbose=judgebench",
+            re.sub(r"^labels=([^'\"[].*,.*)", r"labels=[\1]", word),
+        )
+        for word in sys.argv[1:]
     ]
     given = sys.argv[1:]
     # without it Hydra prints its own words, and ends the program with 1
@@ -92,15 +98,19 @@ def words_of(
     with a flag."""
     parser = argparse.ArgumentParser(
         prog=f"python -m {module}",
-        usage=f"%(prog)s [-h] {usage}",
+        usage=f"%(prog)s [-h] [-v] {usage}",
         description=about,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
         exit_on_error=False,
     )
     parser.add_argument("words", nargs="*", metavar=usage.partition(" [")[0], help="see above")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say each step")
     parser.error = refuse  # type: ignore[method-assign, assignment]
-    words: list[str] = parser.parse_args(arguments).words
+    options = parser.parse_args(arguments)
+    if options.verbose:
+        logging.basicConfig(format="%(message)s", level="INFO", stream=sys.stdout)
+    words: list[str] = options.words
     return words
 
 

@@ -57,11 +57,14 @@ from judgebench.importing.preferences import pairs_of
 from judgebench.importing.results import read_results
 from judgebench.importing.sample import telling_rows
 from judgebench.runtime.files import Input, check_outputs, user_path, writing
+from judgebench.runtime.log import StepLogger
 from judgebench.runtime.values import as_word, command_of, names_in, quoted, written
 from judgebench.runtime.workbook import sheet_lines
 from judgebench.types import Row
 from judgebench.words.errors import UserError, shown
 from judgebench.words.terminal import print_safely
+
+log = StepLogger("judgebench.command.from_results")
 
 _EXAMPLE = "judgebench from results.csv out=FOLDER"
 _UNLABELLED = (
@@ -120,6 +123,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     name = " with ".join(file.name for file in files)
     results = read_results(files, given.get("sheet"))
     sample, count = telling_rows(results.rows)
+    log.info("Read %d rows of %s.", count, name)
     roles = {role: column for role, column in given.items() if role in ROLES}
     rows = results.rows
     pairs = pairs_of(columns_held(sample), roles)
@@ -159,6 +163,7 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
             run += ["judge=replay", f"judge.path={quoted(str(answered))}", f"ranges={ranges}"]
             commands.append(command_of([*run, f"judge.title={quoted(columns.judge)}"]))
             opened(command.name).write("".join(f"{each}\n" for each in commands))
+    log.info("Wrote %d texts and %d answers to %s.", texts.count, answers.count, folder)
     # 4. what was done, for people
     left = count - texts.count if columns.rater is None else 0
     unanswered = texts.count - answers.count if answers.count else 0

@@ -23,6 +23,7 @@ from judgebench.config.keys import FOLDER, command_line, path_of
 from judgebench.importing.own import score_command
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
+from judgebench.runtime.log import StepLogger
 from judgebench.runtime.values import literal, settle
 from judgebench.settings.fields import RATER, OneOf, Words, check_fields, plain
 from judgebench.study.jobs import check_one_run
@@ -33,6 +34,8 @@ from judgebench.words.terminal import print_safely
 
 if TYPE_CHECKING:
     from judgebench.cards.requirements import Outcome
+
+log = StepLogger("judgebench.command.gate")
 
 _MOST_LINES = 16  # of requirements in a terminal of 24
 _TEMPLATES = {"junit": "gate.xml.j2", "summary": "gate.md.j2"}
@@ -157,6 +160,7 @@ def _main(config: DictConfig) -> None:
         if decision is None:  # a dry run, or a process that only helped to read
             return
         decision.write(settings)
+        log.info("The gate: %s.", decision.title)
         scores = score_command(config, path_of(config, "card"))
         print_safely(decision.terminal(), f"Score texts, as {scores}", decision.folder)
     sys.exit(decision.code)

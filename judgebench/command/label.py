@@ -22,10 +22,13 @@ from judgebench.labelling.page import PageSettings, page_of
 from judgebench.labelling.second_look import disagreements_of
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
+from judgebench.runtime.log import StepLogger
 from judgebench.runtime.values import settle
 from judgebench.settings.fields import plain
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
+
+log = StepLogger("judgebench.command.label")
 
 
 def main() -> None:
@@ -77,6 +80,7 @@ def _main(config: DictConfig) -> None:
             raise UserError(f"out={out}: there is another page; name a new one.")
         with writing(f"out={out}:", "; name another file"), atomic(out) as temporary:
             temporary.write_text(page, encoding="utf-8")
+        log.info("Wrote %d texts to %s.", len(drawn.examples), out)
         print_safely(*said, "Open the page in a browser, or send it.", out)
 
 

@@ -25,8 +25,9 @@ import pyarrow as pa
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.results.schema import ARTIFACTS, FILES, Presence, columns_of, own_files
+from judgebench.results.schema import ARTIFACTS, FILES, LOG, Presence, columns_of, own_files
 from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked, write_digests
+from judgebench.runtime.log import steps_in
 from judgebench.runtime.parquet import read_table, write_table
 from judgebench.runtime.parsing import YAML_LIMITS, read_yaml
 from judgebench.runtime.secrets import mask_secrets
@@ -52,7 +53,8 @@ page."""
 
 
 class RunFolder:
-    """Writes and reads one run's folder. Every file is whole or absent, whenever the run is killed.
+    """Writes and reads one run's folder. Every file but run.log is whole or absent, whenever the run is
+    killed.
 
     Example:
         >>> import tempfile
@@ -123,13 +125,15 @@ class RunFolder:
         return folder
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self, log: bool = False) -> Iterator[None]:
         """Keeps other runs out of the folder until the block ends; the lock of a killed run does
-        not count."""
+        not count. With `log`, run.log gets the steps of the block."""
         with ExitStack() as stack:
             try:
                 with self.writing(self.path):
                     stack.enter_context(locked(self.path))
+                    if log:
+                        stack.enter_context(steps_in(self.path / LOG))
             except Held as error:
                 raise UserError(
                     f"run_dir: another run writes to {self.path} ({error}); wait until it is done, "
@@ -142,13 +146,14 @@ class RunFolder:
     def clear(self) -> None:
         """Removes what an earlier run wrote here, so that its files never mix with this run's.
 
-        Only the contract's own files go, and what killed runs left half-written of them; all else
-        in the folder stays. config.yaml goes first: a kill in between leaves a folder that `open`
+        Only the contract's own files go, and what killed runs left half-written of them; this
+        run's log and all else in the folder stay. config.yaml goes first: a kill in between leaves a folder that `open`
         calls unfinished.
         """
         with self.writing(self.path):
             for path in own_files(self.path):
-                path.unlink(missing_ok=True)
+                if path.name != LOG:  # which this run has begun
+                    path.unlink(missing_ok=True)
 
     def write(self, name: str, value: Any) -> Path:
         """Writes the file of one artifact, see `ARTIFACTS`: records, a mapping, or a frame, whose
@@ -201,7 +206,9 @@ class RunFolder:
         that a run has: by it a reader sees whether another has changed."""
         if paths is None:
             files = (path for path in own_files(self.path) if path.is_file())
-            paths = [path for path in files if path.name[0] != "." and path.name != DIGESTS]
+            paths = [
+                path for path in files if path.name[0] != "." and path.name not in (LOG, DIGESTS)
+            ]
         elif not (self.path / DIGESTS).is_file():  # of an earlier version
             return
         with self.writing(self.path / DIGESTS):

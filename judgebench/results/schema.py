@@ -191,9 +191,14 @@ ARTIFACTS = (
 )
 """The files that hold `Results`, in the order in which they are written."""
 
+LOG = "run.log"
+"""The steps of the last run that began here, a line each, as they happened; of a run that failed,
+too, and with its mistake. It grows while the run goes on, so it has no digest."""
+
 FILES = (
     *(artifact.path for artifact in ARTIFACTS if "/" not in artifact.path),
     "report.html",
+    LOG,
     DIGESTS,
 )
 """The contract's files, besides those of `figures/`, `tables/`, `attack/`, `defense/` and

@@ -24,6 +24,7 @@ from judgebench.judges.judge import PromptSet, ReadingJudge
 from judgebench.judges.spec import GENERATION, LOCAL
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import open_store
+from judgebench.runtime.log import StepLogger
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
 from judgebench.words.errors import Mistakes
@@ -32,6 +33,8 @@ from judgebench.words.formats import say
 if TYPE_CHECKING:
     from judgebench.attacks.adv_suffix import Lesson
     from judgebench.judges.local.models import Models, Trainers
+
+log = StepLogger(__name__)
 
 _CANDIDATE = 16
 """Tokens that a candidate score may have, at the most."""
@@ -116,6 +119,7 @@ def prepare(judge: ReadingJudge, stage: str, parts: Parts, **run: Any) -> Readin
     for i, defense in enumerate(defenses):
         if isinstance(defense, Planned) and defense.name in due:
             defenses[i] = defense.prepared(resources)
+            log.info("Prepared the defense %s.", defense.name)
     return judge.under(defenses)
 
 

@@ -188,7 +188,7 @@ class Job:
 
                 loggers = check_loggers(config.logger)
             if not config.dry_run:
-                processes.agree(lambda: stack.enter_context(folder.alone()))
+                processes.agree(lambda: stack.enter_context(folder.alone(log=True)))
         notes = dict.fromkeys(source.dtype_note for source in experiment.judge.sources)
         notes.pop(None, None)
         notes |= dict.fromkeys(experiment.possible_bands)

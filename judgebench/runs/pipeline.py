@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from judgebench.config.keys import command_line
 from judgebench.config.parts import Parts
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.results.results import Results
 from judgebench.runs.job import Job, save_last
 from judgebench.runs.measurement import decode_run, measure_run
 from judgebench.runs.output import show_run, write_run
+from judgebench.runtime.log import StepLogger
+
+log = StepLogger(__name__)
 
 
 def run_pipeline(parts: Parts) -> Results | None:
@@ -29,26 +33,42 @@ def run_pipeline(parts: Parts) -> Results | None:
         if job.config.dry_run:
             job.show_prompts()
             return None
+        data = job.experiment.data
+        sizes = len(data.examples), len(data.split), data.groups_are, len(data.raters)
+        log.info("Began: %s", command_line())
+        log.info("Loaded %s: %d texts of %d %s, %d raters.", data.name, *sizes)
+        log.info("Judge: %s; assistant: %s.", *job.experiment.judge.titles.values())
 
         # 2. The judged texts become final: some defenses write or measure first, attacks learn.
         job.prepare(SOURCES)
         trace = job.learn()
         job.prepare(TEXTS)
+        counts = len(job.experiment.prompts), len(job.experiment.parts.phrases)
+        log.info("Built %d prompts; learned phrases: %d.", *counts)
 
         # 3. Readings: what judge and assistant answer, computed once and stored.
         readings = job.read()
         if readings is None:
             return None
+        seconds = job.clock.seconds["read"]
+        log.info(
+            "Took %d readings in %.1f s: %s.", len(readings.readings), seconds, readings.device
+        )
+        log.info("Tokens of all prompts: %d; different: %d.", *job.experiment.all_tokens.values())
 
         # 4. Scores by every decoding, then every figure about them: functions of the readings.
         with job.clock("decode"):
             scores = decode_run(job.experiment, readings)
+        counts = len(scores.columns["score"]), len(scores.tuned.decodings)
+        log.info("Decoded %d scores; tuned cells: %d.", *counts)
         with job.clock("metrics"):
             results = measure_run(job.experiment, readings, scores, trace)
+        log.info("Measured %d series of scores.", len(results.metrics))
         if trace is None:  # what a search finds depends on settings that the key leaves out
             save_last(job.key, job.experiment, readings)
 
         # 5. Run folder, page, figures, tables and loggers; the terminal last.
         results = write_run(job, results, readings)
+        log.info("Wrote %s.", results.path)
         show_run(job, results)
         return results

@@ -32,7 +32,7 @@ def test_in_readings(judgebench, command, tiny_pair):
     run.kill()
     before = rows("a/readings.sqlite")
     assert 0 < len(before) < 24, "the kill must fall into the reading"
-    assert not [path for path in Path("run").iterdir() if path.name != ".lock"]
+    assert not [path for path in Path("run").iterdir() if path.name not in (".lock", "run.log")]
     judgebench(*given)
     judgebench(*given, "store=b/readings.sqlite", "run_dir=undisturbed")
     after = rows("a/readings.sqlite")

@@ -180,12 +180,17 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
     assert pd.read_parquet(tmp_path / "attack/trace.parquet").equals(frames["trace"])
     names = ["report.html", "tables/table_1.txt", "tables/own_settings_coherence.tex", "tables/cap_own_mini_joint.md"]
     names += [f"attack/{name}.json" for name in ("phrase", "phrase_expectation", "phrase_contrastive")]
-    names += ["figures/suffix_adv_suffix_joint.png", ".scores.parquet.123.tmp", "attack/.suffix.json.123.tmp"]
+    names += [
+        "run.log",
+        "figures/suffix_adv_suffix_joint.png",
+        ".scores.parquet.123.tmp",
+        "attack/.suffix.json.123.tmp",
+    ]
     for name in (*names, "figures/.scores_coherence.png.123.tmp"):
         folder.write_file(name, "of an earlier run")
     folder.write_digests()
     assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {*FILES, ".scores.parquet.123.tmp"}
     names = ["notes.md", "wandb", ".notes.md.1.tmp", "figures/mine.png", "figures/scores.txt", "tables/mine.txt"]
-    kept = [folder.write_file(name, "mine") for name in (*names, "attack/a")]
+    kept = [folder.write_file(name, "mine") for name in (*names, "attack/a", "run.log")]  # of the run that begins
     folder.clear()
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)

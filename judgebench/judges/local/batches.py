@@ -20,7 +20,10 @@ import numpy as np
 
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
+from judgebench.runtime.log import StepLogger
 from judgebench.types import Array, Condition, Prompt
+
+log = StepLogger(__name__)
 
 Groups = Sequence[Sequence[np.ndarray]]
 """Token ids of each prompt, the prompts of a group together."""
@@ -285,7 +288,9 @@ def pending(pass_: Pass, max_batch_tokens: int, store: ReadingStore) -> list[Bat
     batches = unique_batches(
         pass_.batches(max_batch_tokens), lambda prompt: tuple(keys[id(prompt)])
     )
-    missing = store.missing(key for of_prompt in keys.values() for key in of_prompt)
+    wanted = {key for of_prompt in keys.values() for key in of_prompt}
+    missing = store.missing(wanted)
+    log.info("%s: readings: %d; not stored: %d.", pass_.title, len(wanted), len(missing))
     left = (
         batch.only(lambda prompt: not missing.isdisjoint(keys[id(prompt)])) for batch in batches
     )
