@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 # read when numpy is first imported: the statistics multiply many small matrices, and threads double
@@ -18,21 +19,50 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 if TYPE_CHECKING:  # pandas takes a second to import, torch many
+    from judgebench.judges.judge import ReadingJudge
+    from judgebench.judges.local.callbacks import ReadingWriter
+    from judgebench.judges.local.datamodule import PromptDataModule
+    from judgebench.judges.local.loop import JudgeModule
     from judgebench.results.results import Results
+    from judgebench.types import Condition, ScoreRange
     from judgebench.words.errors import UserError
 
-__all__ = ["Results", "UserError", "run"]
+    CONF: str
+    """The folder of the configuration, as `hydra.initialize_config_dir` takes it."""
+
+__all__ = [
+    "CONF",
+    "Condition",
+    "JudgeModule",
+    "PromptDataModule",
+    "ReadingJudge",
+    "ReadingWriter",
+    "Results",
+    "ScoreRange",
+    "UserError",
+    "run",
+]
+
+_HOMES = {
+    "Condition": "judgebench.types",
+    "JudgeModule": "judgebench.judges.local.loop",
+    "PromptDataModule": "judgebench.judges.local.datamodule",
+    "ReadingJudge": "judgebench.judges.judge",
+    "ReadingWriter": "judgebench.judges.local.callbacks",
+    "Results": "judgebench.results.results",
+    "ScoreRange": "judgebench.types",
+    "UserError": "judgebench.words.errors",
+}
+"""Public name -> the module where it is defined, which is imported when the name is first used."""
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Results":
-        from judgebench.results.results import Results
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name == "CONF":
+        from judgebench.config.choices import FOLDER
 
-        return Results
-    if name == "UserError":
-        from judgebench.words.errors import UserError
-
-        return UserError
+        return str(FOLDER)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

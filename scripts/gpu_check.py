@@ -47,9 +47,9 @@ from judgebench.judges.engine.kernels import (
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.local.batches import Batch
 from judgebench.judges.local.loading import ModelSource
-from judgebench.judges.local.loop import JudgeModule
 from judgebench.judges.local.models import Models
 from judgebench.judges.local.passes import ModelView, ScorePass
+from judgebench.judges.local.session import PassSession
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 from judgebench.words.errors import UserError
 
@@ -329,20 +329,18 @@ def memory(bench: Bench) -> Outcome:
         source = ModelSource(folder, dtype="bfloat16")
         batch = Batch((tuple(prompt(i, 3000) for i in range(64)),))
         scoring = ScorePass([ModelView(source, "f")], batch.prompts, {condition.range: trie(1, 5)})
-        judge = JudgeModule(scoring, Models())
-        judge.configure_model()
-        judge.to(bench.device)
+        session = PassSession(scoring, Models()).to(bench.device)
+        session.begin()
         with torch.inference_mode():
-            judge.on_predict_start()
-            judge.predict_step(Batch((batch.groups[0][:1],)), 0)
+            session.read(Batch((batch.groups[0][:1],)))
             squeeze(0.3)
-            readings = judge.predict_step(batch, 1)
+            readings = session.read(batch)
             outcome.expect(len(readings) == 64, f"{len(readings)} of 64 prompts were read.")
-            outcome.figures["read in halves"] = judge._too_many < sys.maxsize
-            outcome.expect(judge._too_many < sys.maxsize or not bench.gpu, "Memory sufficed: nothing was tried.")
+            outcome.figures["read in halves"] = session.too_many < sys.maxsize
+            outcome.expect(session.too_many < sys.maxsize or not bench.gpu, "Memory sufficed: nothing was tried.")
             squeeze(0.01)
             try:
-                judge.predict_step(Batch(((prompt(0, 30000),),)), 2)
+                session.read(Batch(((prompt(0, 30000),),)))
                 outcome.expect(not bench.gpu, "A prompt of 30,000 tokens fitted: nothing was tried.")
             except UserError as error:
                 outcome.figures["sentence"] = str(error)

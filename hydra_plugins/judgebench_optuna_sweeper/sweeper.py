@@ -37,14 +37,16 @@ class OptunaSweeper(Sweeper):
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
         """Takes what Hydra gives, and makes the launcher."""
-        from judgebench.study.jobs import Quiet
+        from judgebench.study.jobs import SilencedStdout
 
         self.hydra_context = hydra_context
         self.config = config
         self._folder = Path(str(config.hydra.sweep.dir))
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context,
-            task_function=Quiet(task_function, str(self._folder.absolute() / "trials.log")),
+            task_function=SilencedStdout(
+                task_function, str(self._folder.absolute() / "trials.log")
+            ),
             config=config,
         )
 

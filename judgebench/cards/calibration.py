@@ -25,7 +25,7 @@ from judgebench.cards.card import (
     check_arguments,
 )
 from judgebench.config.keys import switch_at
-from judgebench.data.dataset import TEST, JudgeDataModule, rated
+from judgebench.data.dataset import TEST, RatingDataset, rated
 from judgebench.defenses.anchors import ANCHORS
 from judgebench.defenses.detection import PERPLEXITY
 from judgebench.defenses.references import REFERENCE_DEFENSES
@@ -183,7 +183,7 @@ def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
     """A card for each dimension of a run with this configuration; `UserError` where there is none
     to choose."""
     settings = calibration_of(config)
-    data: JudgeDataModule = build_component(config.data)
+    data: RatingDataset = build_component(config.data)
     data.setup()
     splits = list(data.split.values())
     about = {
@@ -214,7 +214,7 @@ def _card(
     config: DictConfig,
     results: Results,
     settings: CalibrationSettings,
-    data: JudgeDataModule,
+    data: RatingDataset,
     about: Row,
     made_with: Row,
     dimension: str,
@@ -356,7 +356,7 @@ def uselessness(selected: Row, measured: Row) -> str | None:
     return None
 
 
-def fingerprint(data: JudgeDataModule) -> str:
+def fingerprint(data: RatingDataset) -> str:
     """SHA-256 of the data's content, in hexadecimal; the order of the examples does not matter."""
     rows = []
     for example in data.examples:
@@ -369,7 +369,7 @@ def fingerprint(data: JudgeDataModule) -> str:
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
-def text_digests(data: JudgeDataModule) -> list[int]:
+def text_digests(data: RatingDataset) -> list[int]:
     """32-bit digests of the judged texts, each with what it answers to, ascending: the lowest of
     them are a sample."""
     return sorted({_digest(example) for example in data.examples})
@@ -383,7 +383,7 @@ def _digest(example: Example) -> int:
     return int.from_bytes(digest)
 
 
-def scores_of(data: JudgeDataModule, rows: pd.DataFrame) -> dict[Any, float]:
+def scores_of(data: RatingDataset, rows: pd.DataFrame) -> dict[Any, float]:
     """Digest of a text, in decimal -> its score to six digits, of a judge's rows of scores.parquet:
     of the texts with the first digests, which are a sample."""
     digests = {example.example_id: str(_digest(example)) for example in data.examples}
@@ -391,7 +391,7 @@ def scores_of(data: JudgeDataModule, rows: pd.DataFrame) -> dict[Any, float]:
     return by_text[:_SAMPLE].round(6).to_dict()
 
 
-def scores_in_card(card: JudgeCard, data: JudgeDataModule) -> dict[str, float]:
+def scores_in_card(card: JudgeCard, data: RatingDataset) -> dict[str, float]:
     """Example -> the card's score of the same text; `UserError` where there are too few to compare
     in pairs."""
     # 1. a card that can be compared with
@@ -418,7 +418,7 @@ def scores_in_card(card: JudgeCard, data: JudgeDataModule) -> dict[str, float]:
     return scores
 
 
-def share_in_card(card: JudgeCard, data: JudgeDataModule) -> float:
+def share_in_card(card: JudgeCard, data: RatingDataset) -> float:
     """The share of the texts that made the card, estimated by those whose digests are among the
     lowest, where it was made by more texts than it states (Broder, "On the resemblance and
     containment of documents", 1997). Cards of earlier versions know all of their texts together

@@ -29,7 +29,7 @@ from judgebench.data.jsonl import Unrated
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.judges.judge import PromptSet, RunReadings
 from judgebench.judges.local.loading import ModelSource
-from judgebench.judges.local.models import Models, Trainers
+from judgebench.judges.local.models import Models, Trainers, compute_with
 from judgebench.judges.precomputed.replay import ReplaySpec
 from judgebench.judges.served.settings import bare_name, is_loopback
 from judgebench.judges.spec import SERVED
@@ -127,7 +127,6 @@ class Judge:
         self._planner = self._judge
         check_texts(self._parts, self._judge, Unrated())
         self.trainer: Trainers = trainer_for(self._parts)
-        self.processes = self.trainer
 
     @classmethod
     def from_card(cls, path: str | Path, **options: Any) -> Judge:
@@ -245,6 +244,7 @@ class Judge:
 
     def show_prompts(self, examples: Sequence[Example], console: Terminal) -> None:
         """Prints the prompts about texts that would be read."""
+        compute_with(self.trainer)
         store = path_of(self._parts.config, "store")
         show_dry_run(self._judge, self.questions(examples), console, planned(self._judge), store)
 
@@ -252,6 +252,7 @@ class Judge:
         self, examples: Sequence[Example], questions: PromptSet
     ) -> tuple[RunReadings, pd.DataFrame]:
         """The readings, and `COLUMNS` with a row a text; see `questions`."""
+        compute_with(self.trainer)
         # 1. models are looked at before hours are spent with another one, and again after, for a
         # server says what it is with its answers; those in memory do not change
         if self._check:

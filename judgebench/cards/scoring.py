@@ -34,7 +34,7 @@ from judgebench.judges.local.ray_runner import RayRunner, by_actors
 from judgebench.report.render import Terminal
 from judgebench.report.views.run import served_lines
 from judgebench.runs.job import check_trainer_of_actors
-from judgebench.runtime.distributed import begin, here
+from judgebench.runtime.distributed import begin_group, process_group
 from judgebench.runtime.files import (
     LOCK,
     NO_STORE,
@@ -144,7 +144,7 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
             )
         return
     # 3. shard by shard what is missing, here or by actors
-    processes = begin(judge.processes)
+    processes = begin_group(judge.trainer)
     with ExitStack() as stack:
         parts = _Parts(target, texts, {"card": card.title, "settings": _deciding(config, card)})
         todo = processes.agree(lambda: parts.open(stack))
@@ -312,7 +312,7 @@ class Scoring:
         except ComeBack as error:
             return error
         judge.models.spent += float((readings.served or {}).get("cost") or 0.0)
-        note = self._parts.write(number, frame, readings.served) if here().first else {}
+        note = self._parts.write(number, frame, readings.served) if process_group().first else {}
         return Shard(number, note, readings.fingerprints)
 
 

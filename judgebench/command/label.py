@@ -14,7 +14,7 @@ from judgebench.command.cli import handle_errors
 from judgebench.config.inputs import inputs_of
 from judgebench.config.keys import FOLDER
 from judgebench.config.parts import built
-from judgebench.data.dataset import JudgeDataModule, completed, validate
+from judgebench.data.dataset import RatingDataset, completed, validate
 from judgebench.data.fields import dataset_of
 from judgebench.data.jsonl import JsonLines
 from judgebench.labelling.draw import Drawn, draw_texts, expected_widths
@@ -86,7 +86,7 @@ def _main(config: DictConfig) -> None:
 
 def _drawn(config: DictConfig, settings: PageSettings) -> tuple[Drawn, list[str]]:
     """The texts that are labelled, and sentences on how much they will say."""
-    data = built(config, "data", JudgeDataModule)
+    data = built(config, "data", RatingDataset)
     if not isinstance(data, JsonLines) or data.layouts.declared:
         raise UserError(
             "data: a page is made of your own texts; give data=jsonl and the path of a file."

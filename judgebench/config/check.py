@@ -26,7 +26,7 @@ from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.parts import Parts, built, refuse_unrated
 from judgebench.config.rules import check_rules, mismatches, unmet_needs
-from judgebench.data.dataset import TEST, DataSettings, JudgeDataModule, Rivals
+from judgebench.data.dataset import TEST, DataSettings, RatingDataset, Rivals
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import select_defenses
 from judgebench.judges.assistants import Assistant
@@ -263,7 +263,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
     data = None
     parts = None
     with caught():
-        data = built(config, "data", JudgeDataModule)
+        data = built(config, "data", RatingDataset)
         if here:
             data.check_path()
         read_dimensions(config, data)
@@ -365,9 +365,9 @@ def _read(parts: Parts) -> Parts:
     return parts
 
 
-def data_of(parts: Parts) -> JudgeDataModule:
+def data_of(parts: Parts) -> RatingDataset:
     """The data, read; `UserError` where it has no human scores of a dimension."""
-    data: JudgeDataModule = parts.data
+    data: RatingDataset = parts.data
     data.setup()
     asked = dict.fromkeys(name for name, _ in parts.cells)
     known = ", ".join(data.dimensions)

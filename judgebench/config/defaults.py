@@ -6,7 +6,7 @@ from __future__ import annotations
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.keys import list_at, typed_value
-from judgebench.data.dataset import JudgeDataModule
+from judgebench.data.dataset import RatingDataset
 from judgebench.prompts.rubrics import BRIEF, EXAMPLE_FIELD, UNASKED, load_rubrics
 from judgebench.runtime.values import as_word, literal, written
 from judgebench.settings.components import TARGET
@@ -17,7 +17,7 @@ _USUAL = "coherence"
 """The dimension that is judged of several where none is named."""
 
 
-def read_dimensions(config: DictConfig, data: JudgeDataModule) -> None:
+def read_dimensions(config: DictConfig, data: RatingDataset) -> None:
     """Sets `dimensions` of a configuration that names none to those of its data; `UserError` where
     they cannot be read, or have several."""
     if config.get("dimensions") is not None:

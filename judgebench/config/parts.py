@@ -17,7 +17,7 @@ from omegaconf.errors import InterpolationToMissingValueError
 from judgebench.attacks import Attack, LearnedPhrase
 from judgebench.attacks.search import AdvSuffix
 from judgebench.config.keys import list_at
-from judgebench.data.dataset import DEV, JudgeDataModule, Rivals, rated
+from judgebench.data.dataset import DEV, RatingDataset, Rivals, rated
 from judgebench.decoding.rules import Decodings
 from judgebench.defenses import Defense, Planned
 from judgebench.judges.assistants import Assistant
@@ -154,7 +154,7 @@ class Parts:
             for order in (ORDERS if self.rivals else ("",))
         ]
 
-    def tuner_of(self, data: JudgeDataModule) -> Tuner | None:
+    def tuner_of(self, data: RatingDataset) -> Tuner | None:
         """The tuner of lambda and t, which fits; None where they are as configured."""
         tuner = built(self.config, "tune", Tuner)
         if tuner is None:
@@ -183,7 +183,7 @@ class Parts:
 
 
 def refuse_unrated(
-    data: JudgeDataModule, cells: Sequence[RatingKey], split: str, sentence: str
+    data: RatingDataset, cells: Sequence[RatingKey], split: str, sentence: str
 ) -> None:
     """Refuses dimensions on which no text of a split is rated."""
     unrated = [

@@ -28,7 +28,7 @@ from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
     from judgebench.config.parts import Parts
-    from judgebench.data.dataset import JudgeDataModule
+    from judgebench.data.dataset import RatingDataset
     from judgebench.prompts.builder import PromptBuilder
 
 NEED_TUTOR = ("cap", "w_cap", "random_reference")
@@ -346,7 +346,7 @@ def model_mismatches(parts: Parts) -> Broken:
         )
 
 
-def text_mismatches(parts: Parts, data: JudgeDataModule, builder: PromptBuilder) -> Broken:
+def text_mismatches(parts: Parts, data: RatingDataset, builder: PromptBuilder) -> Broken:
     """Choices that do not go with the data and the rubrics, once both are read."""
     compares = builder.comparative
     if data.paired and not compares:

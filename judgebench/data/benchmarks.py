@@ -14,7 +14,7 @@ from importlib.resources import as_file, files
 from itertools import chain
 from typing import Any
 
-from judgebench.data.dataset import Dataset, JudgeDataModule, group_hash, with_joint
+from judgebench.data.dataset import Dataset, RatingDataset, group_hash, with_joint
 from judgebench.data.fields import Rated, ScoredFields, Scores, dataset_of
 from judgebench.data.rows import (
     FileRow,
@@ -41,7 +41,7 @@ _USR_SCALE = {
 }
 
 
-class Mini(JudgeDataModule):
+class Mini(RatingDataset):
     """The embedded summaries of judgebench/data/mini/mini.jsonl, for a first run and for tests,
     without a file of your own or network. Their scale is 1 to 5; `joint` is the mean of the four
     dimensions.
@@ -66,7 +66,7 @@ class Mini(JudgeDataModule):
         return with_joint(dataset_of(texts, _SCALE), _DIMENSIONS)
 
 
-class TopicalChat(JudgeDataModule):
+class TopicalChat(RatingDataset):
     """UniEval's topical_chat.json: a list of `source` (the dialogue), `context` (the fact),
     `system_id`, `system_output` (the reply) and `scores` on the six dimensions of USR.
 
@@ -99,7 +99,7 @@ class TopicalChat(JudgeDataModule):
         return dataset_of(texts, _USR_SCALE)
 
 
-class SummEval(JudgeDataModule):
+class SummEval(RatingDataset):
     """SummEval in any of the three layouts in which it goes round; the first row shows which it is.
     In all of them, `joint` is the mean of the four dimensions.
 

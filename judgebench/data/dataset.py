@@ -1,5 +1,5 @@
 """A data set as its file has it: its checks, its split into dev and test groups, the pairs that its
-texts make; and `JudgeDataModule`, the base of all data sets.
+texts make; and `RatingDataset`, the base of all data sets.
 """
 
 from __future__ import annotations
@@ -403,7 +403,7 @@ def paired_systems(examples: Iterable[Example]) -> list[str]:
 ANY_KIND = "a file of rows (.jsonl, .json, .csv, .tsv, .parquet), or a folder of them"
 
 
-class JudgeDataModule(ABC):
+class RatingDataset(ABC):
     """Human-rated examples. A data set is a subclass with a `name` and a `load`.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.data.classes import LabelSettings, classes_note, classes_of, numbered
-from judgebench.data.dataset import ANY_KIND, ROUNDING, Dataset, JudgeDataModule
+from judgebench.data.dataset import ANY_KIND, ROUNDING, Dataset, RatingDataset
 from judgebench.data.fields import (
     Layouts,
     Rated,
@@ -34,7 +34,7 @@ from judgebench.types import Records, Row, Scale
 from judgebench.words.errors import UserError
 
 
-class JsonLines(JudgeDataModule):
+class JsonLines(RatingDataset):
     """Texts that people rated: your own, or published ones whose layouts are declared; JSON (one
     list, or an object a line), .csv, .tsv or .parquet, one file or a folder of them.
 
@@ -290,7 +290,7 @@ def _merged(
     return whole, left
 
 
-class Unrated(JudgeDataModule):
+class Unrated(RatingDataset):
     """Texts without human scores, in files of any kind, or given as they are (`rows`); a
     calibrated judge is asked about them, by `dimensions`. All are the test split. See `TextFields`
     for `fields`.

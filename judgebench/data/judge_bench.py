@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.data.classes import LabelSettings, classes_note, classes_of, numbered
-from judgebench.data.dataset import Dataset, JudgeDataModule, group_hash
+from judgebench.data.dataset import Dataset, RatingDataset, group_hash
 from judgebench.data.fields import Rated, dataset_of, left_out_note
 from judgebench.data.rows import FileRow, existing, json_array, json_object
 from judgebench.settings.fields import plain
@@ -21,7 +21,7 @@ _CONTEXTS = ("reference", "fact")
 _OUTPUTS = ("translation", "response", "summary", "output")
 
 
-class JudgeBench(JudgeDataModule):
+class JudgeBench(RatingDataset):
     """A data set in JUDGE-BENCH's schema (Bavaresco et al. 2024, "LLMs instead of Human Judges?"):
     `annotations` declares metrics, which are the dimensions, and `instances` holds what was rated.
     Worst and best of a graded or continuous metric are its scale; where its worst is above its best,

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from judgebench.data.dataset import ANY_KIND, Dataset, JudgeDataModule
+from judgebench.data.dataset import ANY_KIND, Dataset, RatingDataset
 from judgebench.data.fields import (
     ByDimension,
     Layouts,
@@ -165,7 +165,7 @@ def _spelled(value: Any) -> str:
     return word
 
 
-class JsonPairs(JudgeDataModule):
+class JsonPairs(RatingDataset):
     """Pairs of texts with what people preferred, in files of the kinds that `JsonLines` reads.
     Several people may have compared the same two: a row each; together they are one comparison. In
     your own file, not every pair need have a preference.

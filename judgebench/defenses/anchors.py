@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from judgebench.data.dataset import DEV, JudgeDataModule, rated
+from judgebench.data.dataset import DEV, RatingDataset, rated
 from judgebench.prompts.builder import Defense
 from judgebench.settings.fields import Count, Natural
 from judgebench.types import Condition, Example, RatingKey, Rubric, ScoreRange
@@ -99,7 +99,7 @@ class Anchors(Defense):
     compares: ClassVar[bool] = False
     needs_dev: ClassVar[bool] = True
 
-    def fitted(self, data: JudgeDataModule, cells: Sequence[RatingKey]) -> Anchors:
+    def fitted(self, data: RatingDataset, cells: Sequence[RatingKey]) -> Anchors:
         """The same with texts of the development split; `UserError` where there are none to
         show."""
         shown = {}

@@ -25,7 +25,7 @@ from judgebench.defenses.prepared import (
 )
 from judgebench.defenses.settings import Helper
 from judgebench.prompts.tokens import text_prompts
-from judgebench.runtime.distributed import here
+from judgebench.runtime.distributed import process_group
 from judgebench.runtime.files import check_run_file, user_path
 from judgebench.runtime.parsing import check_shape, read_json
 from judgebench.settings.fields import Words, settings_of
@@ -269,7 +269,7 @@ class PlannedDetection(Planned):
             "helper_sha256": view.fingerprint,
         }
         # the last bits of a value may be others on another machine, and a threshold is a sharp edge
-        return here().agree(lambda: self._warning(texts, measured, helper))
+        return process_group().agree(lambda: self._warning(texts, measured, helper))
 
     def _warning(
         self, texts: pd.DataFrame, measured: pd.DataFrame, helper: Mapping[str, str]

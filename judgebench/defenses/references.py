@@ -15,7 +15,7 @@ import numpy as np
 from judgebench.defenses.prepared import SOURCES, Findings, Planned, Prepared, Resources
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
-from judgebench.runtime.distributed import here
+from judgebench.runtime.distributed import process_group
 from judgebench.runtime.files import user_path
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import Condition, Example, Record, Rubric
@@ -212,7 +212,7 @@ class PlannedReferences(Planned):
                 tutor, training, standard, [scale * x for x in spec.strengths], scorer, targets
             )
             # two that come equally near may differ in the last bit alone
-            tried = here().agree(lambda: tried)
+            tried = process_group().agree(lambda: tried)
         high, low = (
             selected_strength(tried, side) if alpha is None else scale * alpha
             for side, alpha in (("high", spec.alpha_high), ("low", spec.alpha_low))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from judgebench.judges.local.models import Models, Trainers
+from judgebench.judges.local.ray_runner import RayTrainer
 from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
     from judgebench.judges.local.loading import ModelSource
     from judgebench.judges.local.passes import LocalPass, ModelView
     from judgebench.readings.store import ReadingStore
+    from judgebench.runtime.distributed import NullTrainer
 
 # torch is imported where something is read: settings and defenses are made without
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassRunner:
-    """Means to compute passes and to keep what they give: the store, the trainers (`trainer` makes
-    one with the given callbacks) and the models in memory."""
+    """Means to compute passes and to keep what they give: the store, the trainer and the models in
+    memory."""
 
     store: ReadingStore
     trainer: Trainers
@@ -31,16 +33,20 @@ class PassRunner:
 
     def run(
         self, passes: Sequence[LocalPass], max_batch_tokens: int, doing: str = "Reading"
-    ) -> L.Trainer | None:
+    ) -> L.Trainer | NullTrainer | None:
         """Computes and stores what is missing of each pass, in batches of `max_batch_tokens`: here (see
-        `loop.compute`), or where the trainers have it computed (`ray_runner.RayTrainers`)."""
+        `loop.compute`), or by actors (`RayTrainer.compute`). Gives what has computed, None if
+        nothing was missing."""
         from judgebench.judges.local.batches import pending
         from judgebench.judges.local.loop import compute
 
-        compute = getattr(self.trainer, "compute", compute)
-        return compute(
-            self, [(pass_, pending(pass_, max_batch_tokens, self.store)) for pass_ in passes], doing
-        )
+        listed = [(pass_, pending(pass_, max_batch_tokens, self.store)) for pass_ in passes]
+        todo = [(pass_, batches) for pass_, batches in listed if batches]
+        if not todo:
+            return None
+        if isinstance(self.trainer, RayTrainer):
+            return self.trainer.compute(self, todo, doing)
+        return compute(self, todo, doing)
 
     def view(self, source: ModelSource, engine: str) -> ModelView:
         """A model by its content, as the store's keys name it."""

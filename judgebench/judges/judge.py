@@ -7,34 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from judgebench.decoding.rules import Decoding
 from judgebench.decoding.scores import decode
+from judgebench.judges.assistants import Assistant
+from judgebench.judges.local.loading import check_vocabularies
+from judgebench.judges.local.models import compute_with
 from judgebench.judges.spec import LOCAL
+from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.reading import reading_frame
+from judgebench.readings.store import open_store
+from judgebench.runtime.files import user_path
+from judgebench.settings.fields import plain
 from judgebench.types import Array, Condition, Example, Prompt, Reading, Row, Split
 
 if TYPE_CHECKING:
     import pandas as pd
     from transformers import PreTrainedTokenizerBase
 
-    from judgebench.decoding.rules import Decoding
-    from judgebench.judges.assistants import Assistant
     from judgebench.judges.local.loading import ModelSource
     from judgebench.judges.local.models import Models, Trainers
     from judgebench.judges.precomputed.answers import Answers
     from judgebench.judges.reader import BaseReader
     from judgebench.judges.spec import JudgeSettings
-    from judgebench.prompts.builder import Defense, Judged, PromptBuilder
+    from judgebench.prompts.builder import Defense, Judged
     from judgebench.readings.store import ReadingStore
-
-
-def _shared(store: Any) -> Any:
-    from judgebench.readings.store import shared
-    from judgebench.runtime.distributed import here
-
-    return shared(store, here())
 
 
 class PromptSet(NamedTuple):
@@ -95,32 +95,61 @@ class ReadingJudge:
     def of(
         cls,
         settings: JudgeSettings,
-        decodings: Mapping[str, Any],
         prompt: Any,
         dimensions: Sequence[str],
-        store: ReadingStore | Callable[[], ReadingStore],
+        decodings: Mapping[str, Any],
+        store: str | Path,
         assistant: Assistant | None = None,
     ) -> ReadingJudge:
-        """A judge from its parts, as configuration names them."""
-        from judgebench.decoding.rules import Decoding as Rule
-        from judgebench.judges.assistants import Assistant as NoAssistant
-        from judgebench.prompts.builder import PromptBuilder, PromptSettings
-        from judgebench.settings.fields import plain, settings_of
+        """A judge from its parts, as `hydra.utils.instantiate` makes them of conf/. Of models only
+        tokenizers and configurations are loaded.
 
+        Args:
+            settings: of conf/judge.
+            prompt: a mapping with the keys of conf/prompt; those on rivals are left out.
+            dimensions: those that conditions will name; each needs a rubric.
+            decodings: of conf/decoding; what is no decoding, such as its lambda, is left out.
+            store: the file where readings are kept; `none` keeps them while the program runs.
+            assistant: of conf/assistant; None is no assistant.
+
+        Raises:
+            UserError: a part that cannot be, or parts that do not go together.
+
+        Example:
+            judge = ReadingJudge.of(
+                instantiate(config.judge),
+                config.prompt,
+                config.dimensions,
+                instantiate(config.decoding, _convert_="partial"),
+                "readings.sqlite",
+            )
+        """
+        # 1. what all of its models can read, with room for the answer
         tokenizer = settings.source.tokenizer()
-        limit = int(getattr(settings.source.config(), "max_position_embeddings", None) or 2**31)
-        given = {key: value for key, value in plain(prompt).items() if "rivals" not in key}
-        settings_of(PromptSettings, given, "prompt")
+        sources = [settings.source]
+        assistant = assistant or Assistant()
+        if assistant.source is not None:
+            check_vocabularies(tokenizer, assistant.source.tokenizer())
+            sources.append(assistant.source)
+        configs = [source.config().get_text_config(decoder=True) for source in sources]
+        limits = [getattr(config, "max_position_embeddings", None) for config in configs]
+        limit = min(int(limit or 2**31) for limit in limits) - settings.max_new_tokens
+        # 2. its prompts
         builder = PromptBuilder.from_config(
-            tokenizer, given, list(dimensions), limit - 16, closed=settings.source.encoder_decoder
+            tokenizer,
+            {key: value for key, value in plain(prompt).items() if "rivals" not in key},
+            list(dimensions),
+            limit,
+            closed=settings.source.encoder_decoder,
         )
-        opened: Any = store if callable(store) else lambda: _shared(store)
         return cls(
             settings=settings,
-            assistant=assistant or NoAssistant(),
-            decodings={name: rule for name, rule in decodings.items() if isinstance(rule, Rule)},
+            assistant=assistant,
+            decodings={
+                name: rule for name, rule in decodings.items() if isinstance(rule, Decoding)
+            },
             builder=builder.spelling(settings.spelled_names(tokenizer)),
-            store=opened,
+            store=partial(open_store, user_path(str(store))),
         )
 
     @property
@@ -188,6 +217,7 @@ class ReadingJudge:
     ) -> RunReadings:
         """The readings of all prompts: what the store lacks is computed; `split`: group_id -> dev
         or test."""
+        compute_with(trainer)
         reader = self.reader(questions, models)
         last = reader.read(trainer)
         return RunReadings(

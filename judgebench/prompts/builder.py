@@ -30,7 +30,7 @@ from judgebench.words.errors import UserError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from judgebench.data.dataset import JudgeDataModule
+    from judgebench.data.dataset import RatingDataset
 
 NO_DEFENSE = "none"
 """The defense of a condition that leaves the prompt as the rubric has it."""
@@ -113,7 +113,7 @@ class Defense:
         example's own texts they are never read as a template, nor as control tokens."""
         return {}
 
-    def fitted(self, data: JudgeDataModule, cells: Sequence[RatingKey]) -> Defense:
+    def fitted(self, data: RatingDataset, cells: Sequence[RatingKey]) -> Defense:
         """Gives the defense with all that it takes from labelled data, for some dimensions and
         ranges."""
         return self

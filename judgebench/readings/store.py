@@ -31,7 +31,7 @@ from judgebench.readings.reading import (
     pack_readings,
     unpack_readings,
 )
-from judgebench.runtime.distributed import Processes, here
+from judgebench.runtime.distributed import Processes, process_group
 from judgebench.runtime.files import NO_STORE, on_network
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
@@ -397,11 +397,11 @@ class SharedStore(ReadingStore):
     their readings, batch by batch.
     """
 
-    def __init__(self, path: Path, processes: Processes, store: ReadingStore | None = None):
+    def __init__(self, path: Path, processes: Processes):
         self._processes = processes
         self.path = path
         if processes.first:
-            self._store = store or ReadingStore(path)
+            self._store = ReadingStore(path)
 
     def close(self) -> None:
         if self._processes.first:
@@ -489,13 +489,6 @@ def _first_checksum(*columns: Any) -> int | None:
     return checksum(*columns) if possible else None
 
 
-def shared(store: ReadingStore, processes: Processes) -> ReadingStore:
-    """The store of all processes, of one that was opened before there were several."""
-    if processes.count == 1 or isinstance(store, SharedStore):
-        return store
-    return SharedStore(store.path, processes, store)
-
-
 def open_store(path: Path) -> ReadingStore:
     """The store of this run, however many processes it has: a SQLite file, or `NO_STORE`.
 
@@ -503,5 +496,5 @@ def open_store(path: Path) -> ReadingStore:
         UserError: see `ReadingStore`.
     """
     place = Path(":memory:") if str(path) == NO_STORE else path
-    processes = here()
+    processes = process_group()
     return ReadingStore(place) if processes.count == 1 else SharedStore(place, processes)

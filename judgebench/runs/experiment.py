@@ -18,7 +18,7 @@ from judgebench.config.check import check_config, data_of
 from judgebench.config.keys import path_of
 from judgebench.config.parts import Parts
 from judgebench.config.rules import check_rules, model_mismatches, range_mismatches, text_mismatches
-from judgebench.data.dataset import DEV, JudgeDataModule, paired_systems, pairs, rated
+from judgebench.data.dataset import DEV, RatingDataset, paired_systems, pairs, rated
 from judgebench.defenses import Findings, Planned, Prepared, Resources
 from judgebench.judges.judge import PromptSet, ReadingJudge
 from judgebench.judges.spec import GENERATION, LOCAL
@@ -84,7 +84,7 @@ def judge_of(parts: Parts) -> ReadingJudge:
     return judge.under(parts.defenses)
 
 
-def check_texts(parts: Parts, judge: ReadingJudge, data: JudgeDataModule) -> None:
+def check_texts(parts: Parts, judge: ReadingJudge, data: RatingDataset) -> None:
     """Checks that rubrics, ranges and defenses go with the texts that are judged; else
     `UserError`."""
     builder = judge.builder
@@ -134,7 +134,7 @@ class Experiment:
     """
 
     parts: Parts
-    data: JudgeDataModule
+    data: RatingDataset
     judge: ReadingJudge
     examples: Sequence[Example]
     tuner: Tuner | None = None

@@ -32,7 +32,7 @@ from judgebench.report.render import WIDTH, Terminal
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
 from judgebench.runs.experiment import Experiment
-from judgebench.runtime.distributed import Alone, begin, here
+from judgebench.runtime.distributed import NullTrainer, begin_group, process_group
 from judgebench.settings.fields import plain
 from judgebench.types import Row
 from judgebench.words.errors import Clock, UserError
@@ -172,7 +172,7 @@ class Job:
             last = load_last(config)
             key = last.key if last else key_of(config)
             trainer = trainer_for(parts)
-            processes = begin(trainer)
+            processes = begin_group(trainer)
             experiment = processes.together(lambda: _parsed(parts, last, trainer))
             # 2. what the run writes to; the first process, which alone writes there, keeps others
             # out
@@ -263,7 +263,7 @@ class Job:
             readings = experiment.judge.read(
                 experiment.questions, experiment.data.split, self.trainer, self.models
             )
-            return readings if here().first else None
+            return readings if process_group().first else None
 
     @contextmanager
     def _timed(self, step: str) -> Iterator[None]:
@@ -293,7 +293,7 @@ def show_dry_run(
 ) -> None:
     """Prints the prompts that a judge would read, and what of that the `store` holds; `planned` are
     defenses that are not ready."""
-    if not here().first:
+    if not process_group().first:
         return
     reader = judge.reader(questions)
     console.print(dry_run_view(questions.prompts, reader.tokens(), judge.titles, planned))
@@ -310,11 +310,13 @@ def trainer_for(parts: Parts) -> Trainers:
     no model here, as of recorded readings or served judges: nothing else needs Lightning and
     torch."""
     settings = plain(parts.config.trainer)
+    if chosen := parts.config.get("callbacks"):
+        settings["callbacks"] = chosen
     changed = _changed(settings)
     # 1. no model is read here: nothing stands in for a trainer that is as usual, or on the CPU
     on_cpu = changed == {"accelerator"} and settings["accelerator"] == "cpu"
     if not parts.computes and (not changed or on_cpu):
-        return Alone(settings.get("enable_progress_bar", True) or None)
+        return NullTrainer(settings.get("enable_progress_bar", True) or None)
     # 2. Lightning here
     from judgebench.judges.local.loop import trainer_of  # torch and Lightning with it
 

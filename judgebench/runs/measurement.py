@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from judgebench.data.dataset import DEV, JudgeDataModule
+from judgebench.data.dataset import DEV, RatingDataset
 from judgebench.decoding.rules import Decoding
 from judgebench.decoding.scores import decode, decode_answers, win_probabilities
 from judgebench.defenses import NONE
@@ -125,7 +125,7 @@ class _Measures:
     def __init__(self, experiment: Experiment, readings: RunReadings, scores: Decoded) -> None:
         self.experiment = experiment
         self.config = experiment.parts.config
-        self.data: JudgeDataModule = experiment.data
+        self.data: RatingDataset = experiment.data
         self.dataset = self.data.name
         self.readings = readings
         self.tuned = scores.tuned

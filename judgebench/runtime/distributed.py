@@ -56,7 +56,7 @@ _LEFT = b"left"
 
 
 @dataclass(frozen=True)
-class Alone:
+class NullTrainer:
     """Stand-in for a Lightning Trainer in a run of one process in which no model is read here: such
     a run needs neither Lightning nor torch. It has those attributes of a Trainer that are asked
     for.
@@ -90,11 +90,12 @@ class Processes:
     Attributes:
         rank: this process's position among them, from 0.
         count: the number of processes.
+        strategy: the trainer's; None without one.
     """
 
-    def __init__(self, trainer: L.Trainer | Alone | None = None):
+    def __init__(self, trainer: L.Trainer | NullTrainer | None = None):
         strategy: Any = None if trainer is None else trainer.strategy
-        self._strategy = strategy
+        self.strategy = strategy
         self.count = 1 if trainer is None else int(trainer.world_size)
         self.rank = 0 if trainer is None else int(trainer.global_rank)
         self._group: Any = None
@@ -136,7 +137,7 @@ class Processes:
         once. `UserError` where they do not find each other."""
         if self.count == 1 or self.joined:
             return
-        strategy = self._strategy
+        strategy = self.strategy
         try:
             if strategy.launcher is not None:
                 strategy.launcher.launch(lambda: None)  # they run the command
@@ -353,22 +354,24 @@ class Processes:
 _runs = [Processes()]
 
 
-def begin(trainer: L.Trainer | Alone) -> Processes:
-    """Begins a run under this trainer, and gives its processes, as `here` does from now on."""
+def begin_group(trainer: L.Trainer | NullTrainer) -> Processes:
+    """Begins a run under this trainer, and gives its processes, as `process_group` does from now
+    on."""
     _runs[:] = [Processes(trainer)]
-    return here()
+    return process_group()
 
 
-def joined(trainer: L.Trainer) -> Processes:
-    """The processes of a trainer that runs; whoever has made it need not have begun them."""
-    processes = here()
-    if trainer.world_size != processes.count or processes._strategy not in (None, trainer.strategy):
-        processes = begin(trainer)
+def join_group(trainer: L.Trainer) -> Processes:
+    """Connects the processes of a trainer that is about to read, and gives them. Whoever has made
+    the trainer, as in a script of plain Lightning, need not have begun a run under it."""
+    processes = process_group()
+    if processes.strategy is not trainer.strategy:
+        processes = begin_group(trainer)
     processes.join()
     return processes
 
 
-def here() -> Processes:
+def process_group() -> Processes:
     """The processes of the run that has begun; one where none has."""
     return _runs[0]
 

@@ -46,7 +46,7 @@ class JobFailed(Exception):
         return str(self)
 
 
-class Quiet:
+class SilencedStdout:
     """A task for Hydra whose prints go to a file, which all jobs share, and which cannot end the
     sweep."""
 
@@ -279,9 +279,9 @@ class SweepSummary(Callback):
         if self._home in (None, _process()):
             self._jobs.append(job)
             return
-        from judgebench.runtime.distributed import here
+        from judgebench.runtime.distributed import process_group
 
-        if here().first:
+        if process_group().first:
             with atomic(_elsewhere(config) / f"{job['number']}.json") as temporary:
                 temporary.write_text(json.dumps(job), encoding="utf-8")
         sentence = getattr(result, "sentence", None)

@@ -134,9 +134,7 @@ def candidate_states(tutor: Tutor, candidates: Sequence[Written]) -> Array:
     pass_ = StatesPass(tutor.view, prompts)
     models = tutor.runner.models
     models.make_room({tutor.spec.source})
-    session = PassSession(pass_, models)
-    for model in session.models:
-        model.to(tutor.runner.device)
+    session = PassSession(pass_, models).to(tutor.runner.device)
     session.begin()
     # 2. its states, batch by batch
     states: Record = {}

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from judgebench.judges.local.sharding import is_split
-from judgebench.runtime.distributed import here
+from judgebench.runtime.distributed import process_group
 from judgebench.runtime.files import atomic, check_run_file
 from judgebench.runtime.parsing import parse_json
 from judgebench.tutor.spec import Sizes
@@ -312,7 +312,7 @@ def find_vectors(
 
     # in one process: on another machine the last bits may be others, and what is steered by them
     # another text
-    return here().agree(vectors)
+    return process_group().agree(vectors)
 
 
 def checked_layer(layer: int, layers: int, tutor: str) -> int:

@@ -18,7 +18,7 @@ from fuzzing.chance import change, damaged
 from fuzzing.target import Target, folder_of_cases, told, written
 from judgebench.attacks import LearnedPhrase
 from judgebench.data.benchmarks import SummEval, TopicalChat
-from judgebench.data.dataset import JudgeDataModule
+from judgebench.data.dataset import RatingDataset
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.rows import json_lines
 from judgebench.defenses.detection import load_detector, threshold_curve
@@ -73,7 +73,7 @@ def _file_case(kinds: list[str]) -> Callable[[random.Random], tuple[str, bytes]]
     return case
 
 
-_LOADERS: dict[str, Callable[[Path], JudgeDataModule]] = {
+_LOADERS: dict[str, Callable[[Path], RatingDataset]] = {
     "jsonl": lambda path: JsonLines(str(path), {"source": "source", "output": "output", "human": "human"}),
     "summeval": lambda path: SummEval(str(path)),
     "geval": lambda path: SummEval(str(path)),

@@ -1,4 +1,4 @@
-"""conf/data: each file makes the DataModule that it names, and explains every key."""
+"""conf/data: each file makes the data set that it names, and explains every key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hydra.utils import instantiate
 from judgebench.config.check import check_config
 from judgebench.config.keys import known_to_hydra
 from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
-from judgebench.data.dataset import JudgeDataModule
+from judgebench.data.dataset import RatingDataset
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.judge_bench import JudgeBench
 from judgebench.data.pairs import JsonPairs
@@ -53,7 +53,7 @@ def test_the_defaults_make_the_class(name):
     config = composed(name)
     data = instantiate(config)
     assert type(data) is CLASSES[name]
-    assert isinstance(data, JudgeDataModule)
+    assert isinstance(data, RatingDataset)
     assert data.name == name
     assert (data.rubrics, data.groups_are) == KINDS.get(name, ("summary", "articles"))
     lines = (CONF / "data" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from judgebench.data.dataset import (
     JOINT,
     Dataset,
-    JudgeDataModule,
+    RatingDataset,
     completed,
     group_hash,
     rated,
@@ -144,7 +144,7 @@ def test_seeds_draw_different_groups_and_each_group_gets_its_turn():
 ORDER = ["b", "a", "b", "c", "a", "d", "c", "e"]
 
 
-class Letters(JudgeDataModule):
+class Letters(RatingDataset):
     """Groups named by letters, one example for each entry of ORDER, its rank as its rating."""
 
     name = "letters"

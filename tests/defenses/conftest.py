@@ -9,7 +9,7 @@ from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Example, ScoreRange
-from tests.tutor.conftest import trainer
+from tests.tutor.conftest import make_trainer
 
 RANGE = ScoreRange(1, 5)
 SAID = {
@@ -35,7 +35,7 @@ BY_PROMPT = ("none", "delimiters", "instruction", "sandwich", "cot")
 """Those that need no computing."""
 
 
-def resources(model, folder, defense, attacks=("none", "dsi"), texts=None, trainer=trainer, **more):
+def resources(model, folder, defense, attacks=("none", "dsi"), texts=None, trainer=None, **more):
     """Group a is for development, b for testing."""
     judge = JudgeSpec(str(model), dtype="float32")
     chosen = select_attacks(list(attacks))
@@ -49,6 +49,6 @@ def resources(model, folder, defense, attacks=("none", "dsi"), texts=None, train
         dataset="tiny",
         prompt={"truncate": "error", "template_options": None},
         store=ReadingStore(folder / "store.sqlite"),
-        trainer=trainer,
+        trainer=trainer or make_trainer(),
         **more,
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from judgebench.command import calibrate, record
-from judgebench.data.dataset import Dataset, JudgeDataModule
+from judgebench.data.dataset import Dataset, RatingDataset
 from judgebench.defenses import select_defenses, shipped_defenses
 from judgebench.defenses.anchors import ANCHORS, draw_anchors
 from judgebench.judges.local.batches import plan, roots
@@ -25,7 +25,7 @@ CELLS = [("coherence", score_range) for score_range in RANGES]
 SHOWN = ("defenses=[none,anchors]", "data.dev_share=0.5", "data.limit_groups=6")
 
 
-class Rated(JudgeDataModule):
+class Rated(RatingDataset):
     """Twelve groups of five texts, scored 1 to 5 by people; of those in `without` none has such a score."""
 
     name = "rated"

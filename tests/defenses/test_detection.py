@@ -26,7 +26,7 @@ from judgebench.defenses.prepared import judged_texts
 from judgebench.types import Condition, Example
 from judgebench.words.errors import UserError
 from tests.defenses.conftest import RANGE, SAID, examples, helped, resources
-from tests.tutor.conftest import refuse
+from tests.tutor.conftest import refusing
 
 VALUES = st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=40)
 
@@ -155,7 +155,7 @@ def test_a_detector_costs_nothing_again_and_its_record_gives_the_same(tiny_pair,
     file = tmp_path / "detectors.json"
     file.write_text(json.dumps([record]))
     again = planned_detection(helper=helped(tiny_pair[0]), detectors=str(file))
-    second = again.prepared(resources(tiny_pair[0], tmp_path, "perplexity", trainer=refuse))
+    second = again.prepared(resources(tiny_pair[0], tmp_path, "perplexity", trainer=refusing()))
     assert second.texts == first.texts
     assert second.findings.detectors == first.findings.detectors
     costs = first.findings.costs["perplexity"]
@@ -188,7 +188,7 @@ def test_where_all_texts_are_empty_nothing_is_read_and_nothing_warned_of(tiny_pa
     plan = planned_detection(helper=helped(tiny_pair[0]))
     plan = replace(plan, record=first.findings.detectors[0])
     empty = examples({"a": ("", " "), "b": ("", "")})
-    defense = plan.prepared(resources(tiny_pair[0], tmp_path, "perplexity", ("none",), empty, refuse))
+    defense = plan.prepared(resources(tiny_pair[0], tmp_path, "perplexity", ("none",), empty, refusing()))
     assert not defense.texts
     assert defense.findings.detectors[0]["test"]["false_positive_rate"] == 0
 

@@ -8,7 +8,7 @@ import torch
 from judgebench.judges.engine import kernels
 from judgebench.judges.engine.kernels import Hardware, out_of_memory
 from judgebench.judges.local.batches import Batch
-from judgebench.judges.local.datamodule import PromptDataModule
+from judgebench.judges.local.datamodule import PassDataModule
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.loop import JudgeModule
 from judgebench.judges.local.models import Models
@@ -45,14 +45,14 @@ def batch_of(sizes):
 def test_out_of_memory_halves_the_batch_and_goes_on():
     batch = batch_of([[5, 6, 7], [8], [9, 10]])
     crowded = Crowded(room=50)
-    judge = PassSession(crowded, Models())
-    assert judge.read(batch) == batch.prompts
+    session = PassSession(crowded, Models())
+    assert session.read(batch) == batch.prompts
     failed = crowded.failed
     assert failed > 0
     # what had no room once is not tried whole again
-    assert judge.read(batch) == batch.prompts
+    assert session.read(batch) == batch.prompts
     assert crowded.failed == failed
-    assert judge.read(Batch(())) == []
+    assert session.read(Batch(())) == []
 
 
 def test_a_prompt_that_never_fits_is_told():
@@ -83,17 +83,17 @@ batch = Batch((tuple(prompt(i) for i in range(48)),))
 source = ModelSource({str(tiny_pair[0])!r})
 trie = CandidateTrie.of(source.tokenizer(), condition.range.candidates)
 scoring = ScorePass([ModelView(source, "f")], batch.prompts, {{condition.range: trie}})
-judge = PassSession(scoring, Models())
+session = PassSession(scoring, Models())
 with torch.inference_mode():
-    judge.begin()
-    judge.read(Batch((batch.groups[0][:1],)))  # everything that is allocated once is
+    session.begin()
+    session.read(Batch((batch.groups[0][:1],)))  # everything that is allocated once is
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 20 * 2**20, resource.RLIM_INFINITY))
-    readings = judge.read(batch)
+    readings = session.read(batch)
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     # one by one: oneDNN does not try a shape again that once had no room
     whole = [scoring.read(Batch(((prompt,),)))[0] for prompt in batch.prompts]
-assert judge._too_many < 10**6, "memory sufficed: the test tests nothing"
+assert session.too_many < 10**6, "memory sufficed: the test tests nothing"
 for ours, theirs in zip(readings, whole, strict=True):
     assert ours.key == theirs.key
     np.testing.assert_allclose(ours.logprobs, theirs.logprobs, atol=1e-4)
@@ -174,7 +174,7 @@ def test_ddp_sends_no_weights(tiny_pair, smollm2_tokenizer):
     prompts = prompts_of([[5]])
     pass_ = ScorePass([ModelView(source, "f")], prompts, {})
     judge = JudgeModule()
-    judge.trainer = SimpleNamespace(datamodule=PromptDataModule(todo=[(pass_, [batch_of([[5]])])]), world_size=1)
+    judge.trainer = SimpleNamespace(datamodule=PassDataModule([(pass_, [batch_of([[5]])])]), world_size=1)
     judge.configure_model()
     named = {name for name, _ in [*judge.named_parameters(), *judge.named_buffers()]}
     assert named

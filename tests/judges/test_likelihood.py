@@ -2,7 +2,6 @@
 
 import copy
 
-import lightning as L
 import numpy as np
 import pytest
 import torch
@@ -19,6 +18,7 @@ from judgebench.readings.store import ReadingStore
 from judgebench.types import Example
 from judgebench.words.errors import UserError
 from tests.judges.test_engine import CONFIGS, model_of, prompts
+from tests.tutor.conftest import make_trainer, refusing
 
 SAID = (
     ("a", "The bridge was closed on Monday."),
@@ -41,20 +41,10 @@ def expected(model, ids):
     return logprobs[:-1].gather(1, ids[0, 1:, None])[:, 0].numpy()
 
 
-def trainer(callbacks):
-    return L.Trainer(
-        accelerator="cpu", logger=False, callbacks=callbacks, enable_model_summary=False, enable_checkpointing=False
-    )
-
-
-def refuse(callbacks):
-    raise AssertionError("nothing was to be computed")
-
-
-def read(voice, asked, path, budget=4096, trainer=trainer):
+def read(voice, asked, path, budget=4096, trainer=None):
     """What the pass stores of each prompt, in order."""
     store, pass_ = ReadingStore(path), LikelihoodPass(voice, asked)
-    PassRunner(store=store, trainer=trainer([])).run([pass_], budget)
+    PassRunner(store=store, trainer=trainer or make_trainer()).run([pass_], budget)
     held = store.get([pass_.keys(prompt)[0] for prompt in asked])
     return [held[pass_.keys(prompt)[0]].logprobs for prompt in asked]
 
@@ -89,7 +79,7 @@ def test_what_is_stored_does_not_depend_on_batch_or_engine_and_is_not_read_again
     for one, other, third in zip(found, single, plain, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
         np.testing.assert_allclose(one, third, atol=1e-4)
-    again = read(ModelView(source, "tiny"), asked[::-1], tmp_path / "a.sqlite", trainer=refuse)[::-1]
+    again = read(ModelView(source, "tiny"), asked[::-1], tmp_path / "a.sqlite", trainer=refusing())[::-1]
     assert all((one == other).all() for one, other in zip(found, again, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Dealing: every batch once, about the same to everyone, in the places where Lightning's sampler finds them."""
+"""Dealing: every batch once, about the same to everyone, in as many steps."""
 
 from dataclasses import replace
 from itertools import product
@@ -7,22 +7,20 @@ import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSampler
 
 from judgebench.attacks import attacked_text, select_attacks
 from judgebench.data.benchmarks import Mini
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.local.batches import (
-    Batch,
     assign,
-    assigned,
     plan,
     roots,
     token_counts,
     unique_batches,
     unique_tokens,
 )
+from judgebench.judges.local.datamodule import AssignedSampler
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import Condition, Example, Prompt, ScoreRange
@@ -158,13 +156,8 @@ def test_no_one_has_more_than_four_thirds_of_what_the_best_dealing_gives_the_bus
 
 @given(COSTS, st.integers(1, 9))
 def test_the_sampler_gives_each_process_its_share_and_all_as_many(costs, ranks):
-    batches = [Batch(((f"prompt {i}",),)) for i in range(len(costs))]
-    places = assigned(batches, costs, ranks)
     assert sorted(i for share in assign(costs, ranks) for i in share) == list(range(len(costs)))
-    found = [
-        [places[at] for at in UnrepeatedDistributedSampler(places, num_replicas=ranks, rank=rank, shuffle=False)]
-        for rank in range(ranks if places else 0)
-    ]
-    assert len({len(share) for share in found}) <= 1
-    given = [[batch for batch in share if batch.groups] for share in found]
-    assert given == [[batches[i] for i in share] for share in assign(costs, ranks)][: len(given)]
+    samplers = [AssignedSampler(costs, rank, ranks) for rank in range(ranks)]
+    assert len({len(sampler) for sampler in samplers}) == 1
+    assert [[i for i in sampler if i < len(costs)] for sampler in samplers] == assign(costs, ranks)
+    assert all(len([*sampler]) == len(sampler) for sampler in samplers)

@@ -47,9 +47,9 @@ def alone():
     compute_on(torch.device("cpu"))
 
 
-def driver(callbacks):
+def driver():
     options = {"accelerator": "cpu", "logger": False, "enable_model_summary": False, "enable_checkpointing": False}
-    return Trainer(callbacks=callbacks, enable_progress_bar=bool(callbacks), **options)
+    return Trainer(enable_progress_bar=False, **options)
 
 
 def passes_of(tiny_pair, store, tokenizer):
@@ -101,8 +101,8 @@ class Deadly(ReadingStore):
 def test_all_passes_give_the_same_bits_though_an_actor_is_killed(tiny_pair, smollm2_tokenizer, tmp_path, capfd):
     here, there = ReadingStore(tmp_path / "here.sqlite"), Deadly(tmp_path / "there.sqlite")
     passes = passes_of(tiny_pair, here, smollm2_tokenizer)
-    PassRunner(store=here, trainer=driver).run(passes, 2000)
-    runner = PassRunner(store=there, trainer=RayTrainer(RayRunner(actors=2), driver))
+    PassRunner(store=here, trainer=driver()).run(passes, 2000)
+    runner = PassRunner(store=there, trainer=RayTrainer(RayRunner(actors=2), driver()))
     ran = runner.run(passes_of(tiny_pair, there, smollm2_tokenizer), 2000)
     assert held(there, passes) == held(here, passes)
     assert there.killed is not None
@@ -111,7 +111,7 @@ def test_all_passes_give_the_same_bits_though_an_actor_is_killed(tiny_pair, smol
     assert not runner.models._loaded  # the driver loads none
     assert runner.run(passes, 2000) is None  # nothing is missing
     with pytest.raises(UserError, match="1000 actors of 1 cores and 0 GPUs are more than this machine has"):
-        RayTrainer(RayRunner(actors=1000, num_gpus=0), driver).compute(
+        RayTrainer(RayRunner(actors=1000, num_gpus=0), driver()).compute(
             runner, [(passes[1], passes[1].batches(2000))], ""
         )
     ray.shutdown()

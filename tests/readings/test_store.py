@@ -20,7 +20,7 @@ from judgebench.readings.reading import (
     unpack_readings,
 )
 from judgebench.readings.store import ReadingStore, SharedStore, open_store
-from judgebench.runtime.distributed import Processes, here
+from judgebench.runtime.distributed import Processes, process_group
 from judgebench.runtime.files import on_network
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 from judgebench.words.errors import UserError
@@ -346,7 +346,7 @@ def test_readings_arrive_as_they_were_sent_to_the_last_bit(readings):
 
 
 def test_one_process_has_the_store_to_itself_and_waits_for_no_other(tmp_path):
-    assert here().count == 1
+    assert process_group().count == 1
     store = open_store(tmp_path / "readings.sqlite")
     assert type(store) is ReadingStore
     store.settle()

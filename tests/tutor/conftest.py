@@ -17,14 +17,21 @@ from judgebench.tutor.writing import Tutor, contexts_of
 from judgebench.types import ScoreRange
 
 
-def trainer(callbacks):
-    return L.Trainer(
-        accelerator="cpu", logger=False, callbacks=callbacks, enable_model_summary=False, enable_checkpointing=False
+def make_trainer(*callbacks, kind=L.Trainer):
+    return kind(
+        accelerator="cpu", logger=False, callbacks=[*callbacks], enable_model_summary=False, enable_checkpointing=False
     )
 
 
-def refuse(callbacks):
-    raise AssertionError("nothing was to be computed")
+class Refusing(L.Trainer):
+    """A trainer that is not to be asked."""
+
+    def predict(self, *_, **__):
+        raise AssertionError("nothing was to be computed")
+
+
+def refusing():
+    return make_trainer(kind=Refusing)
 
 
 @pytest.fixture(scope="session")
@@ -42,12 +49,10 @@ def contexts(mini):
 def tutors_in(folder, tiny_pair):
     """Settings -> a tutor with a store of its own in the folder; `store` names another file."""
 
-    def make(store="store.sqlite", trainer=trainer, **settings):
+    def make(store="store.sqlite", trainer=None, **settings):
         given = {"path": str(tiny_pair[0]), "dtype": "float32", "max_new_tokens": 8, "candidates": 3, **settings}
         spec = TutorSpec(**given)
-        runner = PassRunner(
-            store=ReadingStore(Path(folder / store)), trainer=trainer if trainer is refuse else trainer([])
-        )
+        runner = PassRunner(store=ReadingStore(Path(folder / store)), trainer=trainer or make_trainer())
         return Tutor(spec, ScoreRange(1, 5), runner)
 
     return make

@@ -33,7 +33,7 @@ from judgebench.tutor.writing import Text
 from judgebench.types import Condition, ScoreRange
 from judgebench.words.errors import UserError
 from tests.judges.test_engine import model_of, prompts
-from tests.tutor.conftest import by_length, refuse, trainer
+from tests.tutor.conftest import by_length, make_trainer, refusing
 
 
 def by_transformers(model, ids):
@@ -77,10 +77,10 @@ def examples_of(candidates):
 
 @pytest.fixture
 def scorer(tiny_pair, mini, make_tutor):
-    def make(trainer=trainer, **settings):
+    def make(trainer=None, **settings):
         judge = JudgeSpec(str(tiny_pair[0]), dtype="float32", **settings)
         builder = PromptBuilder(judge.source.tokenizer(), load_rubrics("cap_summary", ["joint"]), 3000)
-        runner = PassRunner(store=make_tutor().runner.store, trainer=trainer([]))
+        runner = PassRunner(store=make_tutor().runner.store, trainer=trainer or make_trainer())
         return JudgeScorer(judge, builder, CONDITION, runner)
 
     return make
@@ -97,7 +97,7 @@ def test_scores_are_expected_ones_by_a_plain_pass(scorer, make_tutor, contexts):
     probabilities = logprobs.double().softmax(dim=1).numpy()
     assert all(each.text in prompt.text for each, prompt in zip(candidates, prompts, strict=True))
     np.testing.assert_allclose(found, probabilities @ np.arange(1, 6), atol=1e-4)
-    np.testing.assert_array_equal(scorer(trainer=refuse)(examples_of(candidates[::-1])), found[::-1])
+    np.testing.assert_array_equal(scorer(trainer=refusing())(examples_of(candidates[::-1])), found[::-1])
 
 
 def test_an_answer_without_a_number_is_no_score(scorer, make_tutor, contexts):
@@ -122,7 +122,7 @@ STANDARD = Standard(2, *torch.randn(2, 32, generator=torch.Generator().manual_se
 def test_a_pair_a_context_in_order(make_tutor, contexts):
     pairs = steered_references(make_tutor(), contexts, STANDARD, 9.0, 6.0)
     assert [pair.group_id for pair in pairs] == [context.group_id for context in contexts]
-    texts = steered_texts(make_tutor(trainer=refuse), contexts, STANDARD, [9.0, -6.0])
+    texts = steered_texts(make_tutor(trainer=refusing()), contexts, STANDARD, [9.0, -6.0])
     assert [(pair.high, pair.low) for pair in pairs] == [
         (high.text, low.text) for high, low in zip(texts[9.0], texts[-6.0], strict=True)
     ]
@@ -143,7 +143,7 @@ def test_unsteered_pairs_answer_different_questions(make_tutor, contexts):
     tutor = make_tutor()
     asked, scored = asked_references(tutor, contexts), asked_references(tutor, contexts, (4.0, 2.0))
     assert len({asked[0].high, asked[0].low, scored[0].high, scored[0].low}) == 4
-    assert asked_references(make_tutor(trainer=refuse), contexts, (2.0, 4.0))[0].high == scored[0].low
+    assert asked_references(make_tutor(trainer=refusing()), contexts, (2.0, 4.0))[0].high == scored[0].low
 
 
 def test_an_empty_reference_is_refused(make_tutor, contexts, tiny_pair, tmp_path):

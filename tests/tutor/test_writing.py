@@ -29,7 +29,7 @@ from judgebench.tutor.writing import (
 )
 from judgebench.types import Example
 from judgebench.words.errors import UserError
-from tests.tutor.conftest import asking, refuse, tokens, trainer
+from tests.tutor.conftest import asking, make_trainer, refusing, tokens
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 FILES = sorted(path.stem for path in (CONF / "tutor").glob("*.yaml") if path.stem not in ("base", "none"))
@@ -229,11 +229,11 @@ def test_what_is_written_is_what_transformers_generates(make_tutor, contexts):
 def test_what_is_written_costs_nothing_again(make_tutor, contexts):
     texts = asked(make_tutor(), contexts, alphas=(0.0, 9.0))
     first = make_tutor().write(texts, None, STANDARD)
-    again = make_tutor(trainer=refuse).write(list(reversed(texts)), None, STANDARD)
+    again = make_tutor(trainer=refusing()).write(list(reversed(texts)), None, STANDARD)
     assert tokens(again) == tokens(first)[::-1]
     assert [each.text for each in again] == [each.text for each in first][::-1]
     # a strength of 0 needs no standard, and is one text with any
-    plain = make_tutor(trainer=refuse).write(asked(make_tutor(), contexts))
+    plain = make_tutor(trainer=refusing()).write(asked(make_tutor(), contexts))
     assert tokens(plain) == tokens(first)[::2]
 
 
@@ -277,7 +277,7 @@ class Interrupted(Callback):
 def test_interrupted_candidates_are_resumed_and_are_the_same(make_tutor, contexts):
     settings = {"max_batch_tokens": 100}  # a context a batch
     whole = write_candidates(make_tutor("whole.sqlite", **settings), contexts)
-    broken = make_tutor("broken.sqlite", trainer=lambda callbacks: trainer([*callbacks, Interrupted()]), **settings)
+    broken = make_tutor("broken.sqlite", trainer=make_trainer(Interrupted()), **settings)
     with pytest.raises(OSError, match="the power is gone"):
         write_candidates(broken, contexts)
     broken.runner.store.close()
@@ -287,7 +287,7 @@ def test_interrupted_candidates_are_resumed_and_are_the_same(make_tutor, context
         def on_predict_batch_start(self, trainer, pl_module, batch, batch_idx, dataloader_idx=0):
             batches.append([prompt.example.group_id for prompt in batch.prompts])
 
-    resumed = make_tutor("broken.sqlite", trainer=lambda callbacks: trainer([*callbacks, Counting()]), **settings)
+    resumed = make_tutor("broken.sqlite", trainer=make_trainer(Counting()), **settings)
     found = write_candidates(resumed, contexts)
     assert batches == [[context.group_id] * 3 for context in contexts[1:]]
     assert tokens(found) == tokens(whole)

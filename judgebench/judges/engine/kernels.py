@@ -673,12 +673,16 @@ class Hardware:
 _here: Hardware | None = None
 
 
-def compute_on(device: torch.device, compiled: bool = True, elsewhere: Any = None) -> Hardware:
-    """Models run on this device from now on, see `Hardware`. Products in float32 are computed in
-    float32: some installations have TF32, with three digits, forced on."""
+def compute_on(
+    device: torch.device, compiled: bool | None = None, elsewhere: Any = None
+) -> Hardware:
+    """Models run on this device from now on, see `Hardware`; `compiled`: None leaves it as it is.
+    Products in float32 are computed in float32: some installations have TF32, with three digits,
+    forced on."""
     global _here
     # a setting of the process, as its device is
     torch.set_float32_matmul_precision("highest")
+    compiled = hardware().compiled if compiled is None else compiled
     _here = Hardware(device, compiled, elsewhere)
     return _here
 

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import zip_longest
 
 import numpy as np
 
@@ -210,14 +209,6 @@ def assign(costs: Sequence[int], ranks: int) -> list[list[int]]:
         shares[rank].append(i)
         heapq.heappush(lightest, (total + costs[i], rank))
     return [sorted(share) for share in shares]
-
-
-def assigned(batches: Sequence[Batch], costs: Sequence[int], ranks: int) -> list[Batch]:
-    """The batches in the order in which Lightning's sampler, which gives rank r of R the places r,
-    r + R, ..., hands them out as `assign` says. Where a rank has fewer than others, empty batches
-    stand in."""
-    rounds = zip_longest(*assign(costs, ranks))
-    return [Batch(()) if i is None else batches[i] for turn in rounds for i in turn]
 
 
 def common_prefix(prompts: Sequence[Array]) -> int:

@@ -13,28 +13,27 @@ import lightning as L
 from lightning.pytorch.callbacks import BasePredictionWriter, Callback, ProgressBar
 
 from judgebench.judges.local import sharding
+from judgebench.judges.local.batches import Batch
+from judgebench.judges.local.datamodule import data_module_of
 from judgebench.readings.reading import ModelReading
-from judgebench.readings.store import ReadingStore, shared
-from judgebench.runtime.distributed import joined
+from judgebench.runtime.distributed import process_group
 from judgebench.runtime.progress import Progressing
 
 
 class ReadingWriter(BasePredictionWriter):
-    """Stores each batch as soon as it is read, whole or not at all; at the end of `predict` all
-    processes' readings are there. `store`: None is the one that the data ask what is missing."""
+    """Puts each batch into the store of the data module as soon as it is read, whole or not at all.
+    Once `predict` ends, the readings of all processes are there."""
 
-    def __init__(self, store: ReadingStore | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__(write_interval="batch")
-        self.store = store
         self._watch = ExitStack()
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         super().setup(trainer, pl_module, stage)
-        processes = joined(trainer)
-        store = self.store or trainer.datamodule.store
-        self._open: ReadingStore = shared(store, processes)
+        self._store = data_module_of(trainer).store
+        # collectives of split models would wait for a process that has ended
         if sharding.is_split(trainer.strategy):
-            self._watch.enter_context(processes.watched())
+            self._watch.enter_context(process_group().watched())
 
     def write_on_batch_end(
         self,
@@ -42,15 +41,19 @@ class ReadingWriter(BasePredictionWriter):
         pl_module: L.LightningModule,
         prediction: Sequence[ModelReading],
         batch_indices: Sequence[int] | None,
-        batch: Any,
+        batch: Batch,
         batch_idx: int,
         dataloader_idx: int,
     ) -> None:
-        self._open.put(prediction)
+        if self._store is not None:
+            self._store.put(prediction)
 
     def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        # the module has let go of its models in on_predict_epoch_end: who still reads needs no other
-        self._open.settle()
+        # the module has let go of split models by now (`on_predict_epoch_end`): whoever still reads
+        # needs nothing of a process that waits here
+        if self._store is not None:
+            self._store.settle()
+        # another process may still be reading what this one is about to look up
         trainer.strategy.barrier()
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
@@ -59,21 +62,23 @@ class ReadingWriter(BasePredictionWriter):
     def on_exception(
         self, trainer: L.Trainer, pl_module: L.LightningModule, exception: BaseException
     ) -> None:
+        # the others learn that this process has ended
         self._watch.__exit__(type(exception), exception, exception.__traceback__)
 
 
 class EndAtSigterm(Callback):
-    """Lightning only notes SIGTERM, and predicting would go on to its end; the handler from before
-    ends the process."""
+    """Has SIGTERM end the process, as it did before: Lightning's handler only notes the signal, and
+    predicting would go on to its end."""
 
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         self._before = signal.getsignal(signal.SIGTERM)
 
     def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._before)
-            if trainer.received_sigterm:
-                signal.raise_signal(signal.SIGTERM)
+        if threading.current_thread() is not threading.main_thread():
+            return
+        signal.signal(signal.SIGTERM, self._before)
+        if trainer.received_sigterm:  # it came while models were loaded
+            signal.raise_signal(signal.SIGTERM)
 
 
 class ReadingBar(ProgressBar):
@@ -81,41 +86,35 @@ class ReadingBar(ProgressBar):
 
     def __init__(self) -> None:
         super().__init__()
+        self._enabled = True
+        self._dataloader: int | None = None
         self._progress: Progressing | None = None
-        self._at: int | None = None
-        self._shown = True
+        self._shown = ExitStack()
 
     def disable(self) -> None:
         """Lightning's, in all processes but the first."""
-        self._shown = False
+        self._enabled = False
 
     def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._at = None
+        self._open(trainer, 0)
 
     def on_predict_batch_start(
         self,
         trainer: L.Trainer,
         pl_module: L.LightningModule,
-        batch: Any,
+        batch: Batch,
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        prompts = trainer.datamodule
-        if not self._shown or self._at == dataloader_idx or not hasattr(prompts, "todo"):
-            return
-        self._close()
-        self._at = dataloader_idx
-        pass_, batches = prompts.todo[dataloader_idx]
-        count = sum(len(batch.prompts) for batch in batches)
-        self._progress = Progressing(f"{prompts.doing} with {pass_.title}", count)
-        self._progress.__enter__()
+        if dataloader_idx != self._dataloader:
+            self._open(trainer, dataloader_idx)
 
     def on_predict_batch_end(
         self,
         trainer: L.Trainer,
         pl_module: L.LightningModule,
         outputs: Any,
-        batch: Any,
+        batch: Batch,
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
@@ -130,7 +129,16 @@ class ReadingBar(ProgressBar):
     ) -> None:
         self._close()
 
+    def _open(self, trainer: L.Trainer, dataloader_idx: int) -> None:
+        self._close()
+        self._dataloader = dataloader_idx
+        if self._enabled:
+            prompts = data_module_of(trainer)
+            pass_, batches = prompts.todo[dataloader_idx]
+            readings = sum(len(batch.prompts) for batch in batches)
+            progress = Progressing(f"{prompts.doing} with {pass_.title}", readings)
+            self._progress = self._shown.enter_context(progress)
+
     def _close(self) -> None:
-        if self._progress is not None:
-            self._progress.__exit__(None, None, None)
-            self._progress = None
+        self._shown.close()
+        self._dataloader = self._progress = None

@@ -1,4 +1,4 @@
-"""The models in memory, and what makes the trainers that read with them; neither needs torch until
+"""The models in memory, and the device of the trainer that reads with them; neither needs torch until
 a model is read."""
 
 from __future__ import annotations
@@ -9,18 +9,30 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from judgebench.judges.local.loading import ModelSource
-from judgebench.runtime.distributed import here
+from judgebench.judges.local.ray_runner import RayTrainer
+from judgebench.runtime.distributed import process_group
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Trainers = Any
-"""A Lightning Trainer, or where no model is read here what stands for one
-(`runtime.distributed.Alone`)."""
+"""A Lightning Trainer, or what stands for one: a `NullTrainer` where no model is read here, a
+`RayTrainer` where actors read."""
 
 _RESERVE = 0.2
 """Share of a memory that is kept for what passes compute; models that no pass needs at the moment
 make room for it."""
+
+
+def compute_with(trainer: Trainers) -> None:
+    """Models run on the device of this trainer from now on: of two judges in one process, each may
+    have a device of its own, and the store's keys name its arithmetic."""
+    if isinstance(trainer, RayTrainer):
+        trainer.compute_there()
+    elif trainer.strategy is not None:
+        from judgebench.judges.engine.kernels import compute_on  # torch with it
+
+        compute_on(trainer.strategy.root_device)
 
 
 class Models:
@@ -66,7 +78,7 @@ class Models:
 
         # machines may differ in their memory, but models that are split are loaded by all processes
         # or by none
-        if here().agree(crowded):
+        if process_group().agree(crowded):
             self._loaded = {
                 source: model for source, model in self._loaded.items() if source in sources
             }

@@ -23,6 +23,7 @@ from importlib.metadata import version
 from multiprocessing.reduction import ForkingPickler  # between processes of one run
 from typing import TYPE_CHECKING, Any, Protocol
 
+from judgebench.runtime.distributed import NullTrainer
 from judgebench.runtime.files import sha256_of
 from judgebench.settings.fields import (
     Amount,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from judgebench.judges.local.batches import Batch
     from judgebench.judges.local.models import Trainers
     from judgebench.judges.local.passes import LocalPass
+    from judgebench.judges.local.session import PassSession
     from judgebench.readings.reading import ModelReading
 
 # Ray, torch and pyarrow are imported where something is read
@@ -97,20 +99,24 @@ class RayTrainer:
     _told: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.compute_there()
+
+    def compute_there(self) -> None:
+        """The arithmetic of readings is the actors' from now on, see
+        `judgebench.judges.local.models.compute_with`."""
         import torch
 
-        from judgebench.judges.engine.kernels import compute_on, hardware
+        from judgebench.judges.engine.kernels import compute_on
 
-        trainer = self.trainer
         gpus = self.settings.num_gpus
         # this machine's processor is the actors' too; of other devices they say themselves what
         # they compute
         if self.settings.address is None and not (
             torch.cuda.is_available() if gpus is None else gpus
         ):
-            compute_on(torch.device("cpu"), hardware().compiled)
+            compute_on(torch.device("cpu"))
         else:
-            compute_on(trainer.strategy.root_device, hardware().compiled, self._ask)
+            compute_on(self.trainer.strategy.root_device, elsewhere=self._ask)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.trainer, name)
@@ -126,16 +132,11 @@ class RayTrainer:
 
     def compute(
         self, runner: PassRunner, todo: Sequence[tuple[LocalPass, Sequence[Batch]]], doing: str
-    ) -> Any:
+    ) -> NullTrainer:
         """Computes and stores batches, as `loop.compute` does; gives what stands for a trainer that
-        has read, None if nothing was missing. `UserError` where an actor would read something else,
-        or Ray gives up."""
-        from judgebench.runtime.distributed import Alone
+        has read. `UserError` where an actor would read something else, or Ray gives up."""
         from judgebench.runtime.progress import Progressing
 
-        todo = [(pass_, batches) for pass_, batches in todo if batches]
-        if not todo:
-            return None
         # 1. a task a batch
         tasks = []
         count = 0
@@ -153,7 +154,7 @@ class RayTrainer:
                 devices.add(device)
                 runner.store.put(readings)
                 progress.advance(len(readings))
-        return Alone(device=f"{', '.join(sorted(devices))} (actors of Ray)")
+        return NullTrainer(device=f"{', '.join(sorted(devices))} (actors of Ray)")
 
 
 class Work(Protocol):
@@ -279,7 +280,7 @@ class BatchReading:
     def __init__(self, passes: Sequence[tuple[LocalPass, str]]) -> None:
         self._passes = passes
         self._pass = -1
-        self._judge: Any = None
+        self._session: PassSession | None = None
 
     def begin(self, device: str, away: bool) -> None:
         import torch
@@ -299,21 +300,21 @@ class BatchReading:
         import torch
 
         number, batch, marks = task
-        judge = self._judge_of(number)
+        session = self._session_of(number)
         for prompt, known in zip(batch.prompts, marks, strict=True):
             self._passes[number][0].mark(prompt, known)
         with torch.inference_mode():
-            return self._name, judge.read(batch)
+            return self._name, session.read(batch)
 
-    def _judge_of(self, number: int) -> Any:
-        """The reader of a pass, whose readings will be those that were planned; else
+    def _session_of(self, number: int) -> PassSession:
+        """The pass of a number under way, whose readings will be those that were planned; else
         `UserError`."""
         from judgebench.judges.local.session import PassSession
 
-        if number == self._pass:
-            return self._judge
-        if self._judge is not None:
-            self._judge.end()
+        if self._session is not None and number == self._pass:
+            return self._session
+        if self._session is not None:
+            self._session.end()
         pass_, planned = self._passes[number]
         if _arithmetic(pass_) != planned:
             raise _differing("arithmetic", _arithmetic(pass_))
@@ -323,11 +324,10 @@ class BatchReading:
         self._models.make_room(
             {source for later, _ in self._passes[number:] for source in later.sources}
         )
-        self._pass, self._judge = number, PassSession(pass_, self._models)
-        for model in self._judge.models:
-            model.to(self._device)
-        self._judge.begin()
-        return self._judge
+        self._pass = number
+        self._session = PassSession(pass_, self._models).to(self._device)
+        self._session.begin()
+        return self._session
 
 
 def _packed(pass_: LocalPass, batch: Batch) -> tuple[Batch, list[Any]]:

@@ -17,7 +17,7 @@ from judgebench.judges.local.models import Trainers
 from judgebench.judges.local.passes import FreeAnswerPass, LocalPass, ModelView, ScorePass
 from judgebench.judges.reader import IN_STORE, BaseReader
 from judgebench.judges.spec import JudgeSpec
-from judgebench.runtime.distributed import Alone
+from judgebench.runtime.distributed import NullTrainer
 from judgebench.types import Generation, Reading, Split
 
 
@@ -105,7 +105,7 @@ class Reader(BaseReader):
             for role, view in views.items()
         }
 
-    def read(self, trainer: Trainers) -> L.Trainer | None:
+    def read(self, trainer: Trainers) -> L.Trainer | NullTrainer | None:
         runner = self.runner(trainer)
         ran = runner.run(self._thoughts, self.judge.max_batch_tokens)
         return runner.run(self.passes, self.judge.max_batch_tokens) or ran
@@ -145,10 +145,10 @@ class Reader(BaseReader):
                 )
         return readings
 
-    def device(self, trainer: L.Trainer | Alone | None) -> str:
+    def device(self, trainer: L.Trainer | NullTrainer | None) -> str:
         if trainer is None:
             return IN_STORE
-        if isinstance(trainer, Alone):
+        if isinstance(trainer, NullTrainer):
             return str(trainer.device)
         device = trainer.strategy.root_device
         return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

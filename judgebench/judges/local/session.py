@@ -1,5 +1,5 @@
-"""A pass under way in one process: its models in memory, its engines, and what has room at once. It
-knows nothing of Lightning or Ray, which both read by it."""
+"""A pass under way in one process: its models in memory, its engines, and how much has room at
+once. Lightning and Ray both read by it, and it knows nothing of them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,23 @@ Load = Callable[[ModelSource], "PreTrainedModel"]
 
 
 class PassSession:
-    """One pass under way: `load`, `begin`, `read` for each batch, `end`.
+    """One pass under way: its models are loaded as it is made; then `begin`, `read` for each batch,
+    and `end`.
 
     Args:
+        models: those in memory, where its own stay.
         load: loads a model, of which this process may hold a part; None is `ModelSource.model`.
-        turns: makes what has processes that share models take turns; None where each has its own.
+        turns: makes what has processes that share models take turns, as `sharding.Turns` does; None
+            where each has its own.
+
+    Attributes:
+        too_many: a batch of so many tokens has had no room.
+
+    Example:
+        session = PassSession(pass_, Models()).to(device)
+        session.begin(store)
+        readings = [session.read(batch) for batch in batches]
+        session.end()
     """
 
     def __init__(
@@ -43,11 +55,17 @@ class PassSession:
         self.models = [models.get(source, load) for source in pass_.sources]
         self._make_turns = turns
         self._turns: Any = None
-        self._too_many = sys.maxsize
+        self.too_many = sys.maxsize
 
     @property
     def _split(self) -> bool:
         return self._make_turns is not None
+
+    def to(self, device: torch.device) -> PassSession:
+        """Moves the models to a device; where Lightning reads, that is its part."""
+        for model in self.models:
+            model.to(device)  # type: ignore[arg-type]  # of a decorated method
+        return self
 
     def begin(self, store: ReadingStore | None = None) -> None:
         """Makes the engines, of models that are on their device; `store` holds what is proven."""
@@ -72,7 +90,7 @@ class PassSession:
         single prompt does not fit into memory."""
         if not batch.groups:
             return []
-        if following is not None and following.tokens() < self._too_many:
+        if following is not None and following.tokens() < self.too_many:
             self.pass_.following = following
         return self._within_memory(batch)
 
@@ -80,7 +98,7 @@ class PassSession:
         """Reads a batch, in halves where the whole has no room; what has had none once is not tried
         again."""
         tokens = batch.tokens()
-        if tokens < self._too_many or len(batch.prompts) == 1:
+        if tokens < self.too_many or len(batch.prompts) == 1:
             try:
                 return self.pass_.read(batch)
             except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
@@ -97,7 +115,7 @@ class PassSession:
                         f"{tokens} tokens does not fit into memory; take a smaller model or dtype, "
                         "or set prompt.max_tokens and prompt.truncate=source."
                     ) from error
-                self._too_many = min(self._too_many, tokens)
+                self.too_many = min(self.too_many, tokens)
             finally:
                 self.pass_.following = None
             # outside of the handler, which would keep the failed pass's tensors alive

@@ -27,7 +27,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from judgebench.judges.engine.attention import own_attention
 from judgebench.judges.engine.plain import layers_of
 from judgebench.judges.local.loading import ModelSource
-from judgebench.runtime.distributed import here, watching
+from judgebench.runtime.distributed import process_group, watching
 from judgebench.words.errors import UserError
 
 
@@ -76,7 +76,7 @@ def load_split(source: ModelSource, strategy: Any, mesh: DeviceMesh) -> PreTrain
         return model.config, model.generation_config, model.dtype
 
     # 1. the model's shape, without its values
-    config, generation_config, dtype = here().agree(described)
+    config, generation_config, dtype = process_group().agree(described)
     with init_empty_weights(include_buffers=False):
         model = AutoModelForCausalLM.from_config(
             config, dtype=dtype, trust_remote_code=source.trust_remote_code
