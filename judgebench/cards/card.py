@@ -27,14 +27,16 @@ from annotated_types import Gt, Lt
 
 from judgebench.config.earlier import in_entries
 from judgebench.config.inputs import inputs_of
+from judgebench.config.keys import command_line
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses.anchors import ANCHORS
+from judgebench.judges.own import OwnJudge
 from judgebench.runtime.files import Input, atomic, user_path, writing
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
 from judgebench.runtime.versions import translate_settings
 from judgebench.settings.components import name_of
 from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
-from judgebench.words.errors import UserError, shown
+from judgebench.words.errors import UserError, reason, shown
 from judgebench.words.terminal import print_safely
 
 NAME = "judge_card.yaml"
@@ -297,6 +299,11 @@ class JudgeCard:
     reversed: bool = False
 
     @property
+    def own_judge(self) -> bool:
+        """True where its judge is a class that does not come with judgebench."""
+        return not str(self.parts["judge"]["_target_"]).startswith("judgebench.")
+
+    @property
     def ends(self) -> Sequence[float] | None:
         """The humans' scale as people know it, the worst score first."""
         return self.scale and self.scale[:: -1 if self.reversed else 1]
@@ -471,10 +478,14 @@ class JudgeCard:
             temporary.write_text(text, encoding="utf-8")
 
     @classmethod
-    def read(cls, path: str | Path) -> JudgeCard:
+    def read(cls, path: str | Path, trust_judge: bool = False) -> JudgeCard:
         """A card from its file, with a warning where its content is not what calibration wrote, or
         does not say so. `UserError` where there is none, it is no card, or it asks for more than a
-        judge."""
+        judge.
+
+        Args:
+            trust_judge: whether its judge may be a class of somebody's own, whose code runs here.
+        """
         path = user_path(path)
         name = f"card={path}"
         again = "let `python -m judgebench calibrate` write it again"
@@ -518,7 +529,7 @@ class JudgeCard:
                 "uses": content.get("uses") or (),
             }
             card = cls(**values, folder=path.parent)
-            card.check_parts()
+            card.check_parts(trust_judge)
         except UserError as error:
             raise UserError(f"{name}: {error}") from error
         except ValueError as error:
@@ -540,9 +551,9 @@ class JudgeCard:
             )
         return card
 
-    def check_parts(self) -> None:
+    def check_parts(self, trust_judge: bool = False) -> None:
         """Checks that the parts are those of a judge, refer to nothing, and belong together; else
-        `UserError`."""
+        `UserError`. `trust_judge`: see `read`."""
         for where, key, value in _walk({"parts": self.parts, "dimension": self.dimension}):
             at = ".".join((*where, key))
             inside = where[1:]
@@ -550,6 +561,16 @@ class JudgeCard:
                 place = inside
                 if inside[:1] == ("decoding",) and len(inside) > 1:
                     place = ("decoding", "*", *inside[2:])
+                if place == ("judge",) and isinstance(value, str) and self.own_judge:
+                    if trust_judge:
+                        continue
+                    again = f"{command_line() or ''} trust_judge=true".lstrip()
+                    raise UserError(
+                        f"{at} is {shown(value)}, a class that does not come with judgebench, and "
+                        "its code would run on this machine; do not use this card, unless you know "
+                        f"that class and trust it; then say so: {again} (in Python "
+                        "trust_judge=True)."
+                    )
                 if not isinstance(value, str) or value not in _MAKERS.get(place, ()):
                     raise UserError(
                         f"{at} is {shown(value)}, which is no part of a judge; do not use this "
@@ -626,6 +647,9 @@ def check_arguments(parts: Row) -> None:
     places |= {f"decoding.{name}": part for name, part in parts["decoding"].items()}
     for where, part in places.items():
         target = _ANSWERS_FOR.get(part["_target_"], part["_target_"])
+        if where == "judge" and not target.startswith("judgebench."):
+            _check_own(target)
+            continue
         module, _, name = target.rpartition(".")
         maker = getattr(import_module(module), name)
         hints = typing.get_type_hints(maker)
@@ -642,6 +666,24 @@ def check_arguments(parts: Row) -> None:
                     "calibrate again."
                 )
         check_shape(part, shape, "card", at=f"parts.{where}")
+
+
+def _check_own(target: str) -> None:
+    """Checks that a class of somebody's own, whose code the user trusts, is a judge; else
+    `UserError`."""
+    module, _, name = target.rpartition(".")
+    try:
+        maker = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UserError(
+            f"card: its judge is the class {shown(target)}, which is not here ({reason(error)}); "
+            "start the command where its file lies, name that folder in PYTHONPATH, or install it."
+        ) from error
+    if not (isinstance(maker, type) and issubclass(maker, OwnJudge)):
+        raise UserError(
+            f"card: parts.judge._target_ is {shown(target)}, which is no judge; do not use this "
+            "card."
+        )
 
 
 def digest_of(content: Row) -> str:

@@ -129,10 +129,10 @@ class Judge:
         self.trainer: Trainers = trainer_for(self._parts)
 
     @classmethod
-    def from_card(cls, path: str | Path, **options: Any) -> Judge:
-        """The judge of a card file; see `Judge` for options. `UserError` where there is no such
-        card."""
-        return cls(JudgeCard.read(path), **options)
+    def from_card(cls, path: str | Path, *, trust_judge: bool = False, **options: Any) -> Judge:
+        """The judge of a card file; see `JudgeCard.read` and `Judge` for options. `UserError` where
+        there is no such card."""
+        return cls(JudgeCard.read(path, trust_judge), **options)
 
     def check_estimate(self, wanted: bool = True) -> None:
         """Checks that the card has a map to the humans' scale, where that is wanted; else
@@ -487,6 +487,8 @@ def check_places(card: JudgeCard, config: DictConfig, instead: str = "") -> None
         model = card.models.get(of, {})
         if not path or config[role].get("path") != path or not model.get("sha256"):
             continue
+        if role == "judge" and card.own_judge:
+            continue
         if ModelSource(path).elsewhere:
             mistakes.add(
                 f"card: its {role} is {model.get('title')} (SHA-256 {model['sha256'][:12]}...), "
@@ -521,8 +523,12 @@ def check_models(card: JudgeCard, fingerprints: Mapping[str, Row], another: str 
         if here.get("sha256") != model.get("sha256"):
             fault = (
                 f"is {model.get('title')} with SHA-256 {str(model.get('sha256'))[:12]}..., and the "
-                f"one here is {here.get('title')} with {str(here.get('sha256'))[:12]}...; give the "
-                f"folder of the model that was calibrated (+{name}.path=)"
+                f"one here is {here.get('title')} with {str(here.get('sha256'))[:12]}...; "
+            )
+            fault += (
+                "take its class, settings and files as they were calibrated"
+                if card.own_judge
+                else f"give the folder of the model that was calibrated (+{name}.path=)"
             )
         elif here.get("model") != model.get("model"):
             fault = (

@@ -19,10 +19,10 @@ from omegaconf import DictConfig
 from judgebench.command.cli import handle_errors, run_checked
 from judgebench.config.check import check_config, with_read
 from judgebench.config.keys import FOLDER
-from judgebench.importing.own import file_words, score_command
+from judgebench.importing.own import card_words, file_words, score_command
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.log import StepLogger
-from judgebench.runtime.values import command_of, quoted
+from judgebench.runtime.values import command_of
 from judgebench.study.jobs import check_one_run
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
@@ -111,8 +111,8 @@ def _main(config: DictConfig) -> None:
             log.info("Wrote %s.", path)
             print_safely(card_view(card))
             # what the card is for; its path is the last line
-            named = f"card={quoted(str(path))}"
-            gate = ["python", "-m", "judgebench", "gate", named, *file_words(config)]
+            named = card_words(config, path)
+            gate = ["python", "-m", "judgebench", "gate", *named, *file_words(config)]
             print_safely(
                 f"Score texts, as {score_command(config, path)}",
                 f"Check it on newly labelled ones, as {command_of(gate)}",

@@ -61,10 +61,14 @@ def handle_errors(
         for word in sys.argv[1:]
     ]
     given = sys.argv[1:]
-    # without it Hydra prints its own words, and ends the program with 1
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
-    with ending(
-        module, given, lambda mistake: with_remedies(mistake, given, added, config_name, module)
+    with (
+        _hydra_raises() as traced,
+        ending(
+            module,
+            given,
+            lambda mistake: with_remedies(mistake, given, added, config_name, module),
+            traced,
+        ),
     ):
         with as_sentence():
             # the end of the command says it again
@@ -85,6 +89,19 @@ def handle_errors(
                 if isinstance(error, REFUSALS):
                     raise explained(error, given) from None
                 raise
+
+
+@contextmanager
+def _hydra_raises() -> Iterator[bool]:
+    """Has Hydra raise its errors: without HYDRA_FULL_ERROR it prints its own words, and ends the
+    program with 1. Gives true where the user has set it, and so asks for tracebacks."""
+    given = os.environ.get("HYDRA_FULL_ERROR")
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield given == "1"
+    finally:
+        if given is None:
+            del os.environ["HYDRA_FULL_ERROR"]
 
 
 def words_of(

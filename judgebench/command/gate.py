@@ -51,6 +51,7 @@ class GateSettings:
     summary: str | None
     readings: Words | None
     check_models: bool
+    trust_judge: bool
 
     def __post_init__(self) -> None:
         check_fields(self, "gate")
@@ -136,7 +137,7 @@ def _main(config: DictConfig) -> None:
         settings = GateSettings(*(config.get(field.name) for field in fields(GateSettings)))
         if OmegaConf.is_missing(config, "card"):
             raise UserError(no_card())
-        card = JudgeCard.read(path_of(config, "card"))
+        card = JudgeCard.read(path_of(config, "card"), settings.trust_judge)
         # these take a second to import
         from judgebench.cards.requirements import Outcome, requirements_of
         from judgebench.results.schema import run_inputs

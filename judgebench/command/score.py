@@ -41,7 +41,7 @@ def _main(config: DictConfig) -> None:
         # 2. the card, for what is asked of it
         if OmegaConf.is_missing(config, "card"):
             raise UserError(no_card())
-        card = JudgeCard.read(path_of(config, "card"))
+        card = JudgeCard.read(path_of(config, "card"), switch_at(config, "trust_judge"))
         card.check_task(config.get("dimension"), plain(config.get("scale")))
         for key in ("check_models", "force"):
             switch_at(config, key)

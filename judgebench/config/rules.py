@@ -54,6 +54,10 @@ GIVEN_BY = {
         "judge.mode=score_tokens",
     ),
     (LOCAL, GRADIENT): ("judge.engine=plain gives none", "judge.engine=prefix"),
+    (OWN, PROBABILITIES): (
+        "its class answers in words",
+        "a class with probabilities(self, prompt)",
+    ),
     (SERVED, PROBABILITIES): (
         "judge.scores_from=text gives one answer",
         "judge.scores_from=logprobs or samples",

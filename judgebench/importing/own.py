@@ -482,5 +482,13 @@ def file_words(config: DictConfig, labelled: bool = True) -> list[str]:
 
 def score_command(config: DictConfig, card: Path) -> str:
     """The command that scores the texts of a composed configuration's file by a card."""
-    words = [f"card={quoted(str(card))}", *file_words(config, labelled=False), "out=scores.jsonl"]
+    words = [*card_words(config, card), *file_words(config, labelled=False), "out=scores.jsonl"]
     return command_of(["python", "-m", "judgebench", "score", *words])
+
+
+def card_words(config: DictConfig, card: Path) -> list[str]:
+    """The arguments by which a command takes a card; that of a class of the user's own is
+    trusted."""
+    target = str(config.judge.get("_target_", "judgebench."))
+    trusted = config.get("trust_judge") or not target.startswith("judgebench.")
+    return [f"card={quoted(str(card))}", *(["trust_judge=true"] if trusted else [])]

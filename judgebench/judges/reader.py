@@ -1,5 +1,5 @@
-"""From prompts to readings: the prompts of a judge and its assistant by what is asked about them,
-and the readings of a judge that has answered before. Models here are read in `judges.local`."""
+"""From prompts to readings: the prompts of a judge and its assistant by what is asked about them. A
+reader of each kind of judge stands beside its settings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from judgebench.judges import PassRunner
 from judgebench.judges.judge import PromptSet, ReadingJudge
 from judgebench.judges.local.batches import Tokens
 from judgebench.judges.local.models import Models, Trainers
-from judgebench.judges.precomputed.recorded import RecordedSpec, answer_row
-from judgebench.judges.precomputed.replay import ReplaySpec
 from judgebench.prompts.thoughts import after_thoughts
 from judgebench.prompts.tokens import encode_texts
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Array, Condition, Generation, Prompt, Reading, Row, Split
-from judgebench.words.errors import UserError
 
 IN_STORE = "none: every reading was in the store"
 """Name of the device where nothing was computed."""
@@ -186,88 +183,3 @@ class BaseReader:
         for values in (main, other or ()):
             check_shares(values, prompt, self.store.path)
         return Reading(prompt, split, main, other, seconds=seconds)
-
-
-class Replayer(BaseReader):
-    """Gives answers of an earlier time, as a `Reader` gives those that it computes; each prompt has
-    one."""
-
-    judge: ReplaySpec
-    origin = "none: the answers were given earlier"
-
-    @property
-    def fingerprints(self) -> dict[str, dict[str, str]]:
-        return {"main": {"title": self.judge.source.title, "sha256": self.judge.source.sha256()}}
-
-    def readings(self, split: Split) -> list[Reading]:
-        assert self.answers is not None
-        decoding = next(iter(self.of.decodings))
-        readings = []
-        for prompt in self.prompts:
-            how = Generation(
-                "main", decoding, reasoned=prompt.condition.defense in self.of.free_text
-            )
-            part = split[prompt.example.group_id]
-            answers = self.answers.all_to(prompt)
-            text = answers[0]
-            repeated = answers if len(answers) > 1 else ()
-            readings.append(
-                Reading(prompt, part, text=text, generation=how, answers=tuple(repeated))
-            )
-        return readings
-
-
-class RecordedReader(BaseReader):
-    """Gives recorded readings, as a `Reader` gives those that it computes."""
-
-    judge: RecordedSpec
-    origin = "none: recorded readings"
-
-    @property
-    def fingerprints(self) -> dict[str, dict[str, str]]:
-        models = self.judge.recording.models
-        return {"main": models["main"]} if self.assistant.kind == "none" else models
-
-    def readings(self, split: Split) -> list[Reading]:
-        """The readings of all prompts, see `Reader.readings`; `UserError` for what was not
-        recorded: an answer under a lambda or t, or log-probabilities."""
-        readings = []
-        for prompt in self._scored:
-            row = self._row(prompt, None)
-            part = split[prompt.example.group_id]
-            main = tuple(row["main_logprobs"])
-            other = None
-            if self.assistant.kind != "none":
-                other = tuple(row["assistant_logprobs"])
-            readings.append(Reading(prompt, part, main, other, seconds=row["seconds"]))
-        for prompts, _, reasoned in self._asked:
-            for how, _ in self._ways(reasoned):
-                for prompt in prompts:
-                    row = self._row(prompt, how)
-                    part = split[prompt.example.group_id]
-                    readings.append(
-                        Reading(
-                            prompt, part, generation=how, text=row["text"], seconds=row["seconds"]
-                        )
-                    )
-        return readings
-
-    def _row(self, prompt: Prompt, how: Generation | None) -> Row:
-        """The row of a way of answering, or of log-probabilities; else `UserError`."""
-        assert self.answers is not None
-        row = answer_row(self.answers.to(prompt), how)
-        alone = how is not None or self.assistant.kind == "none"
-        if row is not None and (alone or row["assistant_logprobs"] is not None):
-            return row
-        what = "log-probabilities"
-        if row is not None:
-            what = "log-probabilities of the assistant"
-        elif how is not None:
-            what = f"free answers of {how.judge} by {how.decoding}"
-            if how.lambda_ is not None:
-                what += f" (lambda {how.lambda_:g}, t {how.temperature:g})"
-        raise UserError(
-            f"judge: {self.judge.recording.path.name} has no {what} for example "
-            f"{prompt.example.example_id} ({prompt.condition}); choose what was recorded, or "
-            "record it too."
-        )

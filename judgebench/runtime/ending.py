@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -56,6 +57,7 @@ def ending(
     module: str,
     given: Sequence[str],
     remedied: Callable[[UserError], UserError] = lambda mistake: mistake,
+    traced: bool = False,
 ) -> Iterator[None]:
     """Around all that a command does, which ends in one sentence: a `Refusal` with code 2, Ctrl-C
     with 130, SIGTERM with 143.
@@ -64,6 +66,7 @@ def ending(
         module: how the command is started, as in `python -m judgebench`.
         given: its arguments.
         remedied: adds to a mistake what else is wrong, and the command that is right.
+        traced: whether the traceback of the exception behind a mistake is printed, too.
     """
     # what imports make is never garbage: to collect it takes a seventh of their time, and a second at
     # the end of a run
@@ -74,11 +77,14 @@ def ending(
             yield
         except Refusal as refusal:
             mistake = mistake_of(refusal.__cause__)
+            cause = None if mistake is None else mistake.__cause__
             if mistake is not None:
                 mistake = remedied(mistake)
             # a value that is refused may stand for a key, as ${oc.env:...} does
             hide = hider(environment_secrets() | argument_secrets(given))
             sentence = hide(refusal.sentence if mistake is None else mistake.listed)
+            if traced and cause is not None:
+                print_safely(hide("".join(traceback.format_exception(cause))), error=True)
             print_safely(f"judgebench: {sentence}", error=True)
             raise
         except KeyboardInterrupt as stop:

@@ -202,7 +202,6 @@ def test_a_key_goes_nowhere_that_the_user_has_not_named():
 @pytest.mark.parametrize(
     ("place", "key", "value"),
     [
-        ("judge", "_target_", "os.system"),
         ("assistant", "_target_", "judgebench.runtime.files.os.system"),
         ("decoding", "greedy", {"_target_": "subprocess.run"}),
         ("decoding", "greedy", {"_target_": "judgebench.decoding.Greedy", "_args_": [1]}),

@@ -10,8 +10,7 @@ import pytest
 
 from judgebench.data.rows import json_lines
 from judgebench.judges.judge import PromptSet
-from judgebench.judges.precomputed.replay import AnswerFields, ReplaySpec
-from judgebench.judges.reader import Replayer
+from judgebench.judges.precomputed.replay import AnswerFields, Replayer, ReplaySpec
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.settings.fields import settings_of

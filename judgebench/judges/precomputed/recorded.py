@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from judgebench.data.rows import FileRow
 from judgebench.judges.precomputed.answers import Answers
 from judgebench.judges.precomputed.replay import AnswerFields, AnswerFile, match
+from judgebench.judges.reader import BaseReader
 from judgebench.judges.spec import (
     GENERATION,
     LOG_PROBABILITIES,
@@ -20,11 +21,8 @@ from judgebench.judges.spec import (
 )
 from judgebench.readings.reading import MODES, Recording, holds, prompt_digest
 from judgebench.settings.fields import Annotated, OneOf, check_fields
-from judgebench.types import Generation, Prompt, Records, Row, Split
+from judgebench.types import Generation, Prompt, Reading, Records, Row, Split
 from judgebench.words.errors import Mistakes, UserError
-
-if TYPE_CHECKING:
-    from judgebench.judges.reader import BaseReader
 
 _AXES = ("dimension", "range", "attack", "defense")
 
@@ -41,8 +39,6 @@ class PlainJudge(NoModel):
         return frozenset({RECORDED, PROBABILITIES, LOG_PROBABILITIES})
 
     def reader(self, *asked: Any) -> BaseReader:
-        from judgebench.judges.reader import RecordedReader
-
         return RecordedReader(*asked)
 
     @property
@@ -108,6 +104,62 @@ class RecordedSpec(PlainJudge):
 
     def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
         return answers_of(self.recording, prompts, split, dataset)
+
+
+class RecordedReader(BaseReader):
+    """Gives recorded readings, as a `Reader` gives those that it computes."""
+
+    judge: RecordedSpec
+    origin = "none: recorded readings"
+
+    @property
+    def fingerprints(self) -> dict[str, dict[str, str]]:
+        models = self.judge.recording.models
+        return {"main": models["main"]} if self.assistant.kind == "none" else models
+
+    def readings(self, split: Split) -> list[Reading]:
+        """The readings of all prompts, see `Reader.readings`; `UserError` for what was not
+        recorded: an answer under a lambda or t, or log-probabilities."""
+        readings = []
+        for prompt in self._scored:
+            row = self._row(prompt, None)
+            part = split[prompt.example.group_id]
+            main = tuple(row["main_logprobs"])
+            other = None
+            if self.assistant.kind != "none":
+                other = tuple(row["assistant_logprobs"])
+            readings.append(Reading(prompt, part, main, other, seconds=row["seconds"]))
+        for prompts, _, reasoned in self._asked:
+            for how, _ in self._ways(reasoned):
+                for prompt in prompts:
+                    row = self._row(prompt, how)
+                    part = split[prompt.example.group_id]
+                    readings.append(
+                        Reading(
+                            prompt, part, generation=how, text=row["text"], seconds=row["seconds"]
+                        )
+                    )
+        return readings
+
+    def _row(self, prompt: Prompt, how: Generation | None) -> Row:
+        """The row of a way of answering, or of log-probabilities; else `UserError`."""
+        assert self.answers is not None
+        row = answer_row(self.answers.to(prompt), how)
+        alone = how is not None or self.assistant.kind == "none"
+        if row is not None and (alone or row["assistant_logprobs"] is not None):
+            return row
+        what = "log-probabilities"
+        if row is not None:
+            what = "log-probabilities of the assistant"
+        elif how is not None:
+            what = f"free answers of {how.judge} by {how.decoding}"
+            if how.lambda_ is not None:
+                what += f" (lambda {how.lambda_:g}, t {how.temperature:g})"
+        raise UserError(
+            f"judge: {self.judge.recording.path.name} has no {what} for example "
+            f"{prompt.example.example_id} ({prompt.condition}); choose what was recorded, or "
+            "record it too."
+        )
 
 
 def answers_of(

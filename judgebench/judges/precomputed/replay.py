@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,15 +27,23 @@ from judgebench.data.rows import (
     json_row,
 )
 from judgebench.judges.precomputed.answers import Answers, Key, answer_key, first_names
+from judgebench.judges.reader import BaseReader
 from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel
 from judgebench.prompts.tokens import PlainTokenizer
 from judgebench.runtime.files import sha256_of, user_path
 from judgebench.settings.fields import Words, settings_of
-from judgebench.types import ORDERS, Condition, Example, Prompt, Row, ScoreRange, Split
+from judgebench.types import (
+    ORDERS,
+    Condition,
+    Example,
+    Generation,
+    Prompt,
+    Reading,
+    Row,
+    ScoreRange,
+    Split,
+)
 from judgebench.words.errors import Mistakes, UserError
-
-if TYPE_CHECKING:
-    from judgebench.judges.reader import BaseReader
 
 _AXES = ("dimension", "range", "attack", "defense", "order")
 
@@ -177,8 +185,6 @@ class ReplaySpec(NoModel):
         return frozenset({REPLAYED, GENERATION})
 
     def reader(self, *asked: Any) -> BaseReader:
-        from judgebench.judges.reader import Replayer
-
         return Replayer(*asked)
 
     def rows(self) -> Iterable[FileRow]:
@@ -248,6 +254,35 @@ class IndexedReplay(ReplaySpec):
         if not rows:  # none of this shard's
             return Answers(self.source.path.name, 0, {}, (), (), prompts)
         return self._matched(rows, prompts, split, dataset)
+
+
+class Replayer(BaseReader):
+    """Gives answers of an earlier time, as a `Reader` gives those that it computes; each prompt has
+    one."""
+
+    judge: ReplaySpec
+    origin = "none: the answers were given earlier"
+
+    @property
+    def fingerprints(self) -> dict[str, dict[str, str]]:
+        return {"main": {"title": self.judge.source.title, "sha256": self.judge.source.sha256()}}
+
+    def readings(self, split: Split) -> list[Reading]:
+        assert self.answers is not None
+        decoding = next(iter(self.of.decodings))
+        readings = []
+        for prompt in self.prompts:
+            how = Generation(
+                "main", decoding, reasoned=prompt.condition.defense in self.of.free_text
+            )
+            part = split[prompt.example.group_id]
+            answers = self.answers.all_to(prompt)
+            text = answers[0]
+            repeated = answers if len(answers) > 1 else ()
+            readings.append(
+                Reading(prompt, part, text=text, generation=how, answers=tuple(repeated))
+            )
+        return readings
 
 
 class AnswerIndex:
