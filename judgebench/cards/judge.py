@@ -34,7 +34,6 @@ from judgebench.judges.precomputed.replay import ReplaySpec
 from judgebench.judges.served.settings import bare_name, is_loopback
 from judgebench.judges.spec import SERVED
 from judgebench.prompts.builder import Judged as JudgedText
-from judgebench.report.render import Terminal
 from judgebench.runs.experiment import check_texts, judge_of, planned, prepare
 from judgebench.runs.job import show_dry_run, trainer_for
 from judgebench.runtime.files import user_path
@@ -43,6 +42,7 @@ from judgebench.runtime.secrets import masked_argument
 from judgebench.runtime.values import command_of, literal
 from judgebench.settings.fields import IntervalSettings
 from judgebench.types import FAILED, Array, Example, Row
+from judgebench.words.console import Terminal
 from judgebench.words.errors import Mistakes, UserError, shown
 
 Overridden = Mapping[str, Row | None]

@@ -28,13 +28,13 @@ from judgebench.judges.local.ray_runner import RayTrainer
 from judgebench.judges.reader import IN_STORE
 from judgebench.judges.served.settings import unpaid
 from judgebench.judges.spec import RECORDED
-from judgebench.report.render import WIDTH, Terminal
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
 from judgebench.runs.experiment import Experiment
 from judgebench.runtime.distributed import Alone, begin, here
 from judgebench.settings.fields import plain
 from judgebench.types import Row
+from judgebench.words.console import WIDTH, Terminal
 from judgebench.words.errors import Clock, UserError
 
 if TYPE_CHECKING:

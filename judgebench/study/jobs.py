@@ -323,12 +323,13 @@ class TaskSummary(SweepSummary):
     def _finish(self, config: DictConfig, folder: Path, jobs: Records) -> None:
         # all of this takes seconds to import, and most starts are no sweep
         from judgebench.report.comparison import named_runs, render_tasks
-        from judgebench.report.render import WIDTH, Terminal, to_terminal
+        from judgebench.report.render import to_terminal
         from judgebench.report.table import records
         from judgebench.report.views.answer import tasks_answer
         from judgebench.report.views.league import league_of_tasks
         from judgebench.report.views.tuning import TASKS_TABLE, tasks_frame
         from judgebench.results.results import Results
+        from judgebench.words.console import WIDTH, Terminal
 
         paths = [Path(job["attributes"]["run_dir"]) for job in jobs if job.get("attributes")]
         if not paths:

@@ -28,6 +28,7 @@ from judgebench.report.table import (
 )
 from judgebench.report.views.correlations import correlation_rows
 from judgebench.results.results import Results, Titles, distinct, range_of, with_labels
+from judgebench.stats.clusters import FEWEST
 from judgebench.studies.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
 from judgebench.studies.probability_scores import NOT_ANSWERING
 from judgebench.tuning.learned import EDGE
@@ -259,7 +260,8 @@ def flags(results: Results) -> list[Block]:
     rows = labelled_rows(results.shown)
     raised = [row | {"flag": flag} for row in rows for flag in row.get("flags") or ()]
     if not raised:
-        return [Paragraph(say("no_flag", rows=rows, forecasts=results.forecasts))] if rows else []
+        facts = {"rows": rows, "forecasts": results.forecasts, "FEWEST": FEWEST}
+        return [Paragraph(say("no_flag", **facts))] if rows else []
     blocks: list[Block] = []
     for part in rows_by(raised, ["flag"]):
         flag = part[0]["flag"]
