@@ -34,8 +34,9 @@ from judgebench.judges.precomputed.replay import ReplaySpec
 from judgebench.judges.served.settings import bare_name, is_loopback
 from judgebench.judges.spec import SERVED
 from judgebench.prompts.builder import Judged as JudgedText
+from judgebench.runs.dry_run import show_dry_run
 from judgebench.runs.experiment import check_texts, judge_of, planned, prepare
-from judgebench.runs.job import show_dry_run, trainer_for
+from judgebench.runs.job import trainer_for
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument

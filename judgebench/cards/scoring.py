@@ -31,7 +31,7 @@ from judgebench.config.parts import built
 from judgebench.data.jsonl import Unrated
 from judgebench.data.shards import Texts
 from judgebench.judges.local.ray_runner import RayRunner, by_actors
-from judgebench.report.views.run import served_lines
+from judgebench.results.served import served_lines
 from judgebench.runs.job import check_trainer_of_actors
 from judgebench.runtime.distributed import begin, here
 from judgebench.runtime.files import (

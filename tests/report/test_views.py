@@ -5,6 +5,7 @@ import pytest
 from judgebench.report.layout import PAGE, Fold, terminal_blocks
 from judgebench.report.views import run
 from judgebench.results.results import Results
+from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.words.formats import say
 from tests.report import frozen
 

@@ -23,9 +23,9 @@ from judgebench.report.views.correlations import (
 )
 from judgebench.report.views.decisions import chosen_record, decision_parts
 from judgebench.report.views.league import league_rows
-from judgebench.report.views.run import ROLES, by_server
 from judgebench.report.views.verdicts import first_line, verdict_rows
 from judgebench.results.results import NO_DEFENSE, Results
+from judgebench.results.served import ROLES, by_server
 from judgebench.settings.fields import Margins, settings_of
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.studies.decisions import CHOSEN
