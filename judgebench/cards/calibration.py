@@ -36,14 +36,8 @@ from judgebench.results.results import Results
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.settings.components import TARGET, build_component
-from judgebench.settings.fields import (
-    Annotated,
-    Costs,
-    OneOf,
-    check_fields,
-    plain,
-    settings_of,
-)
+from judgebench.settings.costs import Costs
+from judgebench.settings.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, Numbers, safe_divide
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.studies.decisions import CHOSEN

@@ -33,6 +33,7 @@ from judgebench.runs.dry_run import show_dry_run
 from judgebench.runs.experiment import Experiment
 from judgebench.runtime.distributed import Alone, begin, here
 from judgebench.settings.fields import plain
+from judgebench.settings.run import check_tables
 from judgebench.types import Row
 from judgebench.words.console import WIDTH, Terminal
 from judgebench.words.errors import Clock, UserError
@@ -178,8 +179,6 @@ class Job:
             # out
             tables: Sequence[str] = ()
             if config.tables:
-                from judgebench.report.paper import check_tables  # matplotlib with them
-
                 tables = check_tables(config.tables)
             folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
             loggers: Sequence[MakeLogger] = ()

@@ -26,7 +26,8 @@ from judgebench.report.views.league import league_rows
 from judgebench.report.views.verdicts import first_line, verdict_rows
 from judgebench.results.results import NO_DEFENSE, Results
 from judgebench.results.served import ROLES, by_server
-from judgebench.settings.fields import Margins, settings_of
+from judgebench.settings.fields import settings_of
+from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.studies.decisions import CHOSEN
 from judgebench.studies.humans import CALIBRATED
