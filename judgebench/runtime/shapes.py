@@ -37,11 +37,11 @@ def check_shape(value: Any, shape: Any, name: str, remedy: str = "", at: str = "
 def checker(shape: Any, **config: Any) -> TypeAdapter[Any]:
     """What checks values of a shape, see `check_shape`; of an object's shape, pydantic's `config`
     says how."""
-    from pydantic import ConfigDict, TypeAdapter  # which few commands need
+    from pydantic import TypeAdapter  # which few commands need
 
     kind = _typed(shape)
     if config:
-        kind.__pydantic_config__ = ConfigDict(**config)
+        kind.__pydantic_config__ = config
     return TypeAdapter(kind)
 
 
