@@ -11,7 +11,7 @@ from typing import Any
 import lightning as L
 from torch.utils.data import DataLoader, DistributedSampler
 
-from judgebench.judges.engine.kernels import hardware
+from judgebench.judges.engine.hardware import hardware
 from judgebench.judges.judge import ReadingJudge
 from judgebench.judges.local.batches import Batch, assign, batch_costs, pending
 from judgebench.judges.local.passes import LocalPass
