@@ -270,6 +270,22 @@ class ScoreRange:
             f"give {remedy}."
         )
 
+    def threshold_text(self, threshold: float) -> str | None:
+        """A threshold as the judge's scores are written: a number, or the worst word that passes;
+        None where no word does.
+
+        Example:
+            >>> ScoreRange.parse(["fail", "pass"]).threshold_text(1.5)
+            'pass'
+            >>> ScoreRange.parse([5, 1]).threshold_text(3.5)
+            '2.5 or lower'
+        """
+        if not self.worded:
+            lower = " or lower" if self.reversed else ""
+            return f"{self.mirrored(threshold):.4g}{lower}"
+        words = zip(self.candidates, self.values, strict=True)
+        return next((word for word, value in words if value >= threshold), None)
+
     def text(self, value: float) -> str:
         """`value` as a judge says it: a number with as many decimals as this range's scores have;
         of letters and words the nearest, the lower of two."""

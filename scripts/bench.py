@@ -55,7 +55,7 @@ from judgebench.attacks.search import AdvSuffix, Search, frequent_words
 from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.decoding import Expectation
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.kernels import compute_on
+from judgebench.judges.engine.hardware import compute_on
 from judgebench.judges.engine.layers import LaidOutLinear
 from judgebench.judges.engine.plain import PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine

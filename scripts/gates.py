@@ -32,7 +32,7 @@ from judgebench.cards.requirements import (
     own_verdicts,
     requirements_of,
 )
-from judgebench.settings.fields import Asking, Costs
+from judgebench.settings.costs import Asking, Costs
 from judgebench.stats.correlation import DistinctPairs
 from judgebench.studies.decisions import decision_records
 from judgebench.studies.scores import JudgeScores

@@ -34,14 +34,13 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.hardware import compute_on, hardware
 from judgebench.judges.engine.kernels import (
     AttentionOptions,
     Segments,
     attend_masked,
     attend_plain,
     attend_ragged,
-    compute_on,
-    hardware,
     varlen_fits,
 )
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing

@@ -35,7 +35,8 @@ from scipy.special import log_softmax
 
 import judgebench
 from judgebench.decoding.rules import Contrastive, Ranged
-from judgebench.settings.fields import Asking, Costs, Margins
+from judgebench.settings.costs import Asking, Costs
+from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Clusters, Estimate, percentile_interval
 from judgebench.stats.correlation import SPEARMAN, Correlated, correlate, spearman
 from judgebench.studies.decisions import clustered_share, decision_records, wilson

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 import judgebench
-from judgebench.report.render import Terminal
 from judgebench.report.views.run import dry_run_view
 from judgebench.types import Condition, ScoreRange
+from judgebench.words.console import Terminal
 from judgebench.words.errors import UserError, escape_control
 from judgebench.words.terminal import print_safely, printable
 from tests.report.test_run_view import prompt

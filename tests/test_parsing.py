@@ -13,7 +13,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judgebench.runtime.parsing import Limits, check_shape, parse_json, parse_yaml, read_json, read_text, read_yaml
+from judgebench.runtime.parsing import Limits, parse_json, parse_yaml, read_json, read_text, read_yaml
+from judgebench.runtime.shapes import check_shape
 from judgebench.words.errors import UserError, shown
 
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))

@@ -16,7 +16,7 @@ from hydra.core.global_hydra import GlobalHydra
 from judgebench.config.choices import COMMANDS as BY_WORD
 from judgebench.config.keys import FOLDER
 from judgebench.importing.own import written_out
-from judgebench.settings.fields import Margins
+from judgebench.settings.margins import Margins
 from judgebench.studies.verdict import rules_of
 from tests.conftest import write_rows
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from judgebench.runtime.files import check_run_file, user_path
-from judgebench.runtime.parsing import check_shape, read_json
+from judgebench.runtime.parsing import read_json
+from judgebench.runtime.shapes import check_shape
 from judgebench.settings import components
 from judgebench.types import FIRST, PLACES, Condition, Example, Record, Row
 from judgebench.words.errors import UserError

@@ -32,20 +32,13 @@ from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.local.loading import DTYPES
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import Recording
-from judgebench.report.views.decisions import threshold_shown
-from judgebench.report.views.run import FLAGS
+from judgebench.results.flags import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.settings.components import TARGET, build_component, name_of
-from judgebench.settings.fields import (
-    Annotated,
-    Costs,
-    OneOf,
-    check_fields,
-    plain,
-    settings_of,
-)
+from judgebench.settings.costs import Costs
+from judgebench.settings.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, Numbers, safe_divide
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.studies.decisions import CHOSEN
@@ -732,7 +725,7 @@ def limits(
     estimate that was asked for, `decision` and `score_range` the card's, `may` whether it may
     decide."""
     test = figures[TEST]
-    mark = threshold_shown(decision["pass_mark"], score_range) if decision and score_range else None
+    mark = score_range.threshold_text(decision["pass_mark"]) if decision and score_range else None
     facts = {
         "tried": [{**record, "range": ScoreRange.of(record)} for record in tried],
         "promise": figures[PROMISED],

@@ -32,7 +32,8 @@ from judgebench.decoding.rules import Decoding
 from judgebench.defenses.anchors import ANCHORS
 from judgebench.judges.own import OwnJudge
 from judgebench.runtime.files import Input, atomic, user_path, writing
-from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
+from judgebench.runtime.parsing import YAML_LIMITS, parse_yaml, read_bytes, read_yaml
+from judgebench.runtime.shapes import check_shape
 from judgebench.runtime.versions import translate_settings
 from judgebench.settings.components import name_of
 from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
@@ -127,7 +128,7 @@ _CARD = {
     "files": {str: str},
     "scores?": (None, {str: float}),
 }
-"""The shape of a card in the order of its file, see `judgebench.runtime.parsing.check_shape`."""
+"""The shape of a card in the order of its file, see `judgebench.runtime.shapes.check_shape`."""
 
 _KEYS = tuple(name.removesuffix("?") for name in _CARD)
 
@@ -271,7 +272,7 @@ class JudgeCard:
             neither's mark; `asked`, that share of texts; `error`, the largest share of mistakes
             among the others; `rater_error`, that of one rater by another, and `lowest`, the least
             that any judge could be shown to make, which earlier versions do not state; `RIGHT`;
-            `costs`, see `judgebench.settings.fields.Costs`. None where labels are grades, and in
+            `costs`, see `judgebench.settings.costs.Costs`. None where labels are grades, and in
             cards of earlier versions.
         folder: where the card lies; None of a card that is in no file.
     """

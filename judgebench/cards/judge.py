@@ -34,15 +34,16 @@ from judgebench.judges.precomputed.replay import ReplaySpec
 from judgebench.judges.served.settings import bare_name, is_loopback
 from judgebench.judges.spec import SERVED
 from judgebench.prompts.builder import Judged as JudgedText
-from judgebench.report.render import Terminal
+from judgebench.runs.dry_run import show_dry_run
 from judgebench.runs.experiment import check_texts, judge_of, planned, prepare
-from judgebench.runs.job import show_dry_run, trainer_for
+from judgebench.runs.job import trainer_for
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
 from judgebench.runtime.secrets import masked_argument
 from judgebench.runtime.values import command_of, literal
-from judgebench.settings.fields import IntervalSettings
+from judgebench.settings.costs import IntervalSettings
 from judgebench.types import FAILED, Array, Example, Row
+from judgebench.words.console import Terminal
 from judgebench.words.errors import Mistakes, UserError, shown
 
 Overridden = Mapping[str, Row | None]
@@ -84,7 +85,7 @@ class Judge:
         check_models: whether the models must be those that were calibrated, and read alike.
         send_to: the host, or hosts, of other machines that the card may send texts to.
         force: whether it decides where its card says that it may not.
-        coverage, wide: of intervals, see `judgebench.settings.fields.IntervalSettings`.
+        coverage, wide: of intervals, see `judgebench.settings.costs.IntervalSettings`.
         trainer, dry_run: as conf/score.yaml has them; a trainer shows its progress.
 
     Raises:

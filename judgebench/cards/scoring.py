@@ -31,8 +31,7 @@ from judgebench.config.parts import built
 from judgebench.data.jsonl import Unrated
 from judgebench.data.shards import Texts
 from judgebench.judges.local.ray_runner import RayRunner, by_actors
-from judgebench.report.render import Terminal
-from judgebench.report.views.run import served_lines
+from judgebench.results.served import served_lines
 from judgebench.runs.job import check_trainer_of_actors
 from judgebench.runtime.distributed import begin_group, process_group
 from judgebench.runtime.files import (
@@ -54,6 +53,7 @@ from judgebench.runtime.progress import Progressing
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.settings.fields import plain
 from judgebench.types import FAILED, Condition, Example, Record, Records, Row, Rows
+from judgebench.words.console import Terminal
 from judgebench.words.errors import ComeBack, UserError
 from judgebench.words.formats import say
 from judgebench.words.terminal import print_safely

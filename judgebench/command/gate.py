@@ -25,7 +25,8 @@ from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.log import StepLogger
 from judgebench.runtime.values import literal, settle
-from judgebench.settings.fields import RATER, OneOf, Words, check_fields, plain
+from judgebench.settings.costs import RATER
+from judgebench.settings.fields import OneOf, Words, check_fields, plain
 from judgebench.study.jobs import check_one_run
 from judgebench.types import Classes
 from judgebench.words.errors import UserError

@@ -38,17 +38,11 @@ from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.files import check_outputs, user_path
 from judgebench.runtime.values import settle
 from judgebench.settings.components import TARGET, build_component
-from judgebench.settings.fields import (
-    LOGGER_MODES,
-    Asking,
-    Costs,
-    Margins,
-    MetricSettings,
-    Ranking,
-    RunSettings,
-    plain,
-    settings_of,
-)
+from judgebench.settings.costs import Asking, Costs
+from judgebench.settings.fields import plain, settings_of
+from judgebench.settings.margins import Margins
+from judgebench.settings.metrics import MetricSettings, Ranking
+from judgebench.settings.run import LOGGER_MODES, RunSettings, check_tables
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import Classes, RatingKey, ScoreRange
 from judgebench.words.errors import Mistakes, UserError
@@ -357,8 +351,6 @@ def _read(parts: Parts) -> Parts:
         prompts = settings_of(PromptSettings, parts.prompt, "prompt")
         load_rubrics(prompts.rubrics, list_at(parts.config, "dimensions"), prompts.variants)
     if parts.config.get("tables"):
-        from judgebench.report.paper import check_tables  # it needs pandas
-
         with mistakes.caught():
             check_tables(parts.config.tables)
     mistakes.tell()

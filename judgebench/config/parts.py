@@ -25,7 +25,10 @@ from judgebench.judges.local.loading import check_vocabularies
 from judgebench.judges.local.ray_runner import RayRunner
 from judgebench.judges.spec import JUDGES, LOCAL, JudgeSettings
 from judgebench.settings.components import TARGET, build_component, name_of
-from judgebench.settings.fields import Asking, Costs, Margins, Ranking, known_keys, plain
+from judgebench.settings.costs import Asking, Costs
+from judgebench.settings.fields import known_keys, plain
+from judgebench.settings.margins import Margins
+from judgebench.settings.metrics import Ranking
 from judgebench.tuning.tune import check_tuning
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import ORDERS, Condition, RatingKey

@@ -27,7 +27,8 @@ from judgebench.defenses.settings import Helper
 from judgebench.prompts.tokens import text_prompts
 from judgebench.runtime.distributed import process_group
 from judgebench.runtime.files import check_run_file, user_path
-from judgebench.runtime.parsing import check_shape, read_json
+from judgebench.runtime.parsing import read_json
+from judgebench.runtime.shapes import check_shape
 from judgebench.settings.fields import Words, settings_of
 from judgebench.types import Array, Example, Record, Row
 from judgebench.words.errors import UserError

@@ -58,7 +58,7 @@ class PassRunner:
     def device(self) -> torch.device:
         """The device on which this process computes; `UserError` where others read models, by
         another arithmetic."""
-        from judgebench.judges.engine.kernels import Hardware, hardware
+        from judgebench.judges.engine.hardware import Hardware, hardware
 
         device: torch.device = self.trainer.strategy.root_device
         if Hardware(device, hardware().compiled).arithmetic() != hardware().arithmetic():

@@ -19,7 +19,9 @@ from judgebench.runtime.parsing import read_text
 from judgebench.settings.fields import Count, Natural, Words, check_fields
 from judgebench.types import Record, ScoreRange
 from judgebench.words.errors import UserError, shown
+from judgebench.words.pages import content_policy, page_templates
 
+_HERE = Path(__file__).parent
 _TAKEN = "urzs"  # keys of the page: unclear, reason, undo, save
 _UNCLEAR = "unclear"
 _KEYS = "1234567890"
@@ -93,10 +95,6 @@ def page_of(drawn: Drawn, settings: PageSettings, more: Mapping[str, Any] | None
         more: of a second look, example_id -> titles and texts that are shown with it; None hides
             what judge and people have said.
     """
-    # the report's page needs seconds to import
-    from judgebench.report.html import content_policy
-    from judgebench.report.render import TEMPLATES
-
     # 1. the data; who wrote a text is not in them
     groups: dict[tuple[str, str], int] = {}
     texts = []
@@ -134,12 +132,16 @@ def page_of(drawn: Drawn, settings: PageSettings, more: Mapping[str, Any] | None
     # 2. the page
     style = _asset("label.css")
     script = _asset("label.js")
-    page: str = TEMPLATES.from_string(_asset("label.html.j2")).render(
-        policy=content_policy([style], [script]),
-        style=Markup(style),
-        script=Markup(script),
-        data=_as_data(content),
-        texts=len(texts),
+    page: str = (
+        page_templates(_HERE)
+        .get_template("label.html.j2")
+        .render(
+            policy=content_policy([style], [script]),
+            style=Markup(style),
+            script=Markup(script),
+            data=_as_data(content),
+            texts=len(texts),
+        )
     )
     return page
 
@@ -158,5 +160,5 @@ def _as_data(content: Record) -> Markup:
 
 
 def _asset(name: str) -> str:
-    text = (Path(__file__).parent / name).read_text(encoding="utf-8")
+    text = (_HERE / name).read_text(encoding="utf-8")
     return text.replace("\r\n", "\n")

@@ -249,7 +249,7 @@ _ABOUT = {
     "left_out": [str],
     "config": {str: object},
 }
-"""The shape of the metadata, see `judgebench.runtime.parsing.check_shape`."""
+"""The shape of the metadata, see `judgebench.runtime.shapes.check_shape`."""
 
 MODES = ("score_tokens", "generate")
 

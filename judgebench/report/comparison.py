@@ -291,7 +291,8 @@ def _answers(compared: Compared) -> list[Block]:
     blocks: list[Block] = []
     for first, second in (part[:2] for part in compared.judged if len(part) > 1):
         record = compared.pairs.get((first["run"], second["run"], first["dimension"]))
-        blocks.append(Paragraph(say("compared", record=record, first=first, second=second)))
+        facts = {"record": record, "first": first, "second": second}
+        blocks.append(Paragraph(say("compared", **facts, BETTER=BETTER, WORSE=WORSE)))
     return blocks
 
 

@@ -4,7 +4,6 @@ against all else."""
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,6 +25,7 @@ from judgebench.report.views.verdicts import first_line
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.types import Rows
+from judgebench.words.pages import content_policy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,26 +178,6 @@ def render_page(template: str, browser: Browser | None, **context: Any) -> str:
         browser=browser,
         **context,
     )
-
-
-def content_policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
-    """Content security policy of the page: these styles and scripts, by their digests, and images
-    that stand in the page itself; nothing over a network, and nothing that a text in it says."""
-    return "; ".join(
-        [
-            "default-src 'none'",
-            "img-src data:",
-            "base-uri 'none'",
-            "form-action 'none'",
-            f"style-src {_digests(styles)}",
-            f"script-src {_digests(scripts)}",
-        ]
-    )
-
-
-def _digests(contents: Iterable[str]) -> str:
-    digests = (hashlib.sha256(content.encode()).digest() for content in contents)
-    return " ".join(f"'sha256-{base64.b64encode(one).decode('ascii')}'" for one in digests)
 
 
 @cache

@@ -8,11 +8,9 @@ from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 from rich import box
-from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.segment import Segment
+from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -26,9 +24,8 @@ from judgebench.report.table import (
     Table,
     TableCell,
 )
-from judgebench.words.errors import escape_control
 from judgebench.words.formats import UNKNOWN
-from judgebench.words.terminal import printable
+from judgebench.words.pages import page_templates
 
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
@@ -42,20 +39,8 @@ _FONTS = {"_": "underline", "/": "textit", "*": "textbf"}
 _KEPT = 20
 """Widths from which a column of a terminal is never narrower."""
 
-WIDTH = 100
-"""Columns that tables are made for; a console narrower than this folds cells."""
 
-TEMPLATES = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-    # ids, names and texts come from data sets and models: none of them may become markup
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    finalize=lambda said: (
-        said if isinstance(said, Markup) or not isinstance(said, str) else escape_control(said)
-    ),
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
+TEMPLATES = page_templates(Path(__file__).parent / "templates")
 
 
 _MARKDOWN = re.compile(
@@ -80,19 +65,6 @@ TEMPLATES.filters["markdown"] = markdown
 def macros() -> Any:
     """Macros that write each kind of block in a page, by the block's name."""
     return TEMPLATES.get_template("blocks.html.j2").module
-
-
-class Terminal(Console):
-    """A rich console whose text neither a terminal nor a service for CI obeys; colors and cursor
-    are rich's own."""
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterable[Segment]:
-        """See `Console.render`."""
-        for segment in super().render(renderable, options):
-            plain = segment.text if segment.control else printable(segment.text)
-            yield segment if plain == segment.text else type(segment)(plain, segment.style)
 
 
 def to_html(blocks: Iterable[Block]) -> Markup:

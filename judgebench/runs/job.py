@@ -22,19 +22,20 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.keys import FOLDER, path_of
 from judgebench.config.parts import Parts
-from judgebench.judges.judge import PromptSet, ReadingJudge, RunReadings
+from judgebench.judges.judge import RunReadings
 from judgebench.judges.local.models import Models, Trainers
 from judgebench.judges.local.ray_runner import RayTrainer
 from judgebench.judges.reader import IN_STORE
 from judgebench.judges.served.settings import unpaid
 from judgebench.judges.spec import RECORDED
-from judgebench.report.render import WIDTH, Terminal
-from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import RunFolder
+from judgebench.runs.dry_run import show_dry_run
 from judgebench.runs.experiment import Experiment
 from judgebench.runtime.distributed import NullTrainer, begin_group, process_group
 from judgebench.settings.fields import plain
+from judgebench.settings.run import check_tables
 from judgebench.types import Row
+from judgebench.words.console import WIDTH, Terminal
 from judgebench.words.errors import Clock, UserError
 
 if TYPE_CHECKING:
@@ -178,8 +179,6 @@ class Job:
             # out
             tables: Sequence[str] = ()
             if config.tables:
-                from judgebench.report.paper import check_tables  # matplotlib with them
-
                 tables = check_tables(config.tables)
             folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
             loggers: Sequence[MakeLogger] = ()
@@ -282,27 +281,6 @@ def _parsed(parts: Parts, last: LastRun | None, trainer: Any) -> Experiment:
 
         check_split(source, trainer)
     return experiment
-
-
-def show_dry_run(
-    judge: ReadingJudge,
-    questions: PromptSet,
-    console: Terminal,
-    planned: Sequence[str] = (),
-    store: Path | None = None,
-) -> None:
-    """Prints the prompts that a judge would read, and what of that the `store` holds; `planned` are
-    defenses that are not ready."""
-    if not process_group().first:
-        return
-    reader = judge.reader(questions)
-    console.print(dry_run_view(questions.prompts, reader.tokens(), judge.titles, planned))
-    answers = None if questions.answers is None else questions.answers.note
-    # a store that is not there would be made, and models' content looked at
-    held = reader.held() if store is not None and store.is_file() else None
-    for line in (answers, held, reader.estimate()):
-        if line is not None:
-            console.print(line, highlight=False, markup=False)
 
 
 def trainer_for(parts: Parts) -> Trainers:

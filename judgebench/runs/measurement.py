@@ -14,10 +14,10 @@ from judgebench.decoding.rules import Decoding
 from judgebench.decoding.scores import decode, decode_answers, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.judges.judge import RunReadings
-from judgebench.report.views.run import served_notes
 from judgebench.results.folder import masked
 from judgebench.results.results import Results, examples_frame, frame_of, ratings_frame, texts_frame
 from judgebench.results.schema import REFERENCES_SCHEMA
+from judgebench.results.served import served_notes
 from judgebench.runs.experiment import Experiment
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.studies.decisions import decision_records

@@ -11,7 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from judgebench.runtime.distributed import here
+from judgebench.runtime.distributed import process_group
 from judgebench.runtime.secrets import argument_secrets, hider, mask_secrets
 from judgebench.words.errors import reason
 from judgebench.words.terminal import printable
@@ -20,7 +20,7 @@ _STAMP = "[%Y-%m-%d %H:%M:%S]"
 _files: list[FileIO] = []  # the run.log of the run under way
 
 
-class StepLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
+class StepLogger(logging.LoggerAdapter):
     """A module's logger of Python's. Each message is one line, which shows no secret and steers no
     terminal whatever texts and names it repeats, and run.log gets it whatever the levels of
     loggers are. Of several processes of a run the first alone logs.
@@ -34,7 +34,7 @@ class StepLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         """Logs `msg % args`."""
-        if not here().first:
+        if not process_group().first:
             return
         hide = hider(argument_secrets(sys.argv[1:]))
         line = printable(hide(mask_secrets(str(msg) % args)).replace("\n", "\\n"))

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.settings.fields import LEVELS
+from judgebench.settings.metrics import LEVELS
 from judgebench.stats.clusters import Clusters, chunks, left_out, safe_divide
 from judgebench.types import Array, Record
 

@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.settings.fields import RATER, Asking, Costs
+from judgebench.settings.costs import RATER, Asking, Costs
 from judgebench.stats.clusters import (
     CONFIDENCE,
     Clusters,

@@ -42,7 +42,7 @@ import numpy as np
 import pandas as pd
 import scipy  # its parts come when they are first used
 
-from judgebench.settings.fields import MetricSettings
+from judgebench.settings.metrics import MetricSettings
 from judgebench.stats.bradley_terry import comparative
 from judgebench.stats.clusters import (
     FEWEST,

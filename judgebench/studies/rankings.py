@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from judgebench.settings.fields import Ranking
+from judgebench.settings.metrics import Ranking
 from judgebench.stats.bradley_terry import (
     ELO,
     ELO_MEAN,

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from judgebench.settings.fields import Asking, Costs, Margins, settings_of
+from judgebench.settings.costs import Asking, Costs
+from judgebench.settings.fields import settings_of
+from judgebench.settings.margins import Margins
 from judgebench.stats.agreement import FEWEST_RATERS
 from judgebench.stats.clusters import Estimate, ends_of, keys_of
 from judgebench.studies.decisions import CHOSEN, decision_records

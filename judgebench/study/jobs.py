@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobReturn, JobStatus
@@ -24,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.keys import absences, tasks_in
 from judgebench.data.dataset import DEV
-from judgebench.runtime.files import LOCK, UNTIL_THE_END, as_csv, atomic
+from judgebench.runtime.files import LOCK, UNTIL_THE_END, atomic
 from judgebench.runtime.secrets import hide_in_file, masked_argument
 from judgebench.runtime.values import command_of, typed
 from judgebench.settings.fields import plain
@@ -327,40 +326,12 @@ class TaskSummary(SweepSummary):
         print_safely(f"\nTask {job + 1} of {count}: {config.hydra.runtime.choices.get('data')}")
 
     def _finish(self, config: DictConfig, folder: Path, jobs: Records) -> None:
-        # all of this takes seconds to import, and most starts are no sweep
-        from judgebench.report.comparison import named_runs, render_tasks
-        from judgebench.report.render import WIDTH, Terminal, to_terminal
-        from judgebench.report.table import records
-        from judgebench.report.views.answer import tasks_answer
-        from judgebench.report.views.league import league_of_tasks
-        from judgebench.report.views.tuning import TASKS_TABLE, tasks_frame
-        from judgebench.results.results import Results
+        # takes seconds to import, and most starts are no sweep
+        from judgebench.study.tasks import show_tasks
 
         paths = [Path(job["attributes"]["run_dir"]) for job in jobs if job.get("attributes")]
-        if not paths:
-            return
-        runs = [Results.load(path) for path in paths]
-        links = [
-            quote(os.path.relpath(path / "report.html", folder).replace(os.sep, "/"))
-            for path in paths
-        ]
-        frame = tasks_frame(named_runs(runs))
-        rows = records(frame)
-        content = {
-            "tasks.json": json.dumps(rows, indent=1, ensure_ascii=False) + "\n",
-            "tasks.csv": as_csv(list(map(str, frame)), [list(row.values()) for row in rows]),
-            "tasks.html": render_tasks(runs, links),
-        }
-        for name, text in content.items():
-            with atomic(folder / name) as temporary:
-                temporary.write_text(text, encoding="utf-8")
-        blocks: list[Any] = [tasks_answer(runs)]
-        if config.get("print") == "all":
-            blocks += [*TASKS_TABLE(named_runs(runs)), *league_of_tasks(named_runs(runs))]
-        if config.get("print") != "none":
-            Terminal(width=max(WIDTH, Terminal().width)).print(to_terminal(blocks))
-        print_safely(folder / "tasks.html")
-        print_safely(folder)
+        if paths:
+            show_tasks(paths, folder, config.get("print"))
 
 
 def _is_study(hydra_config: Any) -> bool:

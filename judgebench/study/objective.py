@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from judgebench.settings.fields import LEVELS, Annotated, NotBlank, OneOf, settings_of
+from judgebench.settings.fields import Annotated, NotBlank, OneOf, settings_of
+from judgebench.settings.metrics import LEVELS
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.studies.scores import CLEAN
 from judgebench.types import RatingKey, Record, Records, Row, Rows, ScoreRange

@@ -25,7 +25,7 @@ from judgebench.data.dataset import DEV, TEST
 from judgebench.report.figures import style
 from judgebench.report.figures.style import save_figures
 from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
-from judgebench.report.render import WIDTH, Terminal, to_terminal
+from judgebench.report.render import to_terminal
 from judgebench.report.table import Block, Col, Paragraph, View
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.settings.fields import plain
@@ -33,6 +33,7 @@ from judgebench.stats.correlation import CORRELATIONS
 from judgebench.study.storage import write_json
 from judgebench.tracking.loggers import check_loggers, log_sweep
 from judgebench.types import Key, Record, Records, Row, Rows, ScoreRange
+from judgebench.words.console import WIDTH, Terminal
 from judgebench.words.errors import UserError
 from judgebench.words.formats import UNKNOWN, three
 from judgebench.words.terminal import print_safely

@@ -19,7 +19,7 @@ import pandas as pd
 from judgebench.report.table import records
 from judgebench.results.results import Results
 from judgebench.runtime.secrets import environment_secrets, hider
-from judgebench.settings.fields import LOGGER_MODES as MODES
+from judgebench.settings.run import LOGGER_MODES as MODES
 from judgebench.tracking.content import (
     best_rows,
     differences,

@@ -15,14 +15,13 @@ from typing import Any
 
 import jinja2
 
-from judgebench.stats.agreement import FEWEST_RATERS, PASSED
-from judgebench.stats.bradley_terry import ELO_MEAN
-from judgebench.stats.clusters import FEWEST, SIGNIFICANCE, Estimate
-from judgebench.studies.paired import BETTER, WORSE
 from judgebench.words import formats
 
 Format = Callable[[Any], str]
 """A value, None or NaN where it is unknown -> its text."""
+
+Bounded = tuple[Any, Any, Any]
+"""A number and the ends of its 95 % interval, None where they are unknown."""
 
 UNKNOWN = "-"
 """The text of a number that is not known."""
@@ -176,18 +175,18 @@ def spaced(low: Any, high: Any, form: Format) -> str:
     return interval(low, high, form).replace(",", ", ")
 
 
-def estimated(estimate: Estimate | None, form: Format, of: Format | None = None) -> str:
+def estimated(estimate: Bounded | None, form: Format, of: Format | None = None) -> str:
     """A number in a sentence, with its 95 % interval where it has one; `form` is that of the ends,
     and of the number where `of` is None.
 
     Example:
-        >>> estimated(Estimate(0.4, 0.3, 0.5), points, percent), estimated(None, two)
+        >>> estimated((0.4, 0.3, 0.5), points, percent), estimated(None, two)
         ('40 % [30, 50]', '-')
     """
     if estimate is None:
         return UNKNOWN
-    value = (of or form)(estimate.value)
-    return f"{value} {spaced(estimate.low, estimate.high, form)}".rstrip()
+    value, low, high = estimate
+    return f"{(of or form)(value)} {spaced(low, high, form)}".rstrip()
 
 
 def bounded(row: Mapping[Any, Any], name: str, form: Format, of: Format | None = None) -> str:
@@ -197,8 +196,7 @@ def bounded(row: Mapping[Any, Any], name: str, form: Format, of: Format | None =
         >>> bounded({"share": 0.4, "share_low": 0.3, "share_high": 0.5}, "share", points, percent)
         '40 % [30, 50]'
     """
-    estimate = Estimate(row[name], row.get(f"{name}_low"), row.get(f"{name}_high"))
-    return estimated(estimate, form, of)
+    return estimated((row[name], row.get(f"{name}_low"), row.get(f"{name}_high")), form, of)
 
 
 # --- sentences ----------------------------------------------------------------------------------
@@ -234,18 +232,10 @@ _TEMPLATES.filters |= {name: getattr(formats, name) for name in _FORMATS}
 _TEMPLATES.tests["known"] = formats.is_known
 _NUMBERS = (*_FORMATS, "bounded", "estimated", "spaced", "span")
 _TEMPLATES.globals |= {name: getattr(formats, name) for name in _NUMBERS}
-_TEMPLATES.globals |= {
-    "BETTER": BETTER,
-    "WORSE": WORSE,
-    "ELO_MEAN": ELO_MEAN,
-    "FEWEST": FEWEST,
-    "FEWEST_RATERS": FEWEST_RATERS,
-    "PASSED": PASSED,
-    "SIGNIFICANCE": SIGNIFICANCE,
-}
 
 
 def say(question: str, **facts: Any) -> str:
     """The answer to a question in words, such as `say("use", yes=names)`; empty where there is
-    nothing to say."""
+    nothing to say. A bound that a sentence names is a fact as others are: `say("no_flag", rows=rows,
+    FEWEST=FEWEST)`."""
     return _TEMPLATES.get_template(f"{question}.txt").render(facts).strip()

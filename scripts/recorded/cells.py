@@ -11,7 +11,8 @@ from scipy.special import ndtr
 from simulate import ROUNDING, verdicts
 
 from judgebench.cards.requirements import changes_of
-from judgebench.settings.fields import Asking, Costs, Margins
+from judgebench.settings.costs import Asking, Costs
+from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Clusters, Estimate, with_agreement_interval, with_intervals
 from judgebench.stats.correlation import correlate
 from judgebench.studies.decisions import (

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from judgebench.cards import Judge, JudgeCard
 from judgebench.cards.judge import scoring_config
-from judgebench.report.render import Terminal
 from judgebench.types import Example
+from judgebench.words.console import Terminal
 from judgebench.words.errors import UserError
 from tests.hostile.cards import RUBRIC, changed, served_card, written
 from tests.served import SmallServer

@@ -26,7 +26,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from judgebench.judges.engine import kernels, layers
+from judgebench.judges.engine import hardware, kernels, layers
 
 GUARD = """
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -210,7 +210,7 @@ def fake_gpu(counting: bool = True) -> Iterator[tuple[FakeCuda, Counted]]:
         patch.setattr(kernels, "_agrees", lambda *_: True)
         patch.setattr(layers, "compiles", lambda device: device.type == "cuda")
         patch.setattr(torch, "compile", lambda function, dynamic: function)
-        patch.setattr(kernels, "_here", kernels.Hardware(torch.device("cuda")))
+        patch.setattr(hardware, "_here", hardware.Hardware(torch.device("cuda")))
         for cached in caches:
             cached.cache_clear()
         with torch.inference_mode(), counted if counting else nullcontext(), FakeCuda() as fake:

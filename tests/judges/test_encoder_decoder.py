@@ -14,7 +14,7 @@ from judgebench.config.parts import Parts
 from judgebench.config.rules import check_rules, model_mismatches
 from judgebench.decoding.rules import Greedy
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.engine import kernels
+from judgebench.judges.engine import hardware
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
 from judgebench.judges.engine.generate import generate
@@ -215,10 +215,10 @@ def test_float16_is_refused(tiny_t5_pair, tmp_path, monkeypatch):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"dtype": "float16"}))
     with monkeypatch.context() as patch:  # a GPU reads float16 as it was saved
-        patch.setattr(kernels, "_here", kernels.Hardware(torch.device("cuda")))
+        patch.setattr(hardware, "_here", hardware.Hardware(torch.device("cuda")))
         with pytest.raises(UserError, match=r"assistant\.dtype: .*as its checkpoint was saved"):
             ModelSource(str(folder), role="assistant").config()
-    monkeypatch.setattr(kernels, "_here", kernels.Hardware(torch.device("cpu")))
+    monkeypatch.setattr(hardware, "_here", hardware.Hardware(torch.device("cpu")))
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     assert ModelSource(str(folder), role="assistant").model().dtype == torch.float32, "auto"
     assert ModelSource(str(folder), dtype="bfloat16").model().dtype == torch.bfloat16

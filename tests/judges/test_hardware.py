@@ -9,8 +9,8 @@ import pytest
 import torch
 import transformers as tf
 
-from judgebench.judges.engine import kernels, layers
-from judgebench.judges.engine.kernels import Hardware, compute_on
+from judgebench.judges.engine import hardware, kernels, layers
+from judgebench.judges.engine.hardware import Hardware, compute_on
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import ModelView
 
@@ -22,7 +22,7 @@ def here(monkeypatch):
     """Sets what computes, and what its kernels are."""
 
     def use(device, flags=(), capability=(9, 0), varlen=True, compiles=True, compiled=True):
-        monkeypatch.setattr(kernels, "_here", Hardware(device, compiled))
+        monkeypatch.setattr(hardware, "_here", Hardware(device, compiled))
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(flags, True))
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _=None: capability)
         monkeypatch.setattr(kernels, "varlen_fits", lambda *_: varlen)
@@ -91,7 +91,7 @@ def test_half_precision_has_keys_of_its_kernels_and_the_cpu_keeps_its_own(here, 
 
 
 def test_float32_is_float32_where_tf32_is_forced(monkeypatch):
-    monkeypatch.setattr(kernels, "_here", None)
+    monkeypatch.setattr(hardware, "_here", None)
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("high")  # as some containers have it

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from judgebench.judges.engine import kernels
-from judgebench.judges.engine.kernels import Hardware, out_of_memory
+from judgebench.judges.engine import hardware
+from judgebench.judges.engine.hardware import Hardware, out_of_memory
 from judgebench.judges.local.batches import Batch
 from judgebench.judges.local.datamodule import PassDataModule
 from judgebench.judges.local.loading import ModelSource
@@ -150,9 +150,9 @@ def test_two_models_that_fit_together_are_loaded_once_for_many_texts(monkeypatch
 
     monkeypatch.setattr(ModelSource, "weight_bytes", lambda self: sizes[self.path])
     monkeypatch.setattr(ModelSource, "model", lambda self: loads.append(self.path) or Loaded(self.path))
-    monkeypatch.setattr(kernels, "hardware", lambda: Hardware(device))
-    monkeypatch.setattr(kernels, "memory_of", lambda _: 80e9)
-    monkeypatch.setattr(kernels, "free_memory", free)
+    monkeypatch.setattr(hardware, "hardware", lambda: Hardware(device))
+    monkeypatch.setattr(hardware, "memory_of", lambda _: 80e9)
+    monkeypatch.setattr(hardware, "free_memory", free)
     main, assistant = ModelSource("14B"), ModelSource("3B")
 
     def read(pairs):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from transformers import AutoModelForCausalLM
 
-from judgebench.judges.engine import kernels, layers
+from judgebench.judges.engine import hardware, layers
 from judgebench.judges.engine import prefix as engines
 from judgebench.judges.engine.layers import FusedGatedMLP, LaidOutLinear, lay_out
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
@@ -91,7 +91,7 @@ def compiling(monkeypatch):
         monkeypatch.setattr(torch, "compile", partial(compile_, fullgraph=True, **options))
         monkeypatch.setattr(layers, "in_half_on_gpu", lambda tensor: True)
         monkeypatch.setattr(layers, "compiles", lambda device: True)
-        monkeypatch.setattr(kernels, "_here", kernels.Hardware(torch.device("cpu")))
+        monkeypatch.setattr(hardware, "_here", hardware.Hardware(torch.device("cpu")))
         monkeypatch.setattr(engines, "lay_out", lambda model: None)  # oneDNN's layers are no GPU's
         layers.compiled.cache_clear()
 

@@ -21,7 +21,7 @@ from judgebench.data.benchmarks import Mini
 from judgebench.decoding.rules import Contrastive, Greedy
 from judgebench.judges import PassRunner
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.kernels import compute_on
+from judgebench.judges.engine.hardware import compute_on
 from judgebench.judges.local import ray_runner
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import FreeAnswerPass, LikelihoodPass, ModelView, ScorePass

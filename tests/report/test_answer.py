@@ -8,12 +8,13 @@ import pytest
 from rich.console import Console
 
 from judgebench.report.layout import terminal_blocks
-from judgebench.report.render import WIDTH, to_terminal
+from judgebench.report.render import to_terminal
 from judgebench.report.views.answer import MOST
 from judgebench.results.results import Results
 from judgebench.studies.repairs import repair_records
 from judgebench.studies.verdict import CARE, FEW, NO, YES
 from judgebench.types import ScoreRange
+from judgebench.words.console import WIDTH
 from tests.report.attacked import attacks_on
 from tests.report.conftest import build_run, columns, results_of
 from tests.report.test_league import setting

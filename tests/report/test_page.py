@@ -15,9 +15,10 @@ from markupsafe import escape
 
 from judgebench.report.html import _BROWSER_SCRIPTS, _BROWSER_STYLES, _SCRIPTS, _STYLES, _names, asset
 from judgebench.report.layout import PAGE, draw_all, terminal_blocks
-from judgebench.report.render import Terminal, to_terminal
+from judgebench.report.render import to_terminal
 from judgebench.studies.evaluate import evaluate
 from judgebench.types import ScoreRange
+from judgebench.words.console import Terminal
 from tests.report.conftest import (
     MIXED,
     columns,

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from judgebench.judges.served.settings import unpaid
-from judgebench.report.views.run import dry_run_view, served_facts, served_notes
+from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import code_version, describe_environment
+from judgebench.results.served import served_facts, served_notes
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 EXACT = "<|im_start|>user\nScore [1] it :smile: [bold]now[/bold].  \n" + "A sentence of the article. " * 30 + "x" * 250

@@ -11,7 +11,8 @@ import statsmodels.stats.proportion
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judgebench.settings.fields import Asking, Costs, Margins
+from judgebench.settings.costs import Asking, Costs
+from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Estimate
 from judgebench.studies.decisions import (
     CHOSEN,

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from judgebench.settings.fields import MOST_RESAMPLES
+from judgebench.settings.metrics import MOST_RESAMPLES
 from judgebench.stats.clusters import FEWEST
 from judgebench.studies.evaluate import check_metric_settings, evaluate
 from judgebench.words.errors import UserError

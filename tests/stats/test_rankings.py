@@ -6,7 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from judgebench.settings.fields import Ranking
+from judgebench.settings.metrics import Ranking
 from judgebench.stats.clusters import group_weights
 from judgebench.studies.rankings import pairwise_records
 from judgebench.words.errors import UserError

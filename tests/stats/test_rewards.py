@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from judgebench.settings.fields import Asking, Costs
+from judgebench.settings.costs import Asking, Costs
 from judgebench.studies.decisions import decision_records
 from judgebench.studies.rewards import reward_records
 from judgebench.studies.scores import CELL, Scores

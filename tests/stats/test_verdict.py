@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from judgebench.settings.fields import Margins
+from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Estimate
 from judgebench.studies.evaluate import evaluate
 from judgebench.studies.humans import beside_humans_records

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from judgebench.settings.fields import Asking, Costs, Margins
+from judgebench.settings.costs import Asking, Costs
+from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Clusters
 from judgebench.studies.decisions import decision_records
 from judgebench.studies.humans import odd_raters

@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import EncoderDecoderCache, PreTrainedModel
 
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.kernels import keep_freed
+from judgebench.judges.engine.hardware import keep_freed
 from judgebench.judges.engine.plain import Head, about_equal
 from judgebench.judges.local.batches import Groups
 from judgebench.types import Array

@@ -19,7 +19,8 @@ from transformers import PreTrainedModel
 from judgebench.judges.engine import attention
 from judgebench.judges.engine.attention import AttentionPass, Cache, Prefill, Root
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.kernels import Segments, hardware, keep_freed, to_device
+from judgebench.judges.engine.hardware import hardware, keep_freed
+from judgebench.judges.engine.kernels import Segments, to_device
 from judgebench.judges.engine.layers import compiling, fuse, lay_out
 from judgebench.judges.engine.packing import Packed, following_tokens, pack_prompts
 from judgebench.judges.engine.plain import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import lightning as L
 from torch.utils.data import DataLoader, DistributedSampler
 
-from judgebench.judges.engine.kernels import hardware
+from judgebench.judges.engine.hardware import hardware
 from judgebench.judges.judge import ReadingJudge
 from judgebench.judges.local.batches import Batch, assign, batch_costs, pending
 from judgebench.judges.local.models import compute_with

@@ -201,7 +201,7 @@ class ModelSource:
         can be loaded."""
         from transformers.utils import logging as transformers_logging
 
-        from judgebench.judges.engine.kernels import out_of_memory
+        from judgebench.judges.engine.hardware import out_of_memory
 
         options |= {"local_files_only": True, "trust_remote_code": self.trust_remote_code}
         options |= {"gguf_file": self._gguf} if self._gguf else {}
@@ -245,7 +245,7 @@ class ModelSource:
         or an encoder-decoder model would be read in float16."""
         from transformers import AutoConfig
 
-        from judgebench.judges.engine.kernels import hardware
+        from judgebench.judges.engine.hardware import hardware
 
         config: Any = self._load(AutoConfig.from_pretrained, "configuration")
         saved = (
@@ -317,7 +317,7 @@ class ModelSource:
         """The dtype that `model` loads in: by default the checkpoint's, or float32 where this
         machine has no units for it (`Hardware.fast_dtype`); `auto` where the checkpoint does not
         say."""
-        from judgebench.judges.engine.kernels import hardware
+        from judgebench.judges.engine.hardware import hardware
 
         return self.dtype if self.dtype != "auto" else hardware().fast_dtype(self.saved_dtype)
 

@@ -15,7 +15,7 @@ from lightning.pytorch.callbacks import Callback, ProgressBar
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
-from judgebench.judges.engine.kernels import compute_on, out_of_memory
+from judgebench.judges.engine.hardware import compute_on, out_of_memory
 from judgebench.judges.local import sharding
 from judgebench.judges.local.batches import Batch
 from judgebench.judges.local.callbacks import EndAtSigterm, ReadingBar, ReadingWriter

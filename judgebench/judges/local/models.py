@@ -30,7 +30,7 @@ def compute_with(trainer: Trainers) -> None:
     if isinstance(trainer, RayTrainer):
         trainer.compute_there()
     elif trainer.strategy is not None:
-        from judgebench.judges.engine.kernels import compute_on  # torch with it
+        from judgebench.judges.engine.hardware import compute_on  # torch with it
 
         compute_on(trainer.strategy.root_device)
 
@@ -62,7 +62,7 @@ class Models:
         """Lets go of all others where those that are needed, and what they compute, have no room
         with them."""
         # torch with it
-        from judgebench.judges.engine.kernels import free_memory, hardware, memory_of, return_freed
+        from judgebench.judges.engine.hardware import free_memory, hardware, memory_of, return_freed
 
         return_freed()
         needed = sum(source.weight_bytes() for source in sources if source not in self._loaded)

@@ -24,7 +24,7 @@ from judgebench.judges.engine import prefix
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine, check_encoder_decoder
 from judgebench.judges.engine.generate import Chooser, Continuations, generate, stops_of
-from judgebench.judges.engine.kernels import hardware, head_size
+from judgebench.judges.engine.hardware import hardware, head_size
 from judgebench.judges.engine.plain import Engine, PlainEngine, Wanted, check_head
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.local.batches import Batch, Pass, roots

@@ -106,7 +106,7 @@ class RayTrainer:
         `judgebench.judges.local.models.compute_with`."""
         import torch
 
-        from judgebench.judges.engine.kernels import compute_on
+        from judgebench.judges.engine.hardware import compute_on
 
         gpus = self.settings.num_gpus
         # this machine's processor is the actors' too; of other devices they say themselves what
@@ -257,7 +257,7 @@ class Actor:
         import ray
         import torch
 
-        from judgebench.judges.engine.kernels import compute_on
+        from judgebench.judges.engine.hardware import compute_on
 
         here = _versions()
         for name, version_there in self._versions.items():
@@ -361,7 +361,7 @@ def _differing(what: str, here: str) -> UserError:
 def _answer(device: tuple[str, bool], name: str, *arguments: Any) -> Any:
     import torch
 
-    from judgebench.judges.engine.kernels import compute_on
+    from judgebench.judges.engine.hardware import compute_on
 
     return getattr(compute_on(torch.device(device[0]), device[1]), name)(*arguments)
 
@@ -384,7 +384,7 @@ def _ray(
     import ray
     import ray.data
 
-    from judgebench.judges.engine.kernels import hardware
+    from judgebench.judges.engine.hardware import hardware
 
     address = settings.address
     main = threading.current_thread() is threading.main_thread()

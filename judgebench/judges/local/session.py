@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from judgebench.judges.engine.kernels import out_of_memory
+from judgebench.judges.engine.hardware import out_of_memory
 from judgebench.judges.local.batches import Batch
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.models import Models

@@ -229,7 +229,7 @@ class PanelSpec(RecordedSpec):
     combine: Annotated[str, OneOf(("mean", "geometric", "median", "standardized"))] = "mean"
     weights: list[float] | None = None
     path: ClassVar[None] = None  # type: ignore[assignment, misc]
-    note = None  # type: ignore[assignment]
+    note = None
     capabilities = frozenset({PANEL, RECORDED, PROBABILITIES, LOG_PROBABILITIES})
 
     def __post_init__(self) -> None:

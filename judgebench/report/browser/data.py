@@ -19,7 +19,7 @@ from judgebench.decoding.rules import candidate_distribution, contrast
 from judgebench.report.browser.index import EXPLAINED, STATUSES, Index, Place, index_of, rows_of
 from judgebench.report.views.bias import spans
 from judgebench.report.views.first import beginning, calibrated_scores, looks
-from judgebench.report.views.run import FLAGS
+from judgebench.results.flags import FLAGS
 from judgebench.results.results import Results, with_labels
 from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import RANGE, Array, Key, Record, Row, Rows

@@ -346,7 +346,11 @@ def error_lines(results: Results) -> list[Block]:
             for factor in row["factors"]
             if is_known(factor["p"]) and factor["p"] < SIGNIFICANCE
         ]
-        facts[row["dimension"]] = {"ends": ends, "factors": factors}
+        facts[row["dimension"]] = {
+            "ends": ends,
+            "factors": factors,
+            "SIGNIFICANCE": SIGNIFICANCE,
+        }
     return answers(results, "wrong", facts)
 
 

@@ -12,7 +12,6 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.report.render import WIDTH
 from judgebench.report.table import labelled_rows, records, rows_by, values
 from judgebench.report.views import attacks, pairwise
 from judgebench.report.views.advice import advice_lines, advices
@@ -24,10 +23,12 @@ from judgebench.report.views.correlations import (
 )
 from judgebench.report.views.decisions import chosen_record, decision_parts
 from judgebench.report.views.league import league_rows
-from judgebench.report.views.run import ROLES, by_server
 from judgebench.report.views.verdicts import first_line, verdict_rows
 from judgebench.results.results import NO_DEFENSE, Results
-from judgebench.settings.fields import Margins, settings_of
+from judgebench.results.served import ROLES, by_server
+from judgebench.settings.fields import settings_of
+from judgebench.settings.margins import Margins
+from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.studies.decisions import CHOSEN
 from judgebench.studies.humans import CALIBRATED
 from judgebench.studies.repairs import AGREEMENT, POINTS, RANGE_SHARE
@@ -35,6 +36,7 @@ from judgebench.studies.scores import CLEAN, first_record
 from judgebench.studies.variance import RANGES
 from judgebench.studies.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES
 from judgebench.types import CLAMPED, RANGE, Rows, ScoreRange
+from judgebench.words.console import WIDTH
 from judgebench.words.formats import estimated, is_known, percent, say, three, two
 
 COLORS: Mapping[str, str] = {
@@ -331,7 +333,7 @@ def _repairs(results: Results) -> Lines:
     gains = [row for row in rows if row["kind"] == AGREEMENT]
     gains.sort(key=lambda row: -row["difference"])
     lines = [
-        *(say("answer", part="gain", row=row) for row in gains[:_GAINS]),
+        *(say("answer", part="gain", row=row, SIGNIFICANCE=SIGNIFICANCE) for row in gains[:_GAINS]),
         *_calibration(results, rows),
     ]
     return [("" if number else "repairs", line) for number, line in enumerate(lines)]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from judgebench.report.table import Col, View, labelled_rows, rows_by
 from judgebench.report.views.humans import RATERS, human_figures
 from judgebench.results.results import Results
-from judgebench.stats.agreement import EXPERTS
+from judgebench.stats.agreement import EXPERTS, FEWEST_RATERS, PASSED
 from judgebench.stats.clusters import Estimate
 from judgebench.studies.humans import CALIBRATED, RAW
 from judgebench.types import Row, Rows
@@ -62,7 +62,7 @@ def _points(results: Results) -> Rows:
 def _stand_in(results: Results) -> Rows:
     """The rows with `why`: a line below one whose test has no answer, or an answer that says
     little."""
-    rows = [row | {"why": say("stand_in", row=row)} for row in judge_rows(results)]
+    rows = [row | {"why": say("stand_in", row=row, PASSED=PASSED)} for row in judge_rows(results)]
     if not any((row["tested"] or 0) > 0 for row in rows):
         return []
     return _with_raters(results, rows, "the others", {"tested_spearman_others": "ceiling"})
@@ -185,5 +185,5 @@ STAND_IN = View(
     sections=["range"],
     section="{range}",
     below="why",
-    note="stand_in_note.txt",
+    note=lambda _, rows: say("stand_in_note", rows=rows, FEWEST_RATERS=FEWEST_RATERS),
 )

@@ -28,7 +28,7 @@ from judgebench.results.results import (
     setting,
     unattacked,
 )
-from judgebench.stats.clusters import SIGNIFICANCE
+from judgebench.stats.clusters import FEWEST, SIGNIFICANCE
 from judgebench.stats.correlation import CORRELATIONS, shown_level
 from judgebench.studies.evaluate import CONSTANT
 from judgebench.studies.paired import BETTER, NOT_SIGNIFICANT, WORSE
@@ -465,11 +465,12 @@ def _tested(row: Row, groups: str) -> Record:
     outside = undecided and excludes_zero(row, "difference")
     undecided = undecided and not outside
     needed = row["groups_needed"] if undecided else None
+    facts = {"row": row, "groups": groups, "FEWEST": FEWEST, "SIGNIFICANCE": SIGNIFICANCE}
     verdict = row["says"] or "not tested: selected on these texts"
     return {
         "significant": row["says"] in (BETTER, WORSE),
         "verdict": verdict if bounded else "no interval",
-        "remark": say("remark", row=row, groups=groups) if outside else "",
+        "remark": say("remark", **facts) if outside else "",
         "needed": needed,
         "needed_for": row["groups_needed_for_0.05"] if needed else None,
     }

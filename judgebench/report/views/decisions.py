@@ -11,7 +11,7 @@ from judgebench.report.views.dimensions import headed, sentences
 from judgebench.results.results import Results, range_of
 from judgebench.studies.decisions import CHOSEN, SAID
 from judgebench.studies.scores import first_record
-from judgebench.types import Row, Rows, ScoreRange
+from judgebench.types import Row, Rows
 from judgebench.words.formats import is_known, percent, points, say, three, two
 
 _MARKED = ("dimension", "pass_mark")
@@ -78,22 +78,7 @@ def decision_parts(results: Results) -> dict[str, dict[str, str]]:
 def _mark(row: Row) -> str | None:
     """The worst score that passes, or the word; None where nothing passes."""
     mark: Any = row.get("pass_mark")
-    return threshold_shown(mark, range_of(row)) if is_known(mark) else None
-
-
-def threshold_shown(mark: float, score_range: ScoreRange) -> str | None:
-    """A pass mark as the judge's scores are written: a number, or the worst word that passes;
-    None where no word does.
-
-    Example:
-        >>> mark_shown(1.5, ScoreRange.parse(["fail", "pass"])), mark_shown(3.5, ScoreRange.parse([5, 1]))
-        ('pass', '2.5 or lower')
-    """
-    if not score_range.worded:
-        lower = " or lower" if score_range.reversed else ""
-        return f"{score_range.mirrored(mark):.4g}{lower}"
-    words = zip(score_range.candidates, score_range.values, strict=True)
-    return next((word for word, value in words if value >= mark), None)
+    return range_of(row).threshold_text(mark) if is_known(mark) else None
 
 
 DECISIONS = View(

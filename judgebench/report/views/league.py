@@ -14,7 +14,7 @@ from judgebench.report.views.correlations import comparison_note, comparison_row
 from judgebench.results.results import Results, range_of, ranges_of, unattacked
 from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.studies.humans import CALIBRATED, RAW
-from judgebench.studies.paired import LESS, MORE
+from judgebench.studies.paired import BETTER, LESS, MORE, WORSE
 from judgebench.studies.scores import CLEAN
 from judgebench.studies.variance import RANGES
 from judgebench.types import LABELS, RANGE, Key, Record, Row, Rows
@@ -227,4 +227,5 @@ def repair_sentences(results: Results) -> list[str]:
     over ranges."""
     rows = [row for row in league_rows(results) if row.get("says")]
     plain = f"main, {results.config.get('baseline')}"
-    return [say("repairs", rows=part, plain=plain) for part in rows_by(rows, ["dimension"])]
+    facts = {"plain": plain, "BETTER": BETTER, "WORSE": WORSE}
+    return [say("repairs", rows=part, **facts) for part in rows_by(rows, ["dimension"])]

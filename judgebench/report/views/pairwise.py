@@ -7,7 +7,7 @@ from functools import partial
 
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, labelled_rows, rows_by
 from judgebench.results.results import Results, SeriesIndex, unattacked
-from judgebench.stats.bradley_terry import MEASURES
+from judgebench.stats.bradley_terry import ELO_MEAN, MEASURES
 from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.types import Row, Rows
 from judgebench.words.formats import (
@@ -263,7 +263,7 @@ PREFERENCES = View(
     ),
     by=["condition"],
     size="{size}",
-    note="rankings.txt",
+    note=lambda _, rows: say("rankings", rows=rows, ELO_MEAN=ELO_MEAN),
     brackets="{groups} resampled",
 )
 

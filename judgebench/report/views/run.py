@@ -27,15 +27,12 @@ from judgebench.report.table import (
     rows_by,
 )
 from judgebench.report.views.correlations import correlation_rows
+from judgebench.results.flags import FLAGS
 from judgebench.results.results import Results, Titles, distinct, range_of, with_labels
-from judgebench.studies.evaluate import CONSTANT, CONSTANT_HUMANS, INVERTED, UNSTABLE
-from judgebench.studies.probability_scores import NOT_ANSWERING
-from judgebench.tuning.learned import EDGE
-from judgebench.types import RANGE, Condition, Prompt, Record, Row, Rows
+from judgebench.results.served import served_facts
+from judgebench.stats.clusters import FEWEST
+from judgebench.types import RANGE, Condition, Prompt, Record, Rows
 from judgebench.words.formats import say, thousands
-
-ROLES = ("main", "assistant")
-"""Of models behind a URL."""
 
 
 def headline(results: Results) -> Record:
@@ -106,50 +103,6 @@ def served(results: Results) -> list[Block]:
     """Requests to judges behind a URL; nothing without one."""
     facts = served_facts(results.environment.get("served"))
     return [_facts(facts)] if facts else []
-
-
-def served_facts(served: Row | None) -> list[tuple[str, str]]:
-    """Name and fact, a few for each model, of `served` in environment.json; none where no model was
-    served."""
-    facts = []
-    for role in ROLES:
-        if judge := (served or {}).get(role):
-            for name in ("asked", "readings", "served as", "requests"):
-                facts.append((f"{role} {name}", say("served", part=name, judge=judge)))
-            facts.append((f"{role} servers", by_server(judge)))
-    if served is not None:
-        bills = [served.get(role) or {} for role in ROLES]
-        lost = sum(bill.get("unconfirmed_cost") or 0.0 for bill in bills)
-        facts.append(("cost of this run", say("served", part="cost", served=served, lost=lost)))
-    return [(name, fact) for name, fact in facts if fact]
-
-
-def by_server(judge: Row) -> str:
-    """Requests that each of several servers answered; nothing of a server alone."""
-    servers = judge.get("servers") or {}
-    asked = [
-        f"{url} answered {record['requests']:,}"
-        for url, record in servers.items()
-        if record["requests"] or record["failures"]
-    ]
-    return "; ".join(asked) if len(servers) > 1 else ""
-
-
-def served_lines(served: Row) -> str:
-    """The same as lines to print."""
-    return "\n".join(f"{name}: {fact}" for name, fact in served_facts(served))
-
-
-def served_notes(served: Row | None) -> dict[str, str] | None:
-    """For the metadata of readings.parquet: role -> where its scores come from; None where no model
-    was served."""
-    if served is None:
-        return None
-    return {
-        f"judgebench.{role}.scores_from": str(served[role]["scores_from"])
-        for role in ROLES
-        if role in served
-    }
 
 
 # --- before a run -------------------------------------------------------------------------------
@@ -237,29 +190,14 @@ class _Weightless(Segment):
 # --- flags --------------------------------------------------------------------------------------
 
 
-FLAGS: Mapping[str, str] = {
-    CONSTANT: "every text got the same score, so no correlation exists; 0 is reported, as the "
-    "paper does",
-    CONSTANT_HUMANS: "the humans gave every text the same score, so no correlation exists, "
-    "whatever the judge says; 0 is reported",
-    INVERTED: "Spearman's 95 % interval lies wholly below 0: the judge ranks texts against the "
-    "humans",
-    UNSTABLE: "Spearman depends on the score range by more than sampling noise explains",
-    NOT_ANSWERING: "most of the judge's probability lies on other texts than scores, so its scores "
-    "are read off a small share of what it would say; another prompt or chat format "
-    "may help, or a judge that knows how to answer",
-    EDGE: "the tuned lambda and t lie at an end of what was tried: the best may lie beyond",
-}
-"""The meaning of each flag, a clause without a full stop."""
-
-
 def flags(results: Results) -> list[Block]:
     """Each flag that was raised and where, in order of appearance; or the sentence that none
     was."""
     rows = labelled_rows(results.shown)
     raised = [row | {"flag": flag} for row in rows for flag in row.get("flags") or ()]
     if not raised:
-        return [Paragraph(say("no_flag", rows=rows, forecasts=results.forecasts))] if rows else []
+        facts = {"rows": rows, "forecasts": results.forecasts, "FEWEST": FEWEST}
+        return [Paragraph(say("no_flag", **facts))] if rows else []
     blocks: list[Block] = []
     for part in rows_by(raised, ["flag"]):
         flag = part[0]["flag"]

@@ -12,7 +12,8 @@ from judgebench.report.views import pairwise
 from judgebench.report.views.decisions import chosen_record
 from judgebench.report.views.dimensions import answers, headed
 from judgebench.results.results import Results
-from judgebench.settings.fields import Margins, settings_of
+from judgebench.settings.fields import settings_of
+from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Estimate
 from judgebench.studies.verdict import CARE, COIN, NO, RULES, rules_of
 from judgebench.types import Row, Rows

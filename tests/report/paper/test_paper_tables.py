@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgebench.command.paper import main
-from judgebench.report.paper import check_tables
 from judgebench.report.paper.cd import build, printed_correlations
 from judgebench.report.render import escape
+from judgebench.settings.run import check_tables
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.types import ScoreRange
 from judgebench.words.errors import UserError

@@ -1,0 +1,90 @@
+"""Settings of correlations, their intervals, and of systems that are ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from judgebench.settings.fields import (
+    Amount,
+    Annotated,
+    Ge,
+    Le,
+    Natural,
+    NotBlank,
+    OneOf,
+    check_fields,
+    settings_of,
+)
+from judgebench.words.errors import UserError
+
+LEVELS = ("dataset", "document", "system")
+"""Levels of correlation: over all pairs, within each article, over the systems' means."""
+
+
+MOST_RESAMPLES = 100_000
+"""More would move no third digit of an interval, and fill the memory."""
+
+
+@dataclass(frozen=True)
+class MetricSettings:
+    """conf/config.yaml's `metrics`; `UserError` of values that cannot be.
+
+    Args:
+        levels: at least one of `LEVELS`, none twice.
+        resamples: of the groups, behind each 95 % interval: 0 (no intervals), or 2 to
+            `MOST_RESAMPLES`.
+    """
+
+    levels: Annotated[Sequence[Annotated[str, OneOf(LEVELS)]], NotBlank()]
+    resamples: Annotated[int, Ge(0), Le(MOST_RESAMPLES)]
+    seed: Natural
+
+    def __post_init__(self) -> None:
+        check_fields(self, "metrics")
+        if len(set(self.levels)) < len(self.levels):
+            raise UserError(
+                f"metrics.levels: {list(self.levels)} names one twice; name each level once."
+            )
+        if self.resamples == 1:
+            raise UserError(
+                "metrics.resamples: a single resample does not vary, so it says nothing of "
+                "uncertainty; take 0 (no intervals), or at least 2: 1000 is usual."
+            )
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """conf/config.yaml's `pairwise`.
+
+    Attributes:
+        position: whether the first place has a parameter.
+        prior: comparisons given beforehand, see `bradley_terry.fit_strengths`.
+        reference: the system whose strength is 0; None puts the mean there.
+        human_tie: humans' preferences up to this are ties.
+    """
+
+    position: bool = True
+    prior: Annotated[float, Ge(0.001), Le(1000)] = 1.0
+    reference: str | int | None = None
+    human_tie: Amount = 0.0
+
+    @classmethod
+    def parse(cls, given: Any) -> Ranking:
+        """From the config key `pairwise`."""
+        ranking = settings_of(cls, given, "pairwise")
+        return replace(
+            ranking,
+            prior=float(ranking.prior),
+            reference=None if ranking.reference is None else str(ranking.reference),
+            human_tie=float(ranking.human_tie),
+        )
+
+    def check(self, systems: Collection[str]) -> None:
+        """Raises `UserError` where the reference is none of the systems compared."""
+        if self.reference is not None and self.reference not in systems:
+            raise UserError(
+                f"pairwise.reference: no text is by {self.reference!r}; the systems are "
+                f"{', '.join(sorted(systems))}."
+            )
