@@ -339,8 +339,10 @@ def attend_varlen(
         q,
         k,
         v,
-        *ends,
-        *longest,
+        ends[0],
+        ends[1],
+        longest[0],
+        longest[1],
         return_aux=AuxRequest(lse=True),
         scale=scale,
         # to the left without end; to the right not at all, or without end
