@@ -166,7 +166,7 @@ def test_the_mark_is_the_cheapest_where_it_is_clearly_cheaper_than_the_judges_ow
 
 def test_a_given_mark_is_taken():
     scores, labels, groups = simulate.deciding("good", 0.5, 100, 20, 0)
-    records = decision_records([sample(scores, labels, groups)], Costs(mark=0.8), ASKING)
+    records = decision_records([sample(scores, labels, groups)], Costs(threshold=0.8), ASKING)
     assert [record["pass_mark"] for record in records] == [0.5, 0.8]
 
 

@@ -205,14 +205,14 @@ def test_greedy_and_expectation_share_a_record_and_each_contrast_has_one():
     samples = [decoded(Greedy(), "greedy"), decoded(Expectation(), "expectation")]
     samples += [decoded(Contrastive(0.5, 1.0), "a"), decoded(Contrastive(1.0, 2.0, rule="expectation"), "b")]
     samples += [decoded(Contrastive(0.5, 0.5), "c")]
-    decodings = [record["decodings"] for record in stats.forecast_records(samples)]
+    decodings = [record["decodings"] for record in stats.probability_score_records(samples)]
     assert decodings == [["greedy", "expectation"], ["a", "b"], ["c"]]
 
 
 @pytest.mark.parametrize(("rule", "alpha"), [("argmax", 0.0), ("expectation", 0.0), ("argmax", 0.4)])
 def test_a_contrast_forecasts_by_the_law_by_which_it_scores(rule, alpha):
     judge = decoded(Contrastive(0.7, 1.3, alpha=alpha, rule=rule), alpha=alpha)
-    (record,) = stats.forecast_records([judge])
+    (record,) = stats.probability_score_records([judge])
     weights = np.exp(MAIN - 0.7 / 1.3 * ASSISTANT)
     if alpha:
         weights *= MAIN.max(axis=1, keepdims=True) + np.log(alpha) <= MAIN
@@ -228,7 +228,7 @@ def test_a_contrast_forecasts_by_the_law_by_which_it_scores(rule, alpha):
 
 def test_everything_is_what_the_pure_functions_return():
     judge = side(cell=cell(ends=(0.0, 4.0)), scores=np.zeros(60))
-    (record,) = stats.forecast_records([judge])
+    (record,) = stats.probability_score_records([judge])
     probabilities = candidate_distribution(judge.logprobs["main"])
     expected = probabilities @ FIVE  # 0-4 is 1-5 on the humans' scale
     fitted = cross_fitted(expected, judge.human, judge.groups)
@@ -243,18 +243,18 @@ def test_everything_is_what_the_pure_functions_return():
 
 
 def test_a_judge_that_says_other_things_is_flagged_where_it_does():
-    records = stats.forecast_records([side({"main": np.log(np.full((60, 5), 0.01))})])
+    records = stats.probability_score_records([side({"main": np.log(np.full((60, 5), 0.01))})])
     assert (records[0]["answers"], records[0]["mass"]) == (False, pytest.approx(0.05))
     place = {name: records[0].get(name) for name in ("split", "dimension", "range_min", "range_max", "range_step")}
     place |= {"attack": "none", "defense": "none", "judge": "main", "flags": ["constant"]}
     metrics = [place, place | {"range_max": 9.0}, place | {"attack": "dsi"}]
-    flagged = stats.with_silent(metrics, records + stats.forecast_records([decoded(Greedy())]))
+    flagged = stats.with_silent(metrics, records + stats.probability_score_records([decoded(Greedy())]))
     assert [record["flags"] for record in flagged] == [["constant", stats.NOT_ANSWERING], ["constant"], ["constant"]]
     assert place["flags"] == ["constant"]
 
 
 def test_lists_that_a_server_cut_have_no_mass():
-    (record,) = stats.forecast_records([side(over_vocabulary=())])
+    (record,) = stats.probability_score_records([side(over_vocabulary=())])
     assert (record["mass"], record["answers"]) == (None, None)
     assert record["mass_reason"] == "No mass: the judge's probabilities are not known over all tokens."
     assert record["rps"] is not None

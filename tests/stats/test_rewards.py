@@ -37,7 +37,7 @@ def table(sample, **attacked) -> Scores:
 
 
 def record_of(sample, **attacked):
-    decisions = decision_records([sample], Costs(mark=3.0), Asking())
+    decisions = decision_records([sample], Costs(threshold=3.0), Asking())
     (record,) = reward_records([sample], table(sample, **attacked), decisions)
     return record
 
