@@ -34,9 +34,7 @@ def in_entries(content: Row) -> Record:
         current["attacks"] = [*current["attacks"], {"name": ADV_SUFFIX, **learned}]
     # 2. defenses; the judge's own model helps where no other is named
     if given := current.pop("defense", None):
-        helper: Row | None = {
-            key: value for key, value in given["helper"].items() if key != TARGET
-        }
+        helper: Row | None = {key: value for key, value in given["helper"].items() if key != TARGET}
         if given["helper"].get("path") == current["judge"].get("path"):
             helper = None
         given = {**given, "helper": helper}

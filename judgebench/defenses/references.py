@@ -234,15 +234,6 @@ def _standard_record(condition: Condition, vectors: StandardVectors, layer: int)
     """The record of a dimension's standard vectors, which steer at `layer`."""
     from judgebench.tutor.vectors import best_layer
 
-    arrays = (
-        "separability",
-        "chance",
-        "norms",
-        "scores",
-        "low_points",
-        "high_points",
-        "shares",
-    )
     return {
         "dimension": condition.dimension,
         **{name: value for name, value in condition.range.columns.items() if name != "range_step"},
@@ -254,7 +245,18 @@ def _standard_record(condition: Condition, vectors: StandardVectors, layer: int)
         "high_threshold": vectors.high_threshold,
         "high_count": len(vectors.high_points),
         "low_count": len(vectors.low_points),
-        **{name: getattr(vectors, name).tolist() for name in arrays},
+        **{
+            name: getattr(vectors, name).tolist()
+            for name in (
+                "separability",
+                "chance",
+                "norms",
+                "scores",
+                "low_points",
+                "high_points",
+                "shares",
+            )
+        },
         "file": f"vectors_{condition.dimension}.safetensors",
     }
 

@@ -177,11 +177,10 @@ def _whole_command(
     values = {key: value for key, value in taken.values.items() if key.lstrip("+") not in words}
     if not values:
         return whole
-    keys = (*ROLES, "sheet")
     return carry(
         whole,
         values,
-        [_with_marks(argument, keys) for argument in given],
+        [_with_marks(argument, (*ROLES, "sheet")) for argument in given],
     )
 
 
@@ -331,7 +330,7 @@ def _range_of(labels: Sequence[Any], scale: str) -> LabelRange | None:
     with suppress(ValueError):
         given = [*map(json.loads, names_in(scale))]
         human = LabelRange(given, True) if len(given) == 2 else human
-    return human if human is None or human.whole else None
+    return human if human and human.whole else None
 
 
 def _take_answers(taken: _Taken, path: str, columns: Columns) -> None:

@@ -34,6 +34,7 @@ from judgebench.stats.clusters import (
     jackknife,
     safe_divide,
     with_agreement_interval,
+    without_nan,
 )
 from judgebench.stats.correlation import krippendorff_alpha
 from judgebench.types import Array, Record, Scale
@@ -63,7 +64,7 @@ def categories_of(ratings: Array, scale: Scale) -> Array | None:
     low, high = scale
     if low != int(low) or high != int(high) or not 1 <= high - low < MOST_CATEGORIES:
         return None
-    values = ratings[~np.isnan(ratings)]
+    values = without_nan(ratings)
     fits = (values == np.round(values)).all() and ((values >= low) & (values <= high)).all()
     return np.arange(low, high + 1.0) if fits else None
 
@@ -162,7 +163,7 @@ def agreement_record(ratings: Array, clusters: Clusters) -> Record:
     rated = ~np.isnan(ratings).all(axis=1)
     ratings = ratings[rated]
     clusters = clusters.at(rated)
-    values = ratings[~np.isnan(ratings)]
+    values = without_nan(ratings)
 
     def of_texts(rows: Array) -> Numbers:
         part = ratings[rows]
@@ -448,7 +449,7 @@ def _blind(scores: Array, ratings: Array, columns: Sequence[int]) -> tuple[float
 
     # 1. each rating, given to all texts
     places = np.linspace(0, 1, _TRIED)
-    given = ratings[~np.isnan(ratings)]
+    given = without_nan(ratings)
     tried = np.unique(np.quantile(given, places, method="nearest"))
     sides = {rating: always(rating) for rating in tried.tolist()}
     won = {}

@@ -155,6 +155,11 @@ def safe_divide(above: Array | float, below: Array) -> Array:
     return np.divide(above, below, out=undefined, where=below > 0)
 
 
+def without_nan(values: Array) -> Array:
+    """[n] the values [N] that are known."""
+    return values[~np.isnan(values)]
+
+
 class Estimate(NamedTuple):
     """A number with the ends of its 95 % interval, which are None where it has none.
 
@@ -180,7 +185,7 @@ class Estimate(NamedTuple):
         number as their mean hold it in 84 to 99 %.
         """
         value = float(values[0])
-        known = values[1:][~np.isnan(values[1:])]
+        known = without_nan(values[1:])
         if np.isnan(value):
             return None
         if not known.size:

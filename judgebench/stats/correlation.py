@@ -17,7 +17,7 @@ import numpy as np
 import scipy  # its parts come when they are first used
 
 from judgebench.settings.metrics import LEVELS
-from judgebench.stats.clusters import Clusters, chunks, left_out, safe_divide
+from judgebench.stats.clusters import Clusters, chunks, left_out, safe_divide, without_nan
 from judgebench.types import Array, Record
 
 CORRELATIONS = ("pearson", "spearman", "kendall")
@@ -432,7 +432,7 @@ def krippendorff_alpha(
     """
     # a text with one rating is in no pair, and alpha is of pairs
     shared = ratings[(~np.isnan(ratings)).sum(axis=1) >= 2]
-    if len(np.unique(shared[~np.isnan(shared)])) < 2:
+    if len(np.unique(without_nan(shared))) < 2:
         return None
     import krippendorff
 

@@ -372,7 +372,7 @@ def decided(
     labels, number = np.unique(groups, return_inverse=True)
     rated = np.unique(number[labelled])
     mark = cheapest_threshold(scores[labelled], passed[labelled], groups[labelled], own, costs)
-    # texts without labels had no part in the choice: theirs is the mark of all
+    # one group alone has no others: the mark of all has to do
     marks = np.full(len(scores), mark)
     folds = min(_FOLDS, len(rated))
     fold = assign_folds(len(labels), rated, max(folds, 1), np.random.default_rng(seed))[number]

@@ -52,6 +52,7 @@ from judgebench.stats.clusters import (
     percentile_interval,
     safe_divide,
     with_intervals,
+    without_nan,
 )
 from judgebench.stats.correlation import (
     CORRELATIONS,
@@ -548,8 +549,7 @@ def _of_level(measured: Correlated) -> Record:
         "missing": measured.missing,
     }
     for k, name in enumerate(CORRELATIONS):
-        values = measured.over_systems[k]
-        known = values[~np.isnan(values)]
+        known = without_nan(measured.over_systems[k])
         low, high = percentile_interval(known) or (None, None)
         record |= {
             f"{name}_varied": None if measured.varied is None else float(measured.varied[k]),

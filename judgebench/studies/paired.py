@@ -28,6 +28,7 @@ from judgebench.stats.clusters import (
     Clusters,
     Numbers,
     with_intervals,
+    without_nan,
 )
 from judgebench.stats.correlation import CORRELATIONS, LEVELS
 from judgebench.studies.evaluate import changes, check_metric_settings, correlate_part
@@ -411,7 +412,7 @@ def _spread(difference: Array) -> Numbers:
     """A difference [1 + B] with its percentile interval and its standard error, which are None with
     fewer than two resamples in which it is known."""
     record = {"difference": float(difference[0]), "low": None, "high": None, "se": None}
-    known = difference[1:][~np.isnan(difference[1:])]
+    known = without_nan(difference[1:])
     if len(known) > 1:
         record["low"], record["high"] = np.quantile(known, CONFIDENCE).tolist()
         record["se"] = float(known.std(ddof=1))

@@ -124,7 +124,7 @@ def distribution_of(sample: JudgeScores) -> tuple[Array | None, str]:
         return None, "No probabilities: the lambda or the temperature of the decoding is unknown."
     law = Contrastive(cell.lambda_, cell.temperature, sample.alpha)
     adjusted = law.adjusted(sample.logprobs["main"], sample.logprobs["assistant"], values)
-    # known is only what the law would give: that the scores came of it is tried, and not believed
+    # what is known is what the law gives: whether the scores came of it is tried, and not believed
     rounding = _ROUNDING * np.abs(values).max()
     for scores in (values[adjusted.argmax(axis=1)], expected_value(adjusted, values)):
         if np.abs(scores - sample.scores).max(initial=0.0) <= rounding:

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.decoding.scores import REPEAT
-from judgebench.stats.clusters import RESAMPLES, Clusters, safe_divide, unknown
+from judgebench.stats.clusters import RESAMPLES, Clusters, safe_divide, unknown, without_nan
 from judgebench.studies.scores import CELL, CLEAN, ScoreSeries, shown_split
 from judgebench.studies.variance import CrossedScores, share_of, share_record
 from judgebench.types import LABELS, RANGE, Array, Columns, Key, Record, Row, Rows
@@ -200,7 +200,7 @@ def _differing(answers: Array, clusters: Clusters) -> Array:
     with fewer than two that could be read are left out."""
     chances = np.full(len(answers), np.nan)
     for row, values in enumerate(answers):
-        counts = np.unique(values[~np.isnan(values)], return_counts=True)[1]
+        counts = np.unique(without_nan(values), return_counts=True)[1]
         read = counts.sum()
         if read > 1:
             # without replacement: an answer never meets itself, so few repeats do not look too

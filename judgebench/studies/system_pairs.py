@@ -30,6 +30,7 @@ from judgebench.stats.clusters import (
     percentile_interval,
     safe_divide,
     unknown,
+    without_nan,
 )
 from judgebench.studies.paired import flips
 from judgebench.types import Array, Record
@@ -269,7 +270,7 @@ class SystemSample(NamedTuple):
         is none."""
         share, *left_out = self.shares.tolist()
         systems = len(left_out)
-        ends = percentile_interval(resampled[1:][~np.isnan(resampled[1:])])
+        ends = percentile_interval(without_nan(resampled[1:]))
         interval: tuple[float | None, float | None] = (None, None)
         if ends and systems > 2 and np.isfinite(left_out).all():
             freedom = systems - 1
@@ -289,5 +290,5 @@ class SystemSample(NamedTuple):
 def centered(values: Array) -> Array:
     """Values [1 + B], the data's first, whose resamples are moved so that their mean is the data's:
     resampled shares of ordered pairs lie nearer to a coin."""
-    known = values[1:][~np.isnan(values[1:])]
+    known = without_nan(values[1:])
     return np.append(values[:1], values[1:] - known.mean() + values[0]) if known.size else values

@@ -98,6 +98,8 @@ def beyond_articles(values: Array, article: Array, system: Array) -> Array:
     left = np.asarray(values, dtype=np.float64)
     spread = float(np.ptp(left)) or 1.0
     rounding = spread * 10.0 ** -(_DIGITS + 1)
+    # least squares of two additive effects, by projections in turn: no table of systems and
+    # articles
     for _ in range(_MOST_ROUNDS):
         before = left
         for place in (system, article):
@@ -123,7 +125,9 @@ def text_pair_record(sample: JudgeScores) -> Record:
     # 1. the clusters of the texts that count; other texts have number 0, and are never compared
     clusters = panel.clusters if raters else sample.clusters.among(rated)
     number = clusters.number
+    # articles with one text each have no pairs of their own: all texts are compared then
     alone = (np.bincount(number[rated], minlength=clusters.count) > 1).mean() < _ALONE
+    # pairs of all texts grow with their square: of many texts a part is compared
     few = rated & _some_articles(sample.clusters.number, sample.seed)
 
     # 2. shares of judge and rater, of pairs of one article or of one system
@@ -135,6 +139,7 @@ def text_pair_record(sample: JudgeScores) -> Record:
         blocks = np.zeros_like(place) if alone else None
         if within:
             blocks = system[rows]
+            # within a system: what the article adds to all of its texts is taken off first
             if not alone:
                 side = beyond_articles(side, place, blocks)
                 others = beyond_articles(others, place, blocks)
@@ -151,6 +156,7 @@ def text_pair_record(sample: JudgeScores) -> Record:
             continue
 
         def figure(column: int, rows: Array, within: bool = within) -> Array:
+            # the same means of the others for judge and rater, see `Panel`
             others = panel.others[:, column]
             judge = shares(sample.scores, others, rows, within)
             rater = shares(panel.ratings[:, column], others, rows, within)
@@ -167,5 +173,6 @@ def _some_articles(number: Array, seed: int) -> Array:
     texts, one at least."""
     sizes = np.bincount(number)
     order = np.random.default_rng(seed).permutation(len(sizes))
+    # whole articles, which stay the units of the resamples
     enough = np.maximum(sizes[order].cumsum() <= _MOST_TEXTS, np.arange(len(order)) == 0)
     return np.isin(number, order[enough])

@@ -125,11 +125,8 @@ class CrossedScores:
         # that agree in more
         differences = {}
         for effect in effects:
-            signed = []
-            for more in effects:
-                if more >= effect:
-                    signed.append((-1) ** (len(more) - len(effect)) * at_least[more])
-            pairs, squares = np.sum(signed, axis=0)
+            larger = [more for more in effects if more >= effect]
+            pairs, squares = _alternating(at_least, larger, effect)
             # pairs are counted in floating point: less than half a pair is none
             differences[effect] = safe_divide(squares, np.where(pairs > 0.5, pairs, 0.0))
         # 4. Half the squared difference of two scores that agree in the facets A alone holds every
@@ -140,18 +137,20 @@ class CrossedScores:
         within[none] = np.zeros_like(differences[none])
         components = {}
         for effect in effects[1:]:
-            signed = []
-            for part in effects:
-                # Moebius inversion over subsets, once more
-                if part <= effect:
-                    signed.append((-1) ** (len(effect) - len(part)) * within[part])
-            components[effect] = np.sum(signed, axis=0)
+            parts = [part for part in effects if part <= effect]
+            components[effect] = _alternating(within, parts, effect)
         # 5. what is left of scores that are all the same, as in some resamples, is rounding, and
         # its shares are noise
         rounding = _ROUNDING * (filled**2).max(initial=0.0)
         for effect, part in components.items():
             components[effect] = np.where(np.abs(part) <= rounding, 0.0, part)
         return components
+
+
+def _alternating(values: Mapping[Effect, Array], sets: Sequence[Effect], effect: Effect) -> Array:
+    """The sum of values over sets of facets, negative where a set has an odd number of facets more
+    or less than an effect: what is of the effect alone (Moebius inversion)."""
+    return np.sum([(-1) ** abs(len(of) - len(effect)) * values[of] for of in sets], axis=0)
 
 
 def _agreeing(tables: Sequence[Array], clusters: Clusters, nested: bool) -> Array:

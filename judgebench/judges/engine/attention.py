@@ -44,7 +44,7 @@ from judgebench.judges.engine.packing import Packed
 from judgebench.types import Array, Record
 
 # transformers finds an attention function by its name, in a table that anyone may add to. So the
-# code of a model stays as its authors wrote it, and a new architecture works on its first day.
+# code of a model stays as its authors wrote it, and architectures that come later are read, too.
 NAME = "judgebench_packed"
 EXACT = "judgebench_exact"
 """Attention of plain rows, written out in float32: what rounding in half precision is measured
@@ -83,8 +83,8 @@ class Roots:
 
     def get(self, root: Array, read: Callable[[], Root]) -> Root:
         """The keys and values of `root` [tokens], from `read` where they are not in memory."""
-        # the tokens themselves are the name: roots that differ in one token share nothing, for
-        # every later key depends on it
+        # the tokens are the name: a root that differs anywhere is another, for keys depend on all
+        # tokens before them
         name = root.tobytes()
         if name in self._roots:
             self._roots.move_to_end(name)
@@ -363,9 +363,8 @@ class Step:
         bias = kernels.additive(self.live, query.dtype)  # [prompts, 1, 1, keys]
         tokens = kernels.as_batch(query[0], len(self.at))  # [prompts, heads, 1, dim]
         near, lse = kernels.attend(tokens, keys, values, scale, bias=bias)
-        near = kernels.as_row(near)[None]  # [1, heads, prompts, dim]
-        lse = kernels.as_row(lse)[None]  # [1, heads, prompts]
-        return near, lse
+        # [1, heads, prompts, dim] and [1, heads, prompts]
+        return kernels.as_row(near)[None], kernels.as_row(lse)[None]
 
     def _contexts(self) -> list[Context]:
         """Contexts of each prompt's new token; keys are numbered from the root's on, then articles,
@@ -604,9 +603,8 @@ def _forks(packed: Packed, query: Tensor, row: KeysValues, scale: float, only_re
         # the prompt's last token sees no branch: an empty part, of weight 0 in the merge
         near = F.pad(near, (0, 0, 1, 0))
         lse = F.pad(lse, (1, 0), value=float("-inf"))
-    near = kernels.as_row(near)[None]  # [1, heads, rows, dim]
-    lse = kernels.as_row(lse)[None]  # [1, heads, rows]
-    return rows, near, lse
+    # [1, heads, rows, dim] and [1, heads, rows]
+    return rows, kernels.as_row(near)[None], kernels.as_row(lse)[None]
 
 
 def _contexts(packed: Packed, only_reads: bool) -> list[Context]:

@@ -49,8 +49,8 @@ class CandidateTrie:
 
     def __init__(self, candidates: Sequence[str], paths: Sequence[Sequence[tuple[int, ...]]]):
         self.candidates = tuple(candidates)
-        self.token_paths = tuple(tuple(sorted(set(ways))) for ways in paths)
         # a set, and sorted: the same trie whatever order the vocabulary comes in
+        self.token_paths = tuple(tuple(sorted(set(ways))) for ways in paths)
         every = [path for ways in self.token_paths for path in ways]
         # every beginning of a path is an inner node, parents before children
         inner = sorted(

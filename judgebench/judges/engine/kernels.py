@@ -388,9 +388,12 @@ def _agrees(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
     for queries, keys, causal, used in cases:
         draw = torch.Generator().manual_seed(0)
         segments = Segments.of(queries, keys, causal)
-        query = torch.randn(1, 4, sum(queries), dim, generator=draw).to(dtype)
-        key = torch.randn(1, 2, sum(keys), dim, generator=draw).to(dtype)
-        value = torch.randn(1, 2, sum(keys), dim, generator=draw).to(dtype)
+        # [1, 4, queries, dim], and twice [1, 2, keys, dim]
+        sizes = ((4, queries), (2, keys), (2, keys))
+        query, key, value = (
+            torch.randn(1, heads, sum(tokens), dim, generator=draw).to(dtype)
+            for heads, tokens in sizes
+        )
         # 1. by the kernel, on the device
         out, lse = attend_varlen(
             query.to(device),

@@ -358,12 +358,7 @@ def _trial(size: int) -> tuple[Groups, list[int], list[CandidateTrie]]:
     draw = np.random.default_rng(0)
 
     def tokens(count: int) -> list[int]:
-        drawn = draw.integers(
-            size // 10,
-            size // 2,
-            count,
-        )
-        return drawn.tolist()
+        return draw.integers(size // 10, size // 2, count).tolist()
 
     rubric = tokens(14)
     first = tokens(9)
@@ -376,7 +371,10 @@ def _trial(size: int) -> tuple[Groups, list[int], list[CandidateTrie]]:
     following = tokens(5)
     space, one, two, zero = tokens(4)
     tries = [
-        CandidateTrie(("1", "2"), [[(one,), (space, one)], [(two,), (space, two)]]),
+        CandidateTrie(
+            ("1", "2"),
+            [[(one,), (space, one)], [(two,), (space, two)]],
+        ),
         CandidateTrie(("1", "10"), [[(one,), (space, one)], [(one, zero), (space, one, zero)]]),
     ]
     return groups, following, tries

@@ -268,7 +268,7 @@ def _cells(records: Records, costs: Records, steered: Records) -> CapCells:
 
 
 def _place_of(record: Row) -> Record:
-    """Where a record stands, and whether the paper prints this place."""
+    """The place of a record, and whether the paper prints it."""
     score_range = range_of(record)
     dataset = record["dataset"]
     dimension = record["dimension"]
