@@ -20,7 +20,7 @@ _STAMP = "[%Y-%m-%d %H:%M:%S]"
 _files: list[FileIO] = []  # the run.log of the run under way
 
 
-class StepLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
+class StepLogger(logging.LoggerAdapter):
     """A module's logger of Python's. Each message is one line, which shows no secret and steers no
     terminal whatever texts and names it repeats, and run.log gets it whatever the levels of
     loggers are. Of several processes of a run the first alone logs.
