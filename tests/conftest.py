@@ -115,6 +115,11 @@ def summeval_file() -> Path:
     return path
 
 
+def left_of(folder: str) -> list[str]:
+    """What a run that failed has left in its folder, besides its log."""
+    return sorted(str(path) for path in Path(folder).rglob("*") if path.name != "run.log")
+
+
 def write_rows(path: Path | str, rows: Iterable[object]) -> None:
     """A file of rows, each a line of JSON."""
     Path(path).write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")

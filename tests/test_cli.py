@@ -17,7 +17,7 @@ import transformers
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import ScorePass
 from judgebench.results.folder import RunFolder
-from tests.conftest import swap_words, tiny_llama
+from tests.conftest import left_of, swap_words, tiny_llama
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 QUICK = ("logger=none", "report=false", "metrics.resamples=50", "data.limit_groups=4", "run_dir=run")
@@ -232,7 +232,7 @@ def told(result, expected):
     assert "Traceback" not in out + err
     assert err.startswith("judgebench: ")
     assert " mistakes:" in err or err.partition("This command is right")[0].rstrip().endswith(".")
-    assert not Path("run").exists()
+    assert left_of("run") == []
 
 
 def test_a_hub_that_cannot_be_reached_is_told_at_once():

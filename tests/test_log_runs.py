@@ -1,7 +1,10 @@
 """Logs of whole runs: run.log in the run folder, -v on the terminal, and Hydra's own job_logging."""
 
 import json
+import logging
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,17 @@ STEPS = [
     r"Measured \d+ series of scores.",
     "Wrote run.",
 ]
+
+
+@pytest.fixture(autouse=True)
+def levels():
+    """Levels as before, for a run in this process leaves those of its job_logging."""
+    loggers = [logging.getLogger(), logging.getLogger("judgebench")]
+    before = [(logger, logger.level, logger.handlers[:]) for logger in loggers]
+    yield
+    for logger, level, handlers in before:
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
 
 
 @pytest.fixture
@@ -104,3 +118,23 @@ def test_names_of_a_file_forge_no_line(judgebench):
     judgebench(*REPLAY, f'data.name="{hostile}"')
     assert b"\x1b" not in Path("run", LOG).read_bytes()
     assert len(lines(Path("run", LOG))) == len(STEPS)
+
+
+@pytest.mark.parametrize(
+    ("command", "steps"),
+    [
+        (
+            ["importing", "mine.jsonl", "out=taken"],
+            ["Read 20 rows of mine.jsonl.", "Wrote 20 texts and 0 answers"],
+        ),
+        (["labelling", "mine.jsonl", "out=label.html"], [r"Wrote 20 texts to .*label\.html\."]),
+    ],
+)
+def test_v_shows_the_steps_of_other_commands(mine, command, steps):
+    module, *given = command
+    for flags in ([], ["-v"]):
+        call = [sys.executable, "-m", f"judgebench.{module}", *flags, *given]
+        done = subprocess.run(call, capture_output=True, text=True, check=True)
+        said = done.stdout.splitlines()
+        logged = [step for step in steps if any(re.match(step, line) for line in said)]
+        assert logged == (steps if flags else [])

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from judgebench.results.folder import RunFolder
+from tests.conftest import left_of
 from tests.faults.conftest import QUICK, SLOWLY, command_in, rows, trials
 from tests.test_adv_suffix_runs import PLAIN, learning, phrase_of, steps
 from tests.test_cli import pair
@@ -33,7 +34,7 @@ def test_in_readings(judgebench, started, tiny_pair, by):
     assert "Traceback" not in run.said
     assert run.said.count("judgebench: ") == 1
     assert "What was read and written so far is kept in outputs/readings.sqlite." in run.said
-    assert not Path("run").exists()
+    assert left_of("run") == []
     before = rows("outputs/readings.sqlite")
     assert 0 < len(before) < 24, "it must fall into the reading"
     assert command_in(run.said) == [*command, "+hydra.job.env_set.A_KEY=***"]
@@ -92,7 +93,7 @@ def test_two_processes_both_end(command, tiny_pair, whom):
         os.kill(run.pid, by)
         assert run.ends() == code, run.said
     assert not psutil.wait_procs(ranks, timeout=30)[1]
-    assert not Path("run").exists()
+    assert left_of("run") == []
 
 
 SENT = """

@@ -3,13 +3,13 @@
 import json
 import os
 import pickle
-from pathlib import Path
 
 import pytest
 import torch
 
 from judgebench.judges.local.loading import ModelSource
 from judgebench.results.folder import RunFolder
+from tests.conftest import left_of
 from tests.faults.conftest import QUICK, rows, told
 from tests.test_cli import sick_model
 
@@ -73,4 +73,4 @@ def test_nan_names_model_and_example_and_is_not_stored(judgebench, tmp_path, smo
     sentence = told(judgebench("judge=local", f"judge.path={folder}", *QUICK, mistaken=True), "with NaN")
     assert "sick answers to example mini-" in sentence
     assert rows("outputs/readings.sqlite") == {}
-    assert not Path("run").exists()
+    assert left_of("run") == []
