@@ -32,7 +32,7 @@ from judgebench.defenses.anchors import ANCHORS
 from judgebench.runtime.dropped import dropped, refuse_settings, up_to_date
 from judgebench.runtime.files import Input, atomic, user_path, writing
 from judgebench.runtime.parsing import YAML_LIMITS, check_shape, parse_yaml, read_bytes, read_yaml
-from judgebench.settings.components import name_of, renamed
+from judgebench.settings.components import entry_name, renamed
 from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
 from judgebench.words.errors import UserError, shown
 from judgebench.words.terminal import print_safely
@@ -577,10 +577,10 @@ class JudgeCard:
                 f"decision: fail_to is {fail_to:g} and pass_from {pass_from:g}, so that a text may "
                 "fail and pass at once; let `python -m judgebench calibrate` write the card again."
             )
-        for entry in self.parts["defenses"]:
-            if name_of(entry) in ANCHORS:
+        for name in map(entry_name, self.parts["defenses"]):
+            if name in ANCHORS:
                 raise UserError(
-                    f"parts.defenses: {name_of(entry)} shows labelled texts, and a judge card holds none."
+                    f"parts.defenses: {name} shows labelled texts, and a judge card holds none."
                 )
         decodings = self.parts["decoding"]
         judge, decoding = self.series.values()

@@ -116,7 +116,7 @@ def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
     from judgebench.defenses import Planned, select_defenses
     from judgebench.runs.experiment import Experiment
     from judgebench.runtime.dropped import refuse_settings, up_to_date
-    from judgebench.settings.components import build_component, name_of
+    from judgebench.settings.components import build_component, entry_name
 
     content = {
         **up_to_date(in_entries(config)),
@@ -129,7 +129,7 @@ def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
     attacks = [
         entry
         for entry in content["attacks"]
-        if name_of(entry) != ADV_SUFFIX or "phrase_file" in entry
+        if entry_name(entry) != ADV_SUFFIX or "phrase_file" in entry
     ]
     if len(attacks) < len(content["attacks"]):
         content["attacks"] = attacks

@@ -166,7 +166,7 @@ def written_out(
             whole, values, [_with_marks(argument, (*ROLES, "sheet")) for argument in given]
         )
     shown = map(masked_argument, typed(whole))
-    lines = [f"This stands for: {command_of(['python', '-m', *module.split(), *shown])}"]
+    lines = [f"This stands for: {command_of(['python', '-m', module, *shown])}"]
     if taken.how:
         lines += [f"Taken from {path}:", *(f"  {line}" for line in taken.how)]
     return whole, lines
