@@ -222,7 +222,7 @@ MISTAKES = {
         "trainer: a phrase is learned in one process",
     ),
     "a name that is taken": (
-        ["attacks=[{template: {template}, name: adv_suffix_1},adv_suffix]"],
+        ["attacks=[{template: {template}, name: adv_suffix_1},{name: adv_suffix, contexts: 1, words: 4}]"],
         "attacks: 'adv_suffix_1' is what a learned phrase is called",
     ),
     "shortened articles": (

@@ -36,7 +36,7 @@ from judgebench.results.flags import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.settings.components import TARGET, build_component, name_of
+from judgebench.settings.components import TARGET, build_component, entry_name
 from judgebench.settings.costs import Costs
 from judgebench.settings.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, Numbers, safe_divide
@@ -120,9 +120,10 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
     if "force" in config:
         switch_at(config, "force")
     for entry in config.get("defenses") or ():
-        if name_of(entry) in ANCHORS:
+        name = entry_name(entry)
+        if name in ANCHORS:
             raise UserError(
-                f"defenses: {name_of(entry)} shows labelled texts, and a judge card holds none, so leave it "
+                f"defenses: {name} shows labelled texts, and a judge card holds none, so leave it "
                 "out."
             )
         if isinstance(entry, Mapping) and TARGET in entry:
@@ -453,7 +454,7 @@ def _parts(config: DictConfig, selected: Row, results: Results) -> tuple[Record,
         if isinstance(entry, str) and ("/" in entry or entry.endswith(".txt")):
             given = {"template": entry}
         template = given.get("template")
-        defense = given.setdefault("name", Path(str(template)).stem)
+        defense = given["name"] = given.get("name") or Path(str(template)).stem
         if selected["defense"] != defense:
             continue
         if template is not None:

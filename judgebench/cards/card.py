@@ -35,7 +35,7 @@ from judgebench.runtime.files import Input, atomic, user_path, writing
 from judgebench.runtime.parsing import YAML_LIMITS, parse_yaml, read_bytes, read_yaml
 from judgebench.runtime.shapes import check_shape
 from judgebench.runtime.versions import translate_settings
-from judgebench.settings.components import name_of
+from judgebench.settings.components import entry_name
 from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
 from judgebench.words.errors import UserError, reason, shown
 from judgebench.words.terminal import print_safely
@@ -596,10 +596,10 @@ class JudgeCard:
                 f"decision: fail_to is {fail_to:g} and pass_from {pass_from:g}, so that a text may "
                 "fail and pass at once; let `python -m judgebench calibrate` write the card again."
             )
-        for entry in self.parts["defenses"]:
-            if name_of(entry) in ANCHORS:
+        for name in map(entry_name, self.parts["defenses"]):
+            if name in ANCHORS:
                 raise UserError(
-                    f"parts.defenses: {name_of(entry)} shows labelled texts, and a judge card holds none."
+                    f"parts.defenses: {name} shows labelled texts, and a judge card holds none."
                 )
         decodings = self.parts["decoding"]
         judge, decoding = self.series.values()

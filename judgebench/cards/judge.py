@@ -600,7 +600,7 @@ def check_consent(role: str, part: Row, settings: Row, agreed: Sequence[str]) ->
     again = " ".join(command)
     if any(argument.startswith("card=") for argument in overrides):
         module = str(HydraConfig.get().help.app_name)
-        again = command_of(["python", "-m", *module.split(), *overrides, *command])
+        again = command_of(["python", "-m", module, *overrides, *command])
     trusted = others or list(dict.fromkeys(hosts.values()))
     raise UserError(
         f"card: its {role} is at {', '.join(hosts)} and would be sent {' and '.join(sent)}. If you "

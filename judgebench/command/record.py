@@ -115,7 +115,7 @@ def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
     from judgebench.config.keys import list_at
     from judgebench.defenses import Planned, select_defenses
     from judgebench.runs.experiment import Experiment
-    from judgebench.settings.components import build_component, name_of
+    from judgebench.settings.components import build_component, entry_name
 
     content = {
         **in_entries(config),
@@ -128,7 +128,7 @@ def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
     attacks = [
         entry
         for entry in content["attacks"]
-        if name_of(entry) != ADV_SUFFIX or "phrase_file" in entry
+        if entry_name(entry) != ADV_SUFFIX or "phrase_file" in entry
     ]
     if len(attacks) < len(content["attacks"]):
         content["attacks"] = attacks

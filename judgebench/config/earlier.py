@@ -8,7 +8,7 @@ from typing import Any
 
 from judgebench.attacks.attack import ADV_SUFFIX
 from judgebench.defenses import shipped_defenses
-from judgebench.settings.components import TARGET, name_of
+from judgebench.settings.components import TARGET, entry_name
 from judgebench.types import Record, Row
 
 _SETTINGS = {
@@ -34,10 +34,9 @@ def in_entries(content: Row) -> Record:
         current["attacks"] = [*current["attacks"], {"name": ADV_SUFFIX, **learned}]
     # 2. defenses; the judge's own model helps where no other is named
     if given := current.pop("defense", None):
-        helper: Row | None = {key: value for key, value in given["helper"].items() if key != TARGET}
-        if given["helper"].get("path") == current["judge"].get("path"):
-            helper = None
-        given = {**given, "helper": helper}
+        helper = {key: value for key, value in given["helper"].items() if key != TARGET}
+        own = helper.get("path") == current["judge"].get("path")
+        given = {**given, "helper": None if own else helper}
         current["defenses"] = [_with_settings(entry, given) for entry in current["defenses"]]
     return current
 
@@ -47,7 +46,7 @@ def _with_settings(entry: Any, given: Row) -> Any:
     makers = shipped_defenses()
     # a template of one's own takes what those do that come with judgebench
     own = makers["none" if TARGET in entry else "delimiters"]
-    takes = inspect.signature(makers.get(name_of(entry), own)).parameters
+    takes = inspect.signature(makers.get(entry_name(entry), own)).parameters
     settings = {
         name: given[key]
         for key, name in _SETTINGS.items()

@@ -84,7 +84,7 @@ def command_line() -> str | None:
         return None
     module = str(HydraConfig.get().help.app_name)
     whole: str = mask_secrets(
-        command_of(["python", "-m", *module.split(), *map(masked_argument, typed_overrides())])
+        command_of(["python", "-m", module, *map(masked_argument, typed_overrides())])
     )
     return whole
 

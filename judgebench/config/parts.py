@@ -24,7 +24,7 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.local.loading import check_vocabularies
 from judgebench.judges.local.ray_runner import RayRunner
 from judgebench.judges.spec import JUDGES, LOCAL, JudgeSettings
-from judgebench.settings.components import TARGET, build_component, name_of
+from judgebench.settings.components import TARGET, build_component, entry_name
 from judgebench.settings.costs import Asking, Costs
 from judgebench.settings.fields import known_keys, plain
 from judgebench.settings.margins import Margins
@@ -96,7 +96,7 @@ class Parts:
     def defended(self) -> dict[str, Any]:
         """Name in the config key `defenses`, which has none for a class of one's own -> its
         entry."""
-        return {str(name_of(entry)): entry for entry in list_at(self.config, "defenses")}
+        return {str(entry_name(entry)): entry for entry in list_at(self.config, "defenses")}
 
     @property
     def tune(self) -> str:

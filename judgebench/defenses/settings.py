@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from judgebench.settings.fields import Count, check_fields
+from judgebench.settings.fields import Count
 from judgebench.tutor.spec import HelpingModel
 
 
@@ -15,9 +15,6 @@ class Helper(HelpingModel):
 
     max_batch_tokens: Count = 4096
     role: ClassVar[str] = "defenses: perplexity.helper"
-
-    def __post_init__(self) -> None:
-        check_fields(self, self.role, of=("engine", "max_batch_tokens"))
 
     @classmethod
     def of(cls, judge: Any) -> Helper:

@@ -86,21 +86,14 @@ class Catalog(Generic[Component]):
         kind = next((each for each in (TARGET, *self.readers) if each in given), None)
         # 1. one that comes with judgebench; a file may be one of its settings
         name = given.get("name")
-        if isinstance(name, str) and kind not in (TARGET, usual):
-            if name in self.shipped:
-                settings = {each: given[each] for each in given if each != "name"}
-                return settings_of(self.shipped[name], settings, f"{key}: {name}")
-            if kind is None:
-                raise UserError(
-                    f"{key}: there is no {noun} {name!r}; there are {', '.join(self.shipped)}, "
-                    f"templates of your own (the path of a .txt file){self.others} and classes of "
-                    "your own ({_target_: file.Class})."
-                )
+        if isinstance(name, str) and name in self.shipped and kind not in (TARGET, usual):
+            settings = {each: given[each] for each in given if each != "name"}
+            return settings_of(self.shipped[name], settings, f"{key}: {name}")
         if kind is None:
             raise UserError(
-                f"{key}: {entry!r} is no {noun}; give a name, the path of a template, or a mapping "
-                f"with name, {' or '.join(self.readers)}, and settings, or with _target_, a class "
-                "of your own."
+                f"{key}: there is no {noun} {name or entry!r}; there are {', '.join(self.shipped)}, "
+                f"templates of your own (the path of a .txt file){self.others} and classes of your "
+                "own ({_target_: file.Class}); settings stand beside it, as {name: NAME, KEY: VALUE}."
             )
         # 2. a class, or a file
         make = self._of_class if kind == TARGET else partial(settings_of, self.readers[kind])
@@ -144,7 +137,7 @@ class Catalog(Generic[Component]):
         return made
 
 
-def name_of(entry: Any) -> Any:
+def entry_name(entry: Any) -> Any:
     """The name in an entry of a config key that a `Catalog` reads; None where it has none."""
     return entry.get("name") if isinstance(entry, Mapping) else entry
 

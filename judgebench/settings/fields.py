@@ -90,9 +90,9 @@ def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
 
 
 def settings_of(make: Callable[..., Settings], mapping: Any, key: str) -> Settings:
-    """What a dataclass, or a function, makes of the settings that a mapping of the configuration
-    holds; `UserError` with each key that is unknown or missing, and each value that it does not
-    take."""
+    """The settings that a mapping of the configuration holds, as a dataclass, or what a function
+    makes of them; `UserError` with each key that is unknown or missing, and each value that it does
+    not take."""
     names = list(inspect.signature(make).parameters)
     mapping = plain(mapping)
     if not isinstance(mapping, Mapping):

@@ -98,9 +98,9 @@ def test_a_carriage_return_and_blank_lines_of_a_template_stay(tmp_path):
     ("given", "sentence"),
     [
         ("dsy", "there is no attack 'dsy'; there are none, adaptive, bed"),
-        (5, "5 is no attack; give a name"),
-        (None, "None is no attack"),
-        ({}, "is no attack"),
+        (5, "there is no attack 5; there are none, "),
+        (None, "there is no attack None"),
+        ({}, "there is no attack {}"),
         ({"template": "a.txt", "phrase_file": "b.json"}, "phrase_file is unknown; there are template, name"),
         ({"template": "a.txt", "nam": "b"}, "nam is unknown; attacks.name is the nearest"),
         ({"template": 5}, "template: 5 should be a valid string"),

@@ -85,7 +85,7 @@ def test_the_objective_is_the_decoding_s_score():
         found = Objective("x", decoding).of(torch.tensor(main), torch.tensor(other), torch.tensor(values))
         assert np.allclose(found, decoding.scores(main, other, values), atol=1e-12)
     for decoding in (Greedy(), Contrastive(0.5)):
-        with pytest.raises(UserError, match=r"attack\.against: best picks one candidate"):
+        with pytest.raises(UserError, match=r"adv_suffix\.against: best picks one candidate"):
             Objective("best", decoding)
 
 

@@ -82,7 +82,7 @@ def test_a_vocabulary_of_one_s_own(tmp_path, smollm2_tokenizer):
     path.write_text("\n \n")
     with pytest.raises(UserError, match="holds no word"):
         select_words(smollm2_tokenizer, str(path), None)
-    with pytest.raises(UserError, match=r"attack\.vocabulary=missing\.txt: it cannot be read"):
+    with pytest.raises(UserError, match=r"adv_suffix\.vocabulary=missing\.txt: it cannot be read"):
         select_words(smollm2_tokenizer, "missing.txt", None)
 
 
