@@ -75,7 +75,7 @@ def place(tmp_path_factory, tiny_pair) -> Path:
     graded = [f"{i // 4},Question {i // 4}?,Yes.,Answer {i}.,{i % 5},{i % 4}" for i in range(12)]
     header = "id,question,desired_answer,student_answer,score_me,score_other"
     (folder / "mohler.csv").write_text("\n".join([header, *graded]) + "\n")
-    own = PAGES[ROOT / "docs" / "your_own.md"]
+    own = "\n".join(PAGES[DOCS / name] for name in ("your_own.md", "lightning.md"))
     for name, text in re.findall(r"`([\w/]+\.\w+)`:\n\n((?:(?: {4}.*)?\n)+)", own):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(textwrap.dedent(text).strip() + "\n")

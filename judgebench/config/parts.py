@@ -21,7 +21,6 @@ from judgebench.data.dataset import DEV, RatingDataset, Rivals, rated
 from judgebench.decoding.rules import Decodings
 from judgebench.defenses import Defense, Planned
 from judgebench.judges.assistants import Assistant
-from judgebench.judges.local.loading import check_vocabularies
 from judgebench.judges.local.ray_runner import RayRunner
 from judgebench.judges.spec import JUDGES, LOCAL, JudgeSettings
 from judgebench.settings.components import TARGET, build_component, entry_name
@@ -35,7 +34,7 @@ from judgebench.types import ORDERS, Condition, RatingKey
 from judgebench.words.errors import UserError, reason
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    pass
 
 
 @dataclass
@@ -113,20 +112,6 @@ class Parts:
             swept
             or self.rivals is not None
             or any(part is not None and part.needs_dev for part in parts)
-        )
-
-    def tokenizer(self) -> tuple[PreTrainedTokenizerBase, int]:
-        """The main model's tokenizer, and how many tokens main model and assistant can read;
-        `UserError` where their vocabularies differ."""
-        tokenizer = self.judge.source.tokenizer()
-        sources = [self.judge.source]
-        if self.assistant.source is not None:
-            sources.append(self.assistant.source)
-            check_vocabularies(tokenizer, self.assistant.source.tokenizer())
-        self.assistant.check_served(self.judge)
-        configs = [source.config().get_text_config(decoder=True) for source in sources]
-        return tokenizer, min(
-            int(getattr(config, "max_position_embeddings", None) or 2**31) for config in configs
         )
 
     def with_phrases(self, phrases: Sequence[LearnedPhrase]) -> Self:

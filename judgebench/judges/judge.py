@@ -16,7 +16,7 @@ from judgebench.decoding.scores import decode
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.local.loading import check_vocabularies
 from judgebench.judges.local.models import compute_with
-from judgebench.judges.spec import LOCAL
+from judgebench.judges.spec import GENERATION, LOCAL
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.reading import reading_frame
 from judgebench.readings.store import open_store
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from judgebench.judges.spec import JudgeSettings
     from judgebench.prompts.builder import Defense, Judged
     from judgebench.readings.store import ReadingStore
+
+_CANDIDATE = 16
+"""Tokens that a candidate score may have, at the most."""
 
 
 class PromptSet(NamedTuple):
@@ -95,62 +98,70 @@ class ReadingJudge:
     def of(
         cls,
         settings: JudgeSettings,
-        prompt: Any,
-        dimensions: Sequence[str],
         decodings: Mapping[str, Any],
-        store: str | Path,
+        prompt: Row,
+        dimensions: Sequence[str],
+        store: str | Path | Callable[[], ReadingStore],
         assistant: Assistant | None = None,
+        defenses: Sequence[Defense] = (),
     ) -> ReadingJudge:
-        """A judge from its parts, as `hydra.utils.instantiate` makes them of conf/. Of models only
-        tokenizers and configurations are loaded.
+        """A judge from its parts, as `hydra.utils.instantiate` makes them of conf/; of its models
+        only tokenizers and configurations are loaded.
 
         Args:
-            settings: of conf/judge.
-            prompt: a mapping with the keys of conf/prompt; those on rivals are left out.
-            dimensions: those that conditions will name; each needs a rubric.
-            decodings: of conf/decoding; what is no decoding, such as its lambda, is left out.
-            store: the file where readings are kept; `none` keeps them while the program runs.
-            assistant: of conf/assistant; None is no assistant.
+            decodings: by name; what is none, such as the lambda of conf/decoding, is left out.
+            prompt: conf/prompt without its keys on rivals.
+            dimensions: what it judges, each with a rubric.
+            store: the file where its readings are kept (`none` keeps them while the program runs),
+                or what opens it.
 
         Raises:
-            UserError: a part that cannot be, or parts that do not go together.
+            UserError: a model is not there, or the parts do not go together.
 
         Example:
+            decodings = instantiate(config.decoding, _convert_="partial")
             judge = ReadingJudge.of(
                 instantiate(config.judge),
+                decodings,
                 config.prompt,
                 config.dimensions,
-                instantiate(config.decoding, _convert_="partial"),
                 "readings.sqlite",
             )
         """
-        # 1. what all of its models can read, with room for the answer
-        tokenizer = settings.source.tokenizer()
-        sources = [settings.source]
         assistant = assistant or Assistant()
-        if assistant.source is not None:
-            check_vocabularies(tokenizer, assistant.source.tokenizer())
-            sources.append(assistant.source)
+        # 1. the tokenizer, and how many tokens all models can read
+        tokenizer = settings.source.tokenizer()
+        sources = [settings.source, *filter(None, [assistant.source])]
+        for other in sources[1:]:
+            check_vocabularies(tokenizer, other.tokenizer())
+        assistant.check_served(settings)
         configs = [source.config().get_text_config(decoder=True) for source in sources]
         limits = [getattr(config, "max_position_embeddings", None) for config in configs]
-        limit = min(int(limit or 2**31) for limit in limits) - settings.max_new_tokens
-        # 2. its prompts
+        limit = min(int(most or 2**31) for most in limits)
+        # 2. of which a prompt leaves some for what follows: a free answer, thoughts, or a candidate
+        room = settings.max_new_tokens if GENERATION in settings.capabilities else _CANDIDATE
+        for defense in defenses:
+            room = max(room, defense.answer_tokens or 0)
+            if defense.thought_tokens:
+                room = max(room, defense.thought_tokens + 2 * _CANDIDATE)
+        # 3. how prompts are built
         builder = PromptBuilder.from_config(
             tokenizer,
-            {key: value for key, value in plain(prompt).items() if "rivals" not in key},
+            plain(prompt),
             list(dimensions),
-            limit,
+            limit - room,
             closed=settings.source.encoder_decoder,
         )
-        return cls(
+        judge = cls(
             settings=settings,
             assistant=assistant,
             decodings={
                 name: rule for name, rule in decodings.items() if isinstance(rule, Decoding)
             },
             builder=builder.spelling(settings.spelled_names(tokenizer)),
-            store=partial(open_store, user_path(str(store))),
+            store=store if callable(store) else partial(open_store, user_path(store)),
         )
+        return judge.under(defenses)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:

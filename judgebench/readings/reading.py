@@ -96,8 +96,8 @@ class FoundReadings(dict[str, ModelReading]):
 
     def __missing__(self, key: str) -> ModelReading:
         raise UserError(
-            f"store={self.store}: a reading that was stored is there no more, or does not match "
-            "its checksum; run the same command again, and it is read again."
+            f"store={self.store}: a reading is not there, or does not match its checksum; run the same "
+            "command again, and it is read again (trainer.limit_predict_batches leaves readings out)."
         )
 
 

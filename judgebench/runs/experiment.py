@@ -21,8 +21,7 @@ from judgebench.config.rules import check_rules, model_mismatches, range_mismatc
 from judgebench.data.dataset import DEV, RatingDataset, paired_systems, pairs, rated
 from judgebench.defenses import Findings, Planned, Prepared, Resources
 from judgebench.judges.judge import PromptSet, ReadingJudge
-from judgebench.judges.spec import GENERATION, LOCAL
-from judgebench.prompts.builder import PromptBuilder
+from judgebench.judges.spec import LOCAL
 from judgebench.readings.store import open_store
 from judgebench.runtime.log import StepLogger
 from judgebench.tuning.tuners import Tuner
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from judgebench.judges.local.models import Models, Trainers
 
 log = StepLogger(__name__)
-
-_CANDIDATE = 16
-"""Tokens that a candidate score may have, at the most."""
 
 _WON = (
     "Texts are compared: a score is the probability that a text wins against another of its group, "
@@ -59,29 +55,16 @@ def judge_of(parts: Parts) -> ReadingJudge:
                 source.config()
     mistakes.tell()
     check_rules(model_mismatches(parts))
-    # 2. tokens that a prompt leaves for what follows: a free answer, thoughts, or a candidate
-    room = parts.judge.max_new_tokens if GENERATION in parts.judge.capabilities else _CANDIDATE
-    for defense in parts.defenses:
-        room = max(room, defense.answer_tokens or 0)
-        if defense.thought_tokens:
-            room = max(room, defense.thought_tokens + 2 * _CANDIDATE)
-    # 3. how prompts are built
-    tokenizer, limit = parts.tokenizer()
-    builder = PromptBuilder.from_config(
-        tokenizer,
+    # 2. the judge
+    return ReadingJudge.of(
+        parts.judge,
+        parts.decodings,
         parts.prompt,
         list(dict.fromkeys(dimension for dimension, _ in parts.cells)),
-        limit - room,
-        closed=parts.judge.source.encoder_decoder,
+        partial(open_store, path_of(parts.config, "store")),
+        parts.assistant,
+        parts.defenses,
     )
-    judge = ReadingJudge(
-        settings=parts.judge,
-        assistant=parts.assistant,
-        decodings=parts.decodings,
-        builder=builder.spelling(parts.judge.spelled_names(tokenizer)),
-        store=partial(open_store, path_of(parts.config, "store")),
-    )
-    return judge.under(parts.defenses)
 
 
 def check_texts(parts: Parts, judge: ReadingJudge, data: RatingDataset) -> None:

@@ -1,15 +1,17 @@
-"""Callbacks of a trainer that reads: readings go to the store, their number to the terminal, and
-SIGTERM ends the process."""
+"""Callbacks of a trainer that reads: readings go to the store, their number and speed to the
+terminal, and SIGTERM ends the process."""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import BasePredictionWriter, Callback, ProgressBar
 
 from judgebench.judges.local import sharding
@@ -18,6 +20,7 @@ from judgebench.judges.local.datamodule import data_module_of
 from judgebench.readings.reading import ModelReading
 from judgebench.runtime.distributed import process_group
 from judgebench.runtime.progress import Progressing
+from judgebench.words.terminal import print_safely
 
 
 class ReadingWriter(BasePredictionWriter):
@@ -142,3 +145,49 @@ class ReadingBar(ProgressBar):
     def _close(self) -> None:
         self._shown.close()
         self._dataloader = self._progress = None
+
+
+class ReadingSpeed(Callback):
+    """Says at the end of each `predict` how many prompts and tokens a second each process has read,
+    and how much memory of a GPU that took: what `judge.max_batch_tokens` is chosen by."""
+
+    def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._prompts = self._tokens = 0
+        device = trainer.strategy.root_device
+        self._on_gpu = device.type == "cuda"
+        if self._on_gpu:
+            torch.cuda.reset_peak_memory_stats(device)
+
+    def on_predict_batch_start(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        batch: Batch,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        if not self._prompts:  # the first model's loading and its proof do not count
+            self._began = time.monotonic()
+
+    def on_predict_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Batch,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        self._prompts += len(batch.prompts)
+        self._tokens += batch.tokens()
+
+    def on_predict_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        seconds = time.monotonic() - self._began
+        line = (
+            f"Process {trainer.global_rank} read {self._prompts:,} prompts in {seconds:,.1f} s: "
+            f"{self._tokens / seconds:,.0f} tokens a second"
+        )
+        if self._on_gpu:
+            peak = torch.cuda.max_memory_allocated(trainer.strategy.root_device)
+            line += f", at most {peak / 2**30:.1f} GiB"
+        print_safely(f"{line}.", error=True)

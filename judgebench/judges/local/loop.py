@@ -39,10 +39,12 @@ def trainer_of(config: DictConfig) -> L.Trainer:
     # profiler reports by its logger
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     logging.getLogger("lightning.pytorch.profilers").setLevel(logging.INFO)
+    if logging.getLogger().handlers:  # those of Hydra's job_logging, behind Lightning's own
+        logging.getLogger("lightning").handlers.clear()
     settings = plain(config.trainer)
     given = settings.pop("callbacks", None) or []
     chosen = plain(config.get("callbacks")) or {}
-    nodes = [*chosen.values(), *([given] if isinstance(given, Mapping) else given)]
+    nodes = [*chosen.values(), *(given if isinstance(given, list) else [given])]
     callbacks = [callback_of(node) for node in nodes if node is not None]
     # Lightning refuses two bars, and one where bars are switched off
     has_bar = any(isinstance(callback, ProgressBar) for callback in callbacks)
