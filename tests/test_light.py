@@ -115,6 +115,19 @@ TEXTS = ("data=jsonl", "data.path=texts.jsonl", "data.scale=[1,5]", "logger=none
 REPLAY = ("judge=replay", "judge.path=answers.jsonl")
 
 
+MINE = """
+from dataclasses import dataclass
+from judgebench.judges.own import OwnJudge
+
+@dataclass
+class Longest(OwnJudge):
+    most: int
+
+    def answer(self, prompt):
+        return str(1 + len(prompt.example.output) * 4 // self.most)
+"""
+
+
 def served(url):
     return ("judge=api", f"judge.url={url}", "judge.model=small", "ranges=[[1,5]]")
 
@@ -123,6 +136,9 @@ def test_judges_that_are_no_model_here_import_no_torch(light, tmp_path, small_se
     rated(tmp_path)
     light("judgebench", "+exp=demo", "data.limit_groups=8", "run_dir=demo")
     light("judgebench", *TEXTS, *REPLAY, "run_dir=replay")
+    own = ("judge=own", "judge._target_=mine.Longest", "+judge.most=20", "decoding=[greedy]", "human_agreement=false")
+    (tmp_path / "mine.py").write_text(MINE)
+    light("judgebench", *TEXTS, *own, "run_dir=own")
     light("judgebench", *TEXTS, *served(small_server.url), "human_agreement=false", "run_dir=served")
     light("judgebench.command.report", "replay")
     light("judgebench.command.record", "served", "out=served.parquet")

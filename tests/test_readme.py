@@ -154,8 +154,10 @@ def only_composes(words: list[str]) -> str | None:
         sweep = any(word.startswith("+sweeps=") for word in words)
         return "sweeps are run by their own tests" if sweep else None
     judge = composed(words).judge
-    path = str(judge.get("path", ""))
-    if "path" in judge and "url" not in judge and not (path.startswith("package:") or Path(path).exists()):
+    if "members" in judge:
+        return "panels are run by their own tests"
+    path = str(judge.get("path", "package:"))
+    if "url" not in judge and not (path.startswith("package:") or Path(path).exists()):
         return "it takes its model from the hub"
     return None
 
@@ -164,7 +166,8 @@ def only_composes(words: list[str]) -> str | None:
 def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(str(place))  # as `python -m` has the folder where it is started
-    monkeypatch.delitem(sys.modules, "mine", raising=False)  # another test's
+    for name in ("mine", "dictionary", "learned"):
+        monkeypatch.delitem(sys.modules, name, raising=False)  # another test's
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     words = filled(words_of(command), place, tiny_pair)
     if words == ["judgebench.command.gate"]:
@@ -175,14 +178,13 @@ def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
         if only_composes(words):
             assert composed(words).run_dir
             return
-        if "dry_run=true" not in words:
+        if "dry_run=true" not in words and "judge=own" not in words:
             words.append("dry_run=true")
         words += SMALL
         if "+exp=cap_summeval" in words:
-            words.append(
-                "attacks.4={name: adv_suffix, contexts: 1}"
-            )  # of 8, which take more articles than are written here
-    elif words[0] == "judgebench.command.calibrate" and "judge=recorded" in words:
+            # of 8, which take more articles than are written here
+            words.append("attacks.4={name: adv_suffix, contexts: 1}")
+    elif words[0] == "judgebench.command.calibrate" and {"judge=recorded", "judge=own"} & set(words):
         words += ["logger=none", "run_dir=calibrated", "metrics.resamples=20", "force=true"]
     elif words[0] == "judgebench.command.calibrate":
         assert (place / "run" / "judge_card.yaml").is_file()  # it ran first

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.choices import FOLDER, choices, groups
+from judgebench.settings.fields import Asking, Costs, Margins, MetricSettings, Ranking
 
 FILES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.yaml"))
 SWEEPS = sorted(str(path.relative_to(FOLDER)) for path in (FOLDER / "sweeps").glob("*.yaml"))
@@ -92,3 +93,39 @@ def test_only_choices_that_need_a_value_are_given_one():
         for choice in NEEDS:
             with pytest.raises((InstantiationException, OmegaConfBaseException)):
                 instantiate(compose("config", [choice])[choice.partition("=")[0]])
+
+
+DEFAULTS = ("assistant/base", "data/jsonl", "defense/base", "judge/api", "judge/base", "judge/panel")
+DEFAULTS += ("judge/recorded", "judge/replay", "tutor/base")
+"""Files that show every key of a class. A configuration says there what it takes; the class holds the same, for a card
+or a Python program that leaves keys out."""
+
+SECTIONS = {"metrics": MetricSettings, "pairwise": Ranking, "verdict": Margins, "costs": Costs, "ask": Asking}
+"""Keys of conf/config.yaml -> the class that reads what is below."""
+
+
+def differences(node: dict[str, Any], maker: Any, file: str) -> list[str]:
+    """Keys whose value is another than the class's default, references and values to be given aside."""
+    different = []
+    for key, parameter in inspect.signature(maker).parameters.items():
+        given = node.get(key)
+        default = parameter.default
+        if key not in node or default is parameter.empty or str(given).startswith("${") or given == "???":
+            continue
+        # a mapping is read by a class of its own
+        if given != default and not isinstance(given, dict):
+            different.append(f"{file}.yaml: {key} is {given!r}, and {maker.__qualname__} has {default!r}")
+    return different
+
+
+def test_a_default_is_the_same_in_the_file_and_in_the_class():
+    found = []
+    for file in DEFAULTS:
+        node: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / f"{file}.yaml"))
+        for part in (node, node.get("helper", {})):
+            if "_target_" in part:
+                found += differences(part, get_object(part["_target_"]), file)
+    whole: Any = OmegaConf.to_container(OmegaConf.load(FOLDER / "config.yaml"))
+    for key, maker in SECTIONS.items():
+        found += differences(whole[key], maker, f"config.yaml, {key}")
+    assert not found, "\n".join(found)

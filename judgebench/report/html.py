@@ -141,7 +141,7 @@ def _image(figure: Figure) -> tuple[str, str]:
 
 def write_figures(folder: RunFolder, results: Results, figures: Mapping[str, Figure]) -> list[Path]:
     """Writes figures as files where their run asks for them; their paths."""
-    if results.config.get("figures", "png") is None:  # earlier versions always wrote them
+    if results.config.get("figures") is None:
         return []
     from judgebench.report.figures.style import figure_files
 

@@ -223,11 +223,6 @@ class RunFolder:
         artifact = ARTIFACT[name]
         if artifact.presence is not Presence.REQUIRED and not (self.path / artifact.path).is_file():
             return None
-        if name == "about" and not (self.path / artifact.path).is_file():
-            raise UserError(
-                f"{self.path / 'about.json'}: missing, so an earlier version of judgebench made "
-                "this run; run it again (its readings are in the store, so nothing is read again)."
-            )
         with self.reading(artifact.path) as path:
             if artifact.path.endswith(".yaml"):
                 remedy = "restore the file or run again"

@@ -126,7 +126,7 @@ class Presence(Enum):
     """When a run folder has a file."""
 
     REQUIRED = "always; without it the run did not finish"
-    ALWAYS = "always, though runs of earlier versions may lack it"
+    ALWAYS = "always, also where it holds nothing; a folder may lack it"
     FILLED = "where it holds something"
 
 

@@ -20,7 +20,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from judgebench.config.keys import FOLDER, path_of
+from judgebench.config.keys import FOLDER, implied_choices, path_of
 from judgebench.config.parts import Parts
 from judgebench.judges.judge import RunReadings
 from judgebench.judges.local.models import Models, Trainers
@@ -190,7 +190,7 @@ class Job:
                 processes.agree(lambda: stack.enter_context(folder.alone(log=True)))
         notes = dict.fromkeys(source.dtype_note for source in experiment.judge.sources)
         notes.pop(None, None)
-        notes |= dict.fromkeys(experiment.possible_bands)
+        notes |= dict.fromkeys([*implied_choices(config), *experiment.possible_bands])
         if processes.first and notes:
             console.print("\n".join(map(str, notes)), highlight=False, markup=False)
         return cls(

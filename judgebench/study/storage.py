@@ -40,7 +40,6 @@ _DIRECTIONS = ("maximize", "minimize")
 _SPACE = "space"
 _SAMPLER = "sampler"
 _FIXED = "fixed"
-_WORKER = "worker"  # an attribute of trials of earlier versions
 _CONNECT_SECONDS = 10
 _LONGEST_LINE = 2**20
 """Bytes of a journal's line, which holds one attribute at the most, that are looked at."""
@@ -264,7 +263,7 @@ def write_study(
     # 1. a record a trial
     records: dict[int, Record] = {}
     shown = (ENDED, REASON, RETRY_OF)
-    hidden = (*shown, TASK, _WORKER)
+    hidden = (*shown, TASK)
     for trial in trials:
         if trial.state == TrialState.WAITING:
             continue

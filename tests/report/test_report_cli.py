@@ -50,7 +50,7 @@ def gone(name):
     ("spoil", "said"),
     [
         (gone("config.yaml"), "has no config.yaml, so this run did not finish"),
-        (gone("about.json"), "an earlier version of judgebench made this run"),
+        (gone("about.json"), "about.json: missing, so this run did not finish"),
         (gone("scores.parquet"), "scores.parquet: missing, so this run did not finish"),
         (cut("scores.parquet"), "scores.parquet: cannot be read"),
         (cut("readings.parquet"), "readings.parquet: cannot be read"),

@@ -79,8 +79,7 @@ class Note:
 
     @classmethod
     def load(cls, path: Path) -> Note:
-        """The note in a file; `UserError` where it is damaged. One of an earlier version has no
-        checksum."""
+        """The note in a file; `UserError` where it is damaged."""
         remedy = (
             "it notes a batch that is paid for, so restore it; to give up its answers and to pay "
             "for its requests again, remove it and give the same command again"
@@ -95,7 +94,7 @@ class Note:
             note = cls(**content)
         except _MALFORMED:
             raise damaged(path, "it is not a note of a batch", remedy) from None
-        if note.name != path.stem or mark not in (None, _checksum(content)):
+        if note.name != path.stem or mark != _checksum(content):
             raise damaged(path, "it does not match its checksum or its name", remedy)
         return note
 
@@ -644,7 +643,7 @@ def notes_folder(store: Path) -> Path:
 
 
 def claim_noted(store: ReadingStore) -> None:
-    """Claims what is noted as under way in batches, as a command of an earlier version has not."""
+    """Claims what is noted as under way in batches, as a command of commit 26d5f633 has not."""
     if str(store.path) != ":memory:":
         for path in notes_of(store.path).glob("*.json"):
             try:

@@ -267,10 +267,6 @@ _NO_ADDRESS = (
     "servers of the same model, as [http://a:8000/v1,http://b:8000/v1]."
 )
 _TWICE = "{role}.url: it names a server twice; name each once."
-_AUTO = (
-    "{role}.concurrency: auto is not found out any more; give the number of requests that a server "
-    "takes at once, as {role}.concurrency=8 (for a judge card: +{role}.concurrency=8)."
-)
 _NO_TOKENIZER = (
     "{role}.tokenizer: judge.protocol=completions sends the exact tokens, so name the model's "
     "tokenizer, as {role}.tokenizer=owner/name or a folder; or take judge.protocol=chat."
@@ -285,7 +281,7 @@ _NO_LISTS = (
 )
 _NO_WAY = "{role}.explicit: judge.protocol={protocol} has no such way; leave it at null."
 _NO_BATCHES = (
-    "{role}.batch: judgebench sends Gemini no batches any more; take judge.batch=null and "
+    "{role}.batch: judgebench sends Gemini no batches; take judge.batch=null and "
     "judge.concurrency=8, or the batches of OpenAI (judge=openai) or Anthropic (judge=anthropic)."
 )
 _ONE_PROVIDER = (
@@ -350,9 +346,8 @@ class ApiSpec(JudgeSettings):
         for sentence, called_for in self._faults().items():
             if called_for:
                 mistakes.add(sentence.format(**vars(self)))
-        elsewhere = {*_CHECKED_ELSEWHERE, *(["concurrency"] if self.concurrency == "auto" else [])}
         with mistakes.caught():
-            checked = [name for name in self.__dataclass_fields__ if name not in elsewhere]
+            checked = [name for name in self.__dataclass_fields__ if name not in _CHECKED_ELSEWHERE]
             check_fields(self, self.role, of=checked)
         with mistakes.caught():
             self.own_tokenizer  # noqa: B018 - checks what names it
@@ -382,7 +377,6 @@ class ApiSpec(JudgeSettings):
             _OPEN: any(map(_opens, filter(None, parts))),
             _NO_ADDRESS: not good,
             _TWICE: good and len({each.rstrip("/") for each in self.urls}) < len(parts),
-            _AUTO: self.concurrency == "auto",
             _NO_TOKENIZER: not self.framed and self.tokenizer is None,
             _NO_NUMBERS: self.explicit == "vllm" and self.framed,
             _NO_LISTS: self.protocol == "anthropic" and self.scores_from == "logprobs",

@@ -229,7 +229,7 @@ def _size(name: str) -> str:
 
 def decoding_of(records: Iterable[Row], judge: str, rule: str) -> str | None:
     """The one of a judge's decodings by a rule that stands in its rows; None where it has none."""
-    # runs of earlier versions do not name the rule: it was the paper's
+    # of a score without a rule, as of an answer in words, the paper's is meant
     same = [
         record
         for record in records

@@ -159,8 +159,8 @@ def spearman_of(row: Row) -> float:
 @cached
 def advised_rows(results: Results) -> Rows:
     """Of each dimension the setting that is advised, as a row of metrics.json with labels; where
-    none was chosen, as in runs of earlier versions, the main model's with the highest Spearman, or
-    the first judge's. Clean texts."""
+    none was chosen, the main model's with the highest Spearman, or the first judge's. Clean
+    texts."""
     chosen = [ScoreSeries.of(record) for record in results.choice if record["taken"]]
     rows = labelled_rows(record for record in results.shown if record["attack"] == CLEAN)
     advised = []

@@ -2,8 +2,7 @@
 of single texts; causes of judges' errors; and means of systems from few human ratings.
 
 Of the means from few ratings, shown are the means on the very articles of the run, of which humans
-rated a part; `like_*` holds the same of articles like these. Run folders of earlier versions have
-the latter alone, and show them.
+rated a part; `like_*` holds the same of articles like these.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ def by_decoding(rows: Rows) -> Rows:
 
 
 def _known(results: Results) -> Rows:
-    """The rows that have figures; runs of earlier versions have other ones."""
+    """The rows that have figures."""
     names = ("rps", "mass", "coverage")
-    rows = [row for row in forecast_rows(results) if set(names) <= set(row)]
+    rows = forecast_rows(results)
     return [row for row in rows if any(map(is_known, values(row, names)))]
 
 
