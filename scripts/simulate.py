@@ -39,15 +39,19 @@ from judgebench.settings.costs import Asking, Costs
 from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Clusters, Estimate, percentile_interval
 from judgebench.stats.correlation import SPEARMAN, Correlated, correlate, spearman
-from judgebench.studies.decisions import clustered_share, decision_records, wilson
+from judgebench.stats.prediction_powered import FewLabels
+from judgebench.stats.shares import clustered_share, wilson
+from judgebench.studies.decisions import decision_records
 from judgebench.studies.evaluate import evaluate
 from judgebench.studies.humans import Panel, beside_humans_records, human_records
 from judgebench.studies.paired import flipped_differences, flips, permutation_p_value
-from judgebench.studies.prediction_powered import FewLabels, predicted_means
+from judgebench.studies.prediction_powered import predicted_means
+from judgebench.studies.rules import CARE, FEW, NO, RULES, YES
 from judgebench.studies.scores import JudgeScores
 from judgebench.studies.scores import ScoreSeries as StudyCell
 from judgebench.studies.systems import system_records
-from judgebench.studies.verdict import CARE, FEW, NO, RULES, YES, decides, verdict_records
+from judgebench.studies.verdict import verdict_records
+from judgebench.studies.verdict_decisions import decides
 from judgebench.tuning.choose import Candidates, _candidates, choose, worth_of
 from judgebench.tuning.learned import Learner
 from judgebench.tuning.tuners import Dev

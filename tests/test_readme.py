@@ -16,7 +16,7 @@ from hydra.core.global_hydra import GlobalHydra
 from judgebench.config.keys import FOLDER
 from judgebench.importing.own import written_out
 from judgebench.settings.margins import Margins
-from judgebench.studies.verdict import rules_of
+from judgebench.studies.rules import rules_of
 from tests.conftest import write_rows
 
 ROOT = Path(__file__).parents[1]

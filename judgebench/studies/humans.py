@@ -39,14 +39,8 @@ from judgebench.stats.correlation import (
     mean_pairwise_spearman,
     spearman,
 )
-from judgebench.studies.scores import (
-    CLEAN,
-    JudgeScores,
-    Scores,
-    ScoreSeries,
-    cross_fitted,
-    ratings_of,
-)
+from judgebench.stats.folds import cross_fitted
+from judgebench.studies.scores import CLEAN, JudgeScores, Scores, ScoreSeries, ratings_of
 from judgebench.types import Array, Record, Records, Rows, Scales
 
 FEWEST_TEXTS = 10

@@ -27,6 +27,8 @@ from judgebench.stats.clusters import (
     with_jackknife,
 )
 from judgebench.stats.correlation import DistinctPairs
+from judgebench.stats.folds import cross_fitted
+from judgebench.stats.variance import CrossedScores, share_of
 from judgebench.studies.paired import (
     PERMUTATIONS,
     correct,
@@ -34,8 +36,7 @@ from judgebench.studies.paired import (
     flips,
     permutation_p_value,
 )
-from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, cross_fitted, series_of, shared
-from judgebench.studies.variance import CrossedScores, share_of
+from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, series_of, shared
 from judgebench.types import Array, Record, Row, Rows, Scale, Scales, ScoreRange
 
 AGREEMENT = "agreement"

@@ -11,6 +11,7 @@ from scipy import stats
 
 from judgebench.stats.agreement import alternative_record, closer, clustered_p
 from judgebench.stats.clusters import Clusters
+from judgebench.stats.folds import cross_fitted
 from judgebench.studies.humans import (
     CALIBRATED,
     FEWEST_TEXTS,
@@ -23,7 +24,7 @@ from judgebench.studies.humans import (
     points_record,
     rounded,
 )
-from judgebench.studies.scores import JudgeScores, ScoreSeries, cross_fitted
+from judgebench.studies.scores import JudgeScores, ScoreSeries
 from tests.stats.panels import FIVE, built, panel, ragged
 
 NAN = np.nan
