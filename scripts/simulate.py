@@ -99,7 +99,8 @@ def rated(articles: int, borders: np.ndarray, seed: int) -> Ratings:
 
 
 def agreement(options: argparse.Namespace) -> Iterator[str]:
-    from judgebench.stats.agreement import FIGURES, agreement_record, alternative_record
+    from judgebench.stats.agreement import FIGURES, alternative_record
+    from judgebench.studies.agreement import agreement_record
     from judgebench.studies.humans import POINTS_FIGURES, points_record
     from judgebench.studies.probability_scores import FIGURES as FORECASTS
     from judgebench.studies.probability_scores import coverage_record, forecast_record

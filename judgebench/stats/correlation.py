@@ -454,6 +454,11 @@ def shown_level(levels: Iterable[str]) -> str:
     return LEVELS[0] if LEVELS[0] in names or not names else names[0]
 
 
+MISSING = ("no ratings", "one system", "one text", "single texts", "one group", "many systems")
+"""Reasons why there are no correlations, and why there are no intervals: one group alone, or more
+than `MOST_SYSTEMS`."""
+
+
 @dataclass(frozen=True)
 class Correlated:
     """The correlations of judge and humans at one level: pearson, spearman, kendall (tau-b).
@@ -476,7 +481,7 @@ class Correlated:
             groups; NaN where a resample holds no two systems. [3, 0] at other levels, and with
             fewer than three systems.
         jackknife: [3, J] with each group left out in turn, where that was asked for.
-        missing: a sentence that says why there are no correlations, or no intervals; else None.
+        missing: one of `MISSING`, where there are no correlations, or no intervals; else None.
     """
 
     values: Array
@@ -533,12 +538,9 @@ def correlate(
     if missing := _no_correlation(level, group, system):
         return Correlated(np.full((3, 1), np.nan), n, count, missing=missing)
     if count < 2 and clusters.resamples:
-        missing = "No intervals: there is one group, and resampling takes at least two."
+        missing = "one group"
     elif level == "system" and len(names) > MOST_SYSTEMS and clusters.resamples:
-        missing = (
-            f"No intervals over systems: {len(names):,} are more than the {MOST_SYSTEMS:,} that "
-            "are resampled."
-        )
+        missing = "many systems"
         weights = weights[:1]
     # 2. correlations of the data, of the resamples, and with each group left out
     rows = np.vstack([weights, left_out(count)]) if jackknife and len(weights) > 1 else weights
@@ -572,15 +574,13 @@ def correlate(
 def _no_correlation(level: str, group: Array, system: Array) -> str | None:
     """The reason why there is nothing to correlate, for any scores."""
     if not len(group):
-        return "No correlation: nobody rated these texts."
+        return "no ratings"
     if level == "system" and not system.any():
-        return (
-            "No correlation over systems: all texts are of one system, and it takes at least two."
-        )
+        return "one system"
     if len(group) < 2:
-        return "No correlation: there is one text, and it takes at least two."
+        return "one text"
     if level == "document" and len(np.unique(group)) == len(group):
-        return "No correlation within groups: no group has two texts."
+        return "single texts"
     return None
 
 

@@ -56,6 +56,8 @@ from judgebench.stats.clusters import (
 from judgebench.stats.correlation import (
     CORRELATIONS,
     LEVELS,
+    MISSING,
+    MOST_SYSTEMS,
     SPEARMAN,
     Correlated,
     DistinctPairs,
@@ -519,6 +521,29 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
     MetricSettings(levels, resamples, seed)
 
 
+_MISSING = dict(
+    zip(
+        MISSING,
+        (
+            "No correlation: nobody rated these texts.",
+            "No correlation over systems: all texts are of one system, and it takes at least two.",
+            "No correlation: there is one text, and it takes at least two.",
+            "No correlation within groups: no group has two texts.",
+            "No intervals: there is one group, and resampling takes at least two.",
+            "No intervals over systems: {n:,} are more than the {most:,} that are resampled.",
+        ),
+        strict=True,
+    )
+)
+
+
+def _sentence(measured: Correlated) -> str | None:
+    """The reason why there are no correlations, or no intervals."""
+    if measured.missing is None:
+        return None
+    return _MISSING[measured.missing].format(n=measured.n, most=MOST_SYSTEMS)
+
+
 def _of_level(measured: Correlated) -> Record:
     """The part of a record that differs from level to level."""
     record = {
@@ -528,7 +553,7 @@ def _of_level(measured: Correlated) -> Record:
         "constant": measured.constant,
         "constant_groups": measured.constant_groups,
         "human_constant_groups": measured.human_constant_groups,
-        "missing": measured.missing,
+        "missing": _sentence(measured),
     }
     for k, name in enumerate(CORRELATIONS):
         values = measured.over_systems[k]
