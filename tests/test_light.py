@@ -53,7 +53,6 @@ OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
         (("judgebench.command.score", "card=card.yaml", "data.path=lacks.jsonl"), "looks like the judged texts"),
         (("judgebench.command.gate", "card=nowhere.yaml", "data.path=mine.jsonl"), "there is no such file"),
         (("judgebench.command.record", "nowhere", "out=readings.parquet"), "nowhere"),
-        (("judgebench.plan", "run", "within=0.2"), "judgebench plan: is dropped; a run says how wide"),
         (("judgebench.command.store", "verify", "nowhere"), "nowhere"),
     ],
 )

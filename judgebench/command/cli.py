@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
@@ -79,29 +78,6 @@ def handle_errors(
                 if isinstance(error, REFUSALS):
                     raise explained(error, given) from None
                 raise
-
-
-def words_of(
-    arguments: Sequence[str] | None,
-    module: str,
-    usage: str,
-    about: str | None,
-    refuse: Callable[[str], NoReturn],
-) -> list[str]:
-    """The words of a command without Hydra; `about` is its help, and `refuse` says what is wrong
-    with a flag."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {module}",
-        usage=f"%(prog)s [-h] {usage}",
-        description=about,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    parser.add_argument("words", nargs="*", metavar=usage.partition(" [")[0], help="see above")
-    parser.error = refuse  # type: ignore[method-assign, assignment]
-    words: list[str] = parser.parse_args(arguments).words
-    return words
 
 
 _MOST_MENDED = 8

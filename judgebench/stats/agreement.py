@@ -25,11 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import (
-    FEWEST,
-    Clusters,
-    safe_divide,
-)
+from judgebench.stats.clusters import FEWEST, Clusters, safe_divide
 from judgebench.types import Array, Record, Scale
 
 MOST_CATEGORIES = 101

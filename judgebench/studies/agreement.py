@@ -8,12 +8,7 @@ from typing import Literal
 import numpy as np
 
 from judgebench.stats.agreement import FIGURES, MOST_BLOCKS, variance_components
-from judgebench.stats.clusters import (
-    Clusters,
-    Numbers,
-    jackknife,
-    with_agreement_interval,
-)
+from judgebench.stats.clusters import Clusters, Numbers, jackknife, with_agreement_interval
 from judgebench.stats.correlation import krippendorff_alpha
 from judgebench.types import Array, Record
 
