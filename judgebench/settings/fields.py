@@ -129,7 +129,7 @@ def plain(value: Any) -> Any:
 
 @cache
 def _checker(cls: Any, names: tuple[str, ...]) -> Any:
-    """What checks some fields of a dataclass, or all that are given."""
+    """Checker of the named fields of a dataclass."""
     hints = get_type_hints(cls, include_extras=True)
     needed = {
         field.name

@@ -64,7 +64,14 @@ from judgebench.stats.correlation import (
     correlate,
     mean_pairwise_spearman,
 )
-from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, missing_bounds, series_of, shared
+from judgebench.studies.scores import (
+    CLEAN,
+    Scores,
+    ScoreSeries,
+    common_rows,
+    missing_bounds,
+    series_of,
+)
 from judgebench.types import (
     CLAMPED,
     FAILED,
@@ -244,7 +251,7 @@ def against_clean(
     """
     nothing = {name: column[:0] for name, column in parts[cell].items()}
     unattacked = parts.get(cell.clean, nothing)
-    clean, attacked = shared([unattacked, parts[cell]])
+    clean, attacked = common_rows([unattacked, parts[cell]])
     sides = (clean["score"], attacked["score"])
     clusters = Clusters.of(attacked["group_id"], resamples, seed)
     changed = robustness(*sides, cell.range, clusters, attacked.get("text_id"))
@@ -360,7 +367,7 @@ def suffix_records(
         for contexts, systems in parts_of_texts if len(lengths) > 1 else ():
             clean = _of_part(table.part(cell), learned, contexts, systems)
             for length in lengths:
-                both = shared([clean, table.part(cells[length])])
+                both = common_rows([clean, table.part(cells[length])])
                 before, after = (side["score"] for side in both)
                 if not len(before):
                     continue

@@ -267,7 +267,7 @@ def _judge_key(cell: ScoreSeries) -> Key:
     return (*cell.table, cell.judge, cell.decoding)
 
 
-def shared(parts: Sequence[Columns]) -> list[dict[str, Array]]:
+def common_rows(parts: Sequence[Columns]) -> list[dict[str, Array]]:
     """The rows of parts of a table whose examples all parts have, in one order."""
     names = [part["example_id"].astype(str) for part in parts]
     common = reduce(np.intersect1d, names)
@@ -294,7 +294,7 @@ def missing_bounds(
 
     Example:
         >>> scores, ratings = np.array([2.0, 4.0, 3.0, 1.0, 1.0]), np.array([1.0, 3.0, 2.0, 3.0, 1.0])
-        >>> worst, best = stand_ins(scores, ratings, np.array([True, True, True, False, False]), ScoreRange(1, 5))
+        >>> worst, best = missing_bounds(scores, ratings, np.array([True, True, True, False, False]), ScoreRange(1, 5))
         >>> worst.tolist(), best.round(2).tolist()
         ([2.0, 4.0, 3.0, 1.0, 5.0], [2.0, 4.0, 3.0, 3.67, 2.33])
     """

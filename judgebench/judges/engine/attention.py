@@ -496,7 +496,7 @@ def _under_masks(
     """Attention of a layer whose parts cannot be merged: every query sees its whole context, among
     the keys and values of all parts that are `seen`. `blocks` holds what earlier layers have made
     of the contexts, by window and by the kind of `queries`."""
-    keys_values = kernels.joined(seen)
+    keys_values = kernels.concatenated(seen)
     kind = (how.window, queries)
     if kind not in blocks:
         blocks[kind] = kernels.blocks_of(contexts(), query, keys_values[0], how.window)
@@ -515,7 +515,7 @@ def _merged(
         pieces = [
             root if piece is None else (row[0][:, :, piece], row[1][:, :, piece]) for piece in keys
         ]
-        key, value = kernels.joined(pieces)
+        key, value = kernels.concatenated(pieces)
         near, lse = kernels.attend_ragged(
             query[:, :, rows],
             key,
