@@ -7,16 +7,17 @@ commands, usage and --help are made of that.
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
-from judgebench.config.choices import COMMANDS
+from judgebench.config.choices import usage_of
 from judgebench.runtime.ending import exit_code
 from judgebench.runtime.files import user_path
 from judgebench.words.errors import UserError
+from judgebench.words.terminal import print_safely
 
 Work = Callable[[list[str], dict[str, str]], int]
 """Words by themselves, as files and folders, and settings -> the exit code."""
@@ -45,11 +46,17 @@ class Words:
         return exit_code(f"judgebench {self.name}", arguments, begin)
 
     def _work(self, arguments: Sequence[str] | None, work: Work) -> int:
+        given = sys.argv[1:] if arguments is None else arguments
+        if any(word in ("-h", "--help") for word in given):
+            print_safely(f"usage: {usage_of(self.name)}\n\n{self.about}")
+            return 0
         alone = []
         settings = {}
-        for word in self._parser().parse_args(arguments).words:
+        for word in given:
             key, equals, value = word.partition("=")
-            if equals and key in self.settings:
+            if word.startswith("-"):
+                self.refuse(f"{word}: there is no such flag; there is --help alone")
+            elif equals and key in self.settings:
                 settings[key] = value
             elif equals and not user_path(word).exists():
                 self.refuse(f"{word}: there is no such word; there are {', '.join(self.settings)}")
@@ -60,17 +67,3 @@ class Words:
     def refuse(self, message: str) -> NoReturn:
         """Raises `UserError` with a command that would be right."""
         raise UserError(f"{message}; give them as {self.example}.")
-
-    def _parser(self) -> argparse.ArgumentParser:
-        takes = COMMANDS[self.name].takes
-        parser = argparse.ArgumentParser(
-            prog=f"python -m judgebench {self.name}",
-            usage=f"%(prog)s [-h] {takes}",
-            description=self.about,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-            exit_on_error=False,
-        )
-        parser.add_argument("words", nargs="*", metavar=takes.partition(" [")[0], help="see above")
-        parser.error = self.refuse  # type: ignore[method-assign, assignment]
-        return parser

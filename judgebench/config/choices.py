@@ -80,6 +80,11 @@ COMMANDS = {
 """The commands. A sweep is a run with Hydra's flag for several."""
 
 
+def usage_of(name: str) -> str:
+    """The line that says how a command is started."""
+    return f"python -m judgebench {name} {COMMANDS[name].takes}"
+
+
 def groups() -> list[str]:
     """Names of the groups of conf/, but for Hydra's own."""
     return sorted(path.name for path in FOLDER.iterdir() if path.is_dir() and path.name != "hydra")
