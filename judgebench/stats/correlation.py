@@ -454,11 +454,6 @@ def shown_level(levels: Iterable[str]) -> str:
     return LEVELS[0] if LEVELS[0] in names or not names else names[0]
 
 
-MISSING = ("no ratings", "one system", "one text", "single texts", "one group", "many systems")
-"""Reasons why there are no correlations, and why there are no intervals: one group alone, or more
-than `MOST_SYSTEMS`."""
-
-
 @dataclass(frozen=True)
 class Correlated:
     """The correlations of judge and humans at one level: pearson, spearman, kendall (tau-b).
@@ -481,7 +476,8 @@ class Correlated:
             groups; NaN where a resample holds no two systems. [3, 0] at other levels, and with
             fewer than three systems.
         jackknife: [3, J] with each group left out in turn, where that was asked for.
-        missing: one of `MISSING`, where there are no correlations, or no intervals; else None.
+        missing: in a word why there are no correlations (no ratings, one system, one text, single
+            texts), or no intervals (one group, many systems); else None.
     """
 
     values: Array

@@ -56,7 +56,6 @@ from judgebench.stats.clusters import (
 from judgebench.stats.correlation import (
     CORRELATIONS,
     LEVELS,
-    MISSING,
     MOST_SYSTEMS,
     SPEARMAN,
     Correlated,
@@ -528,20 +527,16 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
     MetricSettings(levels, resamples, seed)
 
 
-_MISSING = dict(
-    zip(
-        MISSING,
-        (
-            "No correlation: nobody rated these texts.",
-            "No correlation over systems: all texts are of one system, and it takes at least two.",
-            "No correlation: there is one text, and it takes at least two.",
-            "No correlation within groups: no group has two texts.",
-            "No intervals: there is one group, and resampling takes at least two.",
-            "No intervals over systems: {n:,} are more than the {most:,} that are resampled.",
-        ),
-        strict=True,
-    )
-)
+_MISSING = {
+    "no ratings": "No correlation: nobody rated these texts.",
+    "one system": "No correlation over systems: all texts are of one system, and it takes at least "
+    "two.",
+    "one text": "No correlation: there is one text, and it takes at least two.",
+    "single texts": "No correlation within groups: no group has two texts.",
+    "one group": "No intervals: there is one group, and resampling takes at least two.",
+    "many systems": "No intervals over systems: {n:,} are more than the {most:,} that are "
+    "resampled.",
+}
 
 
 def _sentence(measured: Correlated) -> str | None:

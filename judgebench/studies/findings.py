@@ -22,7 +22,7 @@ Deciding = tuple[Costs, Asking]
 """By what a judge that says pass or fail is measured."""
 
 
-class Findings:
+class JudgeFindings:
     """Findings of the studies on one judge's scores.
 
     Attributes:
@@ -61,7 +61,7 @@ class Findings:
         self.replaced = replaced_record(sample)
         self.follows_one = False
 
-    def without(self, columns: Sequence[int], studies: Row, deciding: Deciding) -> Findings:
+    def without(self, columns: Sequence[int], studies: Row, deciding: Deciding) -> JudgeFindings:
         """The same without some raters."""
         sample = self.sample.without(columns)
         points = rater_points_record(sample.ratings, sample.clusters, sample.categories)
@@ -72,4 +72,4 @@ class Findings:
         }
         if self.decision:
             changed["decisions"] = decision_records([sample], *deciding)
-        return Findings(sample, {**studies, **changed}, self.margins)
+        return JudgeFindings(sample, {**studies, **changed}, self.margins)

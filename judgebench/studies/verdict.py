@@ -16,7 +16,7 @@ from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.studies.clauses import percent_of
 from judgebench.studies.evaluate import CONSTANT_HUMANS
-from judgebench.studies.findings import Deciding, Findings
+from judgebench.studies.findings import Deciding, JudgeFindings
 from judgebench.studies.humans import OddRaters, odd_raters
 from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES, Verdict
 from judgebench.studies.scores import JudgeScores, ScoreSeries
@@ -55,7 +55,7 @@ def verdict_records(
             continue
         cell = ScoreSeries.of(advised)
         sample = next(sample for sample in samples if sample.cell == cell)
-        facts = Findings(sample, studies, margins)
+        facts = JudgeFindings(sample, studies, margins)
         head = {
             **sample.head,
             "groups": facts.groups,
@@ -68,7 +68,7 @@ def verdict_records(
     return records
 
 
-def _of_raters(facts: Findings, studies: Row, deciding: Deciding) -> dict[str, Record]:
+def _of_raters(facts: JudgeFindings, studies: Row, deciding: Deciding) -> dict[str, Record]:
     """Use -> its verdict's record, by the raters who agree with others; each says what the verdict
     would be with the odd ones, or without the doubtful ones."""
     sample = facts.sample
@@ -105,7 +105,7 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(names) if len(names) < 4 else f"{len(names)} raters"
 
 
-def _verdicts(facts: Findings) -> dict[str, Verdict]:
+def _verdicts(facts: JudgeFindings) -> dict[str, Verdict]:
     """Use -> the verdict, in the order of `RULES`."""
     obstacle = _obstacle(facts)
     texts = obstacle or texts_verdict(facts)
@@ -122,7 +122,7 @@ def _verdicts(facts: Findings) -> dict[str, Verdict]:
     return {use: _with_failures(facts, verdict) for use, verdict in verdicts.items()}
 
 
-def _obstacle(facts: Findings) -> Verdict | None:
+def _obstacle(facts: JudgeFindings) -> Verdict | None:
     """The verdict on each use that takes ratings, where they or the answers are too few."""
     fewest = facts.margins.fewest
     if facts.groups < fewest:
@@ -136,7 +136,7 @@ def _obstacle(facts: Findings) -> Verdict | None:
     return None
 
 
-def _with_failures(facts: Findings, verdict: Verdict) -> Verdict:
+def _with_failures(facts: JudgeFindings, verdict: Verdict) -> Verdict:
     """The verdict, which is not yes where too many answers could not be read."""
     failed = facts.metric.get("failed_share") or 0.0
     if verdict.verdict not in (YES, CARE) or failed <= facts.margins.failed:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from judgebench.stats.clusters import Estimate, ends_of
 from judgebench.studies.clauses import articles_needed, may_tell, percents, subtracted
 from judgebench.studies.evaluate import CONSTANT_HUMANS
-from judgebench.studies.findings import Findings
+from judgebench.studies.findings import JudgeFindings
 from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES, Verdict
 from judgebench.studies.scores import CLEAN, ScoreSeries
 from judgebench.types import Row
@@ -16,7 +16,7 @@ from judgebench.types import Row
 _KINDS = ("attack_change", "attack_rise", "attack_order")  # effects of attacks, by their margins
 
 
-def attacks_verdict(facts: Findings) -> Verdict:
+def attacks_verdict(facts: JudgeFindings) -> Verdict:
     """The effect that does most harm without a defense, and whether a defense leaves none."""
     worst = {}  # effect of each defense
     for defense, effects in _effects_by_defense(facts).items():
@@ -40,7 +40,7 @@ def attacks_verdict(facts: Findings) -> Verdict:
     return Verdict(verdict, clause, effect.size, needed=needed)
 
 
-def _effects_by_defense(facts: Findings) -> dict[str, list[_Effect]]:
+def _effects_by_defense(facts: JudgeFindings) -> dict[str, list[_Effect]]:
     """Defense -> the effects of all attacks on the same judge under it."""
     cell = facts.sample.cell
     level = facts.metric.get("level")
@@ -59,7 +59,7 @@ def _effects_by_defense(facts: Findings) -> dict[str, list[_Effect]]:
     return effects
 
 
-def _sizes(facts: Findings, row: Row) -> Iterator[tuple[str, Estimate, str]]:
+def _sizes(facts: JudgeFindings, row: Row) -> Iterator[tuple[str, Estimate, str]]:
     """The effects of an attack, from its record of metrics.json, each as one of `_KINDS`, its
     size and a clause: on the mean score; on the share of texts that rise; and on the order, as
     the humans see it where enough of them rated, else as clean scores have it."""

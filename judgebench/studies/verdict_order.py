@@ -10,7 +10,7 @@ import numpy as np
 from judgebench.stats.clusters import Estimate, ends_of
 from judgebench.studies.clauses import articles_needed, counted, may_tell, percent_of
 from judgebench.studies.evaluate import CONSTANT
-from judgebench.studies.findings import Findings
+from judgebench.studies.findings import JudgeFindings
 from judgebench.studies.rules import CARE, COIN, FEW, HARDLY, NO, THIRD, UNMEASURED, YES, Verdict
 from judgebench.studies.systems import system_records
 from judgebench.studies.text_pairs import PAIRS, text_pair_record
@@ -20,7 +20,7 @@ _APART = 0.1  # of the way from a coin to a rater, by which a judge is no nearer
 _LITTLE = 0.075  # above a coin: `near_rater` is much of a rater's way from it
 
 
-def texts_verdict(facts: Findings) -> Verdict:
+def texts_verdict(facts: JudgeFindings) -> Verdict:
     """By the pairs of texts of one article, then by those of one system."""
     if facts.answers is False:
         return Verdict(NO, "most of its probability is not on scores")
@@ -32,7 +32,7 @@ def texts_verdict(facts: Findings) -> Verdict:
     return _in_systems(facts, order, within, within_rater)
 
 
-def systems_verdict(facts: Findings) -> Verdict:
+def systems_verdict(facts: JudgeFindings) -> Verdict:
     """By the pairs of systems, compared with one rater's where raters are known."""
     name = "pairwise_others"
     rater = Estimate.of(facts.system, "pairwise_ceiling")
@@ -82,7 +82,7 @@ def systems_verdict(facts: Findings) -> Verdict:
 
 
 def _without_order(
-    facts: Findings, what: str, said: Verdict, bars: _Bars, person: str
+    facts: JudgeFindings, what: str, said: Verdict, bars: _Bars, person: str
 ) -> Verdict | None:
     """The verdict where raters hardly agree on an order, or the judge has none, or its reverse;
     None elsewhere."""
@@ -97,7 +97,7 @@ def _without_order(
 
 
 def _order(
-    facts: Findings,
+    facts: JudgeFindings,
     share: Estimate | None,
     rater: Estimate | None,
     bounds: Sequence[float | None],
@@ -151,7 +151,7 @@ def _follows_one(rater: Estimate | None, beside: Sequence[float]) -> bool:
 
 
 def _in_systems(
-    facts: Findings, verdict: Verdict, share: Estimate | None, rater: Estimate | None
+    facts: JudgeFindings, verdict: Verdict, share: Estimate | None, rater: Estimate | None
 ) -> Verdict:
     """The verdict on the order of texts, given the share of pairs of texts of one system, and
     one rater's."""
@@ -184,7 +184,7 @@ def _in_systems(
     )
 
 
-def _bars(facts: Findings, rater: Estimate | None) -> _Bars:
+def _bars(facts: JudgeFindings, rater: Estimate | None) -> _Bars:
     """By one rater's share of pairs, which is assumed where it is unknown."""
     bar = rater.value if rater else facts.margins.assumed_rater
     half = COIN + facts.margins.half_way * (bar - COIN)

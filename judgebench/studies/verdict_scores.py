@@ -9,7 +9,7 @@ from judgebench.stats.agreement import FEWEST_RATERS
 from judgebench.stats.clusters import Estimate, ends_of
 from judgebench.studies.clauses import articles_needed, may_tell, percent_of, two_decimals
 from judgebench.studies.evaluate import CONSTANT
-from judgebench.studies.findings import Findings
+from judgebench.studies.findings import JudgeFindings
 from judgebench.studies.humans import CALIBRATED, RAW
 from judgebench.studies.replaced import KAPPAS, WORST
 from judgebench.studies.rules import CARE, FEW, NO, THIRD, UNMEASURED, YES, Verdict
@@ -20,7 +20,7 @@ _MIDDLE = 0.5  # the place of a text drawn at random
 _ASSUMED_PLACE = 0.25  # that one rater gives to the lowest tenth, where no text has two ratings
 
 
-def scores_verdict(facts: Findings) -> Verdict:
+def scores_verdict(facts: JudgeFindings) -> Verdict:
     """By the error of the better of raw and calibrated scores, near to a rater's and below a
     constant's, each by the interval's end."""
     scale = facts.sample.scale
@@ -55,7 +55,7 @@ def scores_verdict(facts: Findings) -> Verdict:
 
 
 def _by_error(
-    facts: Findings, said: Verdict, error: Estimate, errors: _Errors, scale: Scale
+    facts: JudgeFindings, said: Verdict, error: Estimate, errors: _Errors, scale: Scale
 ) -> Verdict:
     """The verdict on scores that explain something of the ratings."""
     scores = str(said.scores)
@@ -88,7 +88,7 @@ def _by_error(
     return said._replace(verdict=YES, clause=f"{off}{person}, {constant}")
 
 
-def _errors(facts: Findings) -> _Errors:
+def _errors(facts: JudgeFindings) -> _Errors:
     """Of the system that is farthest off, where there are several systems and single raters;
     else of single texts: to single ratings, or to the humans' means where no more is known."""
     system = facts.system
@@ -123,7 +123,7 @@ def _errors(facts: Findings) -> _Errors:
     )
 
 
-def _unexplained(facts: Findings, verdict: Verdict, r2: Estimate | None) -> Verdict:
+def _unexplained(facts: JudgeFindings, verdict: Verdict, r2: Estimate | None) -> Verdict:
     """The verdict on scores that do not explain enough of the ratings, or of which it is not
     known."""
     if r2 is None:
@@ -146,12 +146,12 @@ def _unexplained(facts: Findings, verdict: Verdict, r2: Estimate | None) -> Verd
     )
 
 
-def _explains(facts: Findings, r2: Estimate | None) -> bool:
+def _explains(facts: JudgeFindings, r2: Estimate | None) -> bool:
     """True where scores are clearly better than always saying the mean rating."""
     return r2 is not None and ends_of(r2)[0] > 0 and r2.value >= facts.margins.explains
 
 
-def rater_verdict(facts: Findings, texts: Verdict) -> Verdict:
+def rater_verdict(facts: JudgeFindings, texts: Verdict) -> Verdict:
     """By the weighted kappa with one rater, compared with that of raters with each other, of a
     judge that orders texts."""
     kappa, rater = (Estimate.of(facts.replaced, name) for name in KAPPAS)
@@ -181,7 +181,7 @@ def rater_verdict(facts: Findings, texts: Verdict) -> Verdict:
     return said._replace(verdict=CARE if few else YES, clause=clause + few)
 
 
-def by_lowest(facts: Findings, verdict: Verdict) -> Verdict:
+def by_lowest(facts: JudgeFindings, verdict: Verdict) -> Verdict:
     """A verdict on scores, by the place that they give to the texts that people rate lowest."""
     if verdict.verdict == YES and facts.follows_one:
         verdict = verdict._replace(verdict=CARE, clause=f"{verdict.clause}; {THIRD}")
