@@ -23,7 +23,7 @@ help: ## show this list
 demo: $(INSTALLED) ## recorded judges on real grades (seconds), then the embedded model on the same (a minute), and one page of both
 	$(BIN)/python -m judgebench +exp=demo run_dir=outputs/demo/recorded
 	$(BIN)/python -m judgebench +exp=demo_live run_dir=outputs/demo/live
-	$(BIN)/python -m judgebench report outputs/demo/recorded outputs/demo/live --out outputs/demo/report.html
+	$(BIN)/python -m judgebench report outputs/demo/recorded outputs/demo/live out=outputs/demo/report.html
 
 test: lint ## check style and types, and run the tests (15 minutes on two cores)
 	$(PYTEST) -m 'not exhaustive'

@@ -28,7 +28,7 @@ from recorded.cells import ALL, CHANGES, LABELS, LEVEL, SHUFFLED, SIZES, USES, c
 from recorded.sets import Task, published, read, tasks_of
 from simulate import line
 
-from judgebench.studies.verdict import CARE, FEW, NO, RULES, YES
+from judgebench.studies.rules import CARE, FEW, NO, RULES, YES
 
 RULES_OF_CHOICE = ("judgebench", "always plain", "maximum", f"max-T at {LEVEL:g}, then best", "one standard error")
 ALIKE = 0.05

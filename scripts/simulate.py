@@ -39,15 +39,19 @@ from judgebench.settings.costs import Asking, Costs
 from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Clusters, Estimate, percentile_interval
 from judgebench.stats.correlation import SPEARMAN, Correlated, correlate, spearman
-from judgebench.studies.decisions import clustered_share, decision_records, wilson
+from judgebench.stats.prediction_powered import FewLabels
+from judgebench.stats.shares import clustered_share, wilson
+from judgebench.studies.decisions import decision_records
 from judgebench.studies.evaluate import evaluate
 from judgebench.studies.humans import Panel, beside_humans_records, human_records
 from judgebench.studies.paired import flipped_differences, flips, permutation_p_value
-from judgebench.studies.prediction_powered import FewLabels, predicted_means
+from judgebench.studies.prediction_powered import predicted_means
+from judgebench.studies.rules import CARE, FEW, NO, RULES, YES
 from judgebench.studies.scores import JudgeScores
 from judgebench.studies.scores import ScoreSeries as StudyCell
 from judgebench.studies.systems import system_records
-from judgebench.studies.verdict import CARE, FEW, NO, RULES, YES, decides, verdict_records
+from judgebench.studies.verdict import verdict_records
+from judgebench.studies.verdict_decisions import decides
 from judgebench.tuning.choose import Candidates, _candidates, choose, worth_of
 from judgebench.tuning.learned import Learner
 from judgebench.tuning.tuners import Dev
@@ -95,7 +99,8 @@ def rated(articles: int, borders: np.ndarray, seed: int) -> Ratings:
 
 
 def agreement(options: argparse.Namespace) -> Iterator[str]:
-    from judgebench.stats.agreement import FIGURES, agreement_record, alternative_record
+    from judgebench.stats.agreement import FIGURES, alternative_record
+    from judgebench.studies.agreement import agreement_record
     from judgebench.studies.humans import POINTS_FIGURES, points_record
     from judgebench.studies.probability_scores import FIGURES as FORECASTS
     from judgebench.studies.probability_scores import coverage_record, forecast_record

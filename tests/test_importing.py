@@ -22,10 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from judgebench.command.from_results import main, write_results
+from judgebench.command.from_results import main
 from judgebench.config.choices import COMMANDS
 from judgebench.importing.archive import read_entries
 from judgebench.importing.results import read_results
+from judgebench.importing.writing import write_results
 from judgebench.results.folder import RunFolder
 from judgebench.words.errors import UserError
 from tests.conftest import write_rows
@@ -616,7 +617,7 @@ def test_a_table_is_not_held_in_memory(take):
 
 
 def test_it_is_a_command():
-    assert COMMANDS["from"][0] == "judgebench.command.from_results"
+    assert COMMANDS["from"].module == "judgebench.command.from_results"
 
 
 def test_a_row_whose_source_is_white_space_answers_to_itself(take):

@@ -164,8 +164,8 @@ def test_the_light_packages_are_the_projects_without_those_of_models():
     assert {line for line in listed if not line.startswith("#")} <= {*project["dependencies"]}
     assert left_out == {"torch", "lightning", "transformers", "accelerate", "safetensors", "gguf", "wordfreq"}
     assert project["scripts"] == {"judgebench": "judgebench.command.dispatch:main"}
-    for module, _ in COMMANDS.values():
-        assert find_spec(module), module
+    for command in COMMANDS.values():
+        assert find_spec(command.module), command
 
 
 def light_packages():

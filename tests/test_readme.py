@@ -17,7 +17,7 @@ from judgebench.config.choices import COMMANDS as BY_WORD
 from judgebench.config.keys import FOLDER
 from judgebench.importing.own import written_out
 from judgebench.settings.margins import Margins
-from judgebench.studies.verdict import rules_of
+from judgebench.studies.rules import rules_of
 from tests.conftest import write_rows
 
 ROOT = Path(__file__).parents[1]

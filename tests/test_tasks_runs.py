@@ -67,7 +67,7 @@ def test_a_folder_that_is_not_there_is_a_sentence(judgebench):
 
 def test_a_page_of_runs_on_different_data_tests_and_draws_nothing_across_them(judgebench, tiny_pair, folder):
     judgebench("+exp=tasks", f"tasks={folder}", *pair(tiny_pair), *QUICK, "ranges=[[1,5]]", "report=false")
-    assert report(["run/0", "run/1", "--out", "both.html"]) == 0
+    assert report(["run/0", "run/1", "out=both.html"]) == 0
     page = Path("both.html").read_text("utf-8")
     assert "no difference between tasks is tested" in page
     assert "Holm" not in page

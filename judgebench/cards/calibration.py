@@ -40,11 +40,12 @@ from judgebench.settings.components import TARGET, build_component, entry_name
 from judgebench.settings.costs import Costs
 from judgebench.settings.fields import Annotated, OneOf, check_fields, plain, settings_of
 from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, Numbers, safe_divide
+from judgebench.stats.conformal import LEVEL
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.studies.decisions import CHOSEN
-from judgebench.studies.probability_scores import LEVEL, NOT_ANSWERING
+from judgebench.studies.probability_scores import NOT_ANSWERING
+from judgebench.studies.rules import CARE, YES
 from judgebench.studies.scores import ScoreSeries, cell_record
-from judgebench.studies.verdict import CARE, YES
 from judgebench.tuning.learned import deal
 from judgebench.tuning.tuners import METRICS, PER_RANGE
 from judgebench.types import (

@@ -228,7 +228,7 @@ class Errors:
             [[1.0, 2.5], [1.75, 3.5]]
         """
         # it takes a third of a second to import
-        from judgebench.studies.probability_scores import conformal_quantile
+        from judgebench.stats.conformal import conformal_quantile
 
         errors = np.array(self.errors)
         quantile = conformal_quantile(errors, np.array(self.articles), level)
@@ -264,7 +264,7 @@ class JudgeCard:
         made_with: versions.
         files: content that it needs, by path next to the card -> SHA-256: detectors and standard
             vectors.
-        uses: a record a use of `judgebench.studies.verdict.RULES`: use, verdict, clause, value and
+        uses: a record a use of `judgebench.studies.rules.RULES`: use, verdict, clause, value and
             rater with `_low` and `_high`; none in cards of earlier versions.
         decision: of labels that are pass or fail, how scores decide: `fail` and `pass`, the names
             of the classes; `pass_mark`, the lowest score that passes; at or below `fail_to` a text
@@ -317,7 +317,7 @@ class JudgeCard:
     @property
     def verdict(self) -> Sequence[str]:
         """A line a use of its judge, in columns, then its limits."""
-        from judgebench.studies.verdict import RULES  # statistics take a while to import
+        from judgebench.studies.rules import RULES  # statistics take a while to import
 
         titles = {use: rule.title for use, rule in RULES.items()}
         uses = [

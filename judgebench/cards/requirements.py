@@ -24,7 +24,7 @@ from judgebench.stats.clusters import (
 )
 from judgebench.stats.correlation import DistinctPairs
 from judgebench.studies.paired import IMPROVEMENT, holm
-from judgebench.studies.verdict import CARE, NO, RULES, UNMEASURED, YES
+from judgebench.studies.rules import CARE, NO, RULES, UNMEASURED, YES
 from judgebench.types import FAILED, Array, Records, Row
 from judgebench.words.errors import Mistakes, UserError, shown
 

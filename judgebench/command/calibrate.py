@@ -18,6 +18,7 @@ from omegaconf import DictConfig
 
 from judgebench.command.cli import handle_errors, run_checked
 from judgebench.config.check import check_config, with_read
+from judgebench.config.choices import usage_of
 from judgebench.config.keys import FOLDER
 from judgebench.importing.own import card_words, file_words, score_command
 from judgebench.runtime.ending import as_sentence
@@ -29,8 +30,8 @@ from judgebench.words.terminal import print_safely
 
 log = StepLogger("judgebench.command.calibrate")
 
-USAGE = """\
-usage: python -m judgebench calibrate data=NAME judge=NAME [KEY=VALUE ...]
+USAGE = f"""\
+usage: {usage_of("calibrate")}
   python -m judgebench calibrate data=jsonl data.path=FILE 'data.scale=[1,5]' judge=local judge.path=DIR
   python -m judgebench calibrate judge=recorded judge.path=readings.parquet data=jsonl data.path=FILE 'data.scale=[1,5]'
   python -m judgebench calibrate --help"""

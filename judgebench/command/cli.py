@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
@@ -102,33 +100,6 @@ def _hydra_raises() -> Iterator[bool]:
     finally:
         if given is None:
             del os.environ["HYDRA_FULL_ERROR"]
-
-
-def words_of(
-    arguments: Sequence[str] | None,
-    module: str,
-    usage: str,
-    about: str | None,
-    refuse: Callable[[str], NoReturn],
-) -> list[str]:
-    """The words of a command without Hydra; `about` is its help, and `refuse` says what is wrong
-    with a flag."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m {module}",
-        usage=f"%(prog)s [-h] [-v] {usage}",
-        description=about,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        exit_on_error=False,
-    )
-    parser.add_argument("words", nargs="*", metavar=usage.partition(" [")[0], help="see above")
-    parser.add_argument("-v", "--verbose", action="store_true", help="say each step")
-    parser.error = refuse  # type: ignore[method-assign, assignment]
-    options = parser.parse_args(arguments)
-    if options.verbose:
-        logging.basicConfig(format="%(message)s", level="INFO", stream=sys.stdout)
-    words: list[str] = options.words
-    return words
 
 
 _MOST_MENDED = 8

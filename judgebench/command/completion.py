@@ -70,7 +70,7 @@ def completions(line: str) -> list[str]:
         if not typed:
             found = [f"{command} " for command in COMMANDS if command.startswith(word)]
         elif typed[0] in COMMANDS:
-            module = COMMANDS[typed[0]][0]
+            module = COMMANDS[typed[0]].module
     # 2. its words
     return [*found, *_words(_COMPOSED.get(module, ""), word)]
 

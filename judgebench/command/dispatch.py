@@ -18,7 +18,7 @@ def main() -> None:
         return
     name, *arguments = sys.argv[1:] or ["--help"]
     if name in ("--help", "-h"):
-        lines = "\n".join(f"  {command:9}  {says}" for command, (_, says) in COMMANDS.items())
+        lines = "\n".join(f"  {name:9}  {command.says}" for name, command in COMMANDS.items())
         print_safely(f"How far an LLM judge can be trusted, and what mends it.\n\n{lines}\n")
         print_safely("judgebench COMMAND --help says more.")
         return
@@ -29,8 +29,7 @@ def main() -> None:
             f"judgebench: {name}: there is no such command; give judgebench {meant}.", error=True
         )
         sys.exit(2)
-    module, _ = COMMANDS[name]
     if name == "sweep":
         arguments = ["--multirun", *arguments]
     sys.argv = [f"judgebench {name}", *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    runpy.run_module(COMMANDS[name].module, run_name="__main__", alter_sys=True)

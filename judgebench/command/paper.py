@@ -1,18 +1,22 @@
-"""`python -m judgebench paper RUN [RUN ...]`: the papers' tables from run folders, all
-families together."""
+"""The command line: `python -m judgebench paper RUN [RUN ...]`, the papers' tables from run folders,
+all families together.
+
+  RUN         a run folder; the pairs of several runs stand in one table
+  out=FOLDER  also writes all tables there as .csv and .tex; where runs of one judge assess
+              absolutely and comparatively under attack, a figure of both, too
+"""
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
+from judgebench.command.words import Words
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from judgebench.report.figures.style import file_name, save_figures
 from judgebench.report.paper.cap import build_cap
@@ -20,9 +24,10 @@ from judgebench.report.paper.cd import build
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import run_inputs
-from judgebench.runtime.ending import exit_code
 from judgebench.runtime.files import atomic, check_outputs, writing
 from judgebench.words.terminal import print_safely
+
+_WORDS = Words("paper", __doc__, "python -m judgebench paper outputs/first", ["out"])
 
 ARTIFACTS = (
     "config",
@@ -39,21 +44,13 @@ ARTIFACTS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the tables that the runs have a part in; 0, or 2 after a user's mistake."""
-    parser = argparse.ArgumentParser(prog="python -m judgebench paper", description=__doc__)
-    parser.add_argument(
-        "run", nargs="+", help="a run folder; the pairs of several runs stand in one table"
-    )
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        help="also write all tables there as .csv and .tex; where runs of one judge assess "
-        "absolutely and comparatively under attack, a figure of both, too",
-    )
-    options = parser.parse_args(arguments)
-    return exit_code("judgebench paper", arguments, partial(_work, options.run, options.out))
+    return _WORDS.run(arguments, _work)
 
 
-def _work(paths: Sequence[str], out: str | None) -> int:
+def _work(paths: list[str], given: dict[str, str]) -> int:
+    if not paths:
+        _WORDS.refuse("no run folder is named")
+    out = given.get("out")
     # 1. the runs, as far as tables need them, and their tables
     runs = []
     for folder in map(RunFolder.open, paths):
@@ -70,9 +67,9 @@ def _work(paths: Sequence[str], out: str | None) -> int:
         for table in tables:
             files |= table.files
         inputs = chain.from_iterable(run_inputs(run.folder) for run in runs)
-        check_outputs([(f"--out={out}", Path(out) / name) for name in files], inputs)
+        check_outputs([(f"out={out}", Path(out) / name) for name in files], inputs)
         figures = _assessment_figures(runs)
-        with writing(f"--out: {out}"):
+        with writing(f"out={out}:"):
             for name, text in files.items():
                 with atomic(Path(out) / name) as temporary:
                     temporary.write_text(text, encoding="utf-8")

@@ -17,10 +17,10 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from judgebench.command.words import Words
 from judgebench.runtime.files import check_outputs, user_path
 from judgebench.runtime.values import literal
 from judgebench.types import Record, Records, Row, Rows
@@ -31,27 +31,26 @@ if TYPE_CHECKING:
     from judgebench.results.folder import RunFolder
     from judgebench.runs.experiment import Experiment
 
-_EXAMPLE = "python -m judgebench record outputs/first out=readings.parquet"
+_WORDS = Words(
+    "record",
+    __doc__,
+    "python -m judgebench record outputs/first out=readings.parquet",
+    ["out"],
+)
 _RECORDED = "judgebench.judges.precomputed.recorded.RecordedSpec"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the file and prints its path; 0, or 2 after a user's mistake. No model is loaded."""
-    from judgebench.runtime.ending import exit_code
-
-    return exit_code("judgebench record", arguments, partial(_work, arguments))
+    return _WORDS.run(arguments, _work)
 
 
-def _work(arguments: Sequence[str] | None) -> int:
-    from judgebench.command.cli import words_of
-
-    words = words_of(arguments, "judgebench record", "RUN out=FILE.parquet", __doc__, _refuse)
-    names = [word.removeprefix("out=").strip() for word in words if word.startswith("out=")]
-    runs = [user_path(word) for word in words if not word.startswith("out=")]
-    if len(names) != 1 or len(runs) != 1 or not names[0]:
-        _refuse("one run folder and one out=FILE are needed, and nothing else")
-    out = user_path(names[0])
-    run = runs[0]
+def _work(runs: list[str], given: dict[str, str]) -> int:
+    name = given.get("out", "").strip()
+    if len(runs) != 1 or not name:
+        _WORDS.refuse("one run folder and one out=FILE are needed, and nothing else")
+    out = user_path(name)
+    run = user_path(runs[0])
     if out.suffix != ".parquet" or out.is_dir():
         raise UserError(
             f"out={out}: recorded readings are a parquet file; give a name that ends in .parquet."
@@ -62,10 +61,6 @@ def _work(arguments: Sequence[str] | None) -> int:
         )
     print_safely(*record(run, out))
     return 0
-
-
-def _refuse(message: str) -> NoReturn:
-    raise UserError(f"{message}; give them as {_EXAMPLE}.")
 
 
 def record(run: Path, out: Path) -> list[str]:

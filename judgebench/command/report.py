@@ -1,46 +1,43 @@
-"""`python -m judgebench report RUN [RUN ...]`: a run's report again from its files, or several runs
-on one page."""
+"""The command line: `python -m judgebench report RUN [RUN ...]`, a run's report again from its
+files, or several runs on one page.
+
+  RUN       a run folder; several are compared on one page
+  out=FILE  where the page goes; without it, RUN/report.html (with its figures), or
+            ./comparison.html of several
+"""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from urllib.parse import quote
 
+from judgebench.command.words import Words
 from judgebench.report.html import render_report, write_figures
 from judgebench.report.layout import draw_all
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.results.schema import run_inputs
-from judgebench.runtime.ending import exit_code
 from judgebench.runtime.files import atomic, check_outputs, writing
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
 
+_WORDS = Words("report", __doc__, "python -m judgebench report outputs/first", ["out"])
 _COMPARISON = "comparison.html"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the page and prints its path; 0, or 2 after a user's mistake. No model is loaded."""
-    parser = argparse.ArgumentParser(prog="python -m judgebench report", description=__doc__)
-    parser.add_argument("run", nargs="+", help="a run folder; several are compared on one page")
-    parser.add_argument(
-        "--out",
-        metavar="FILE",
-        help="where the page goes; without it, RUN/report.html (with its figures), or "
-        f"./{_COMPARISON} of several",
-    )
-    options = parser.parse_args(arguments)
-    return exit_code("judgebench report", arguments, partial(_work, options.run, options.out))
+    return _WORDS.run(arguments, _work)
 
 
-def _work(paths: Sequence[str], out: str | None) -> int:
-    print_safely(_written(paths, out))
+def _work(paths: list[str], given: dict[str, str]) -> int:
+    if not paths:
+        _WORDS.refuse("no run folder is named")
+    print_safely(_written(paths, given.get("out")))
     return 0
 
 
@@ -49,7 +46,7 @@ def _written(paths: Sequence[str], out: str | None) -> Path:
     target = Path(out or _COMPARISON)
     if out is not None or len(paths) > 1:
         inputs = chain.from_iterable(run_inputs(Path(path)) for path in paths)
-        check_outputs([(f"--out={target}", target)], inputs)
+        check_outputs([(f"out={target}", target)], inputs)
     runs: list[Results] = []
     for path in paths:
         if any(Path(path).resolve() == run.folder.resolve() for run in runs):
@@ -66,7 +63,7 @@ def _written(paths: Sequence[str], out: str | None) -> Path:
             drawn.append(folder.write_file("report.html", page))
             folder.write_digests(drawn)
             return drawn[-1]
-    with writing(f"--out: {target}"), atomic(target) as temporary:
+    with writing(f"out={target}:"), atomic(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return target
 

@@ -1,9 +1,10 @@
 """The command line: `python -m judgebench store COMMAND STORE ...`, which verifies stores of
 readings or merges them.
 
-  verify STORE ...     compares every reading with its checksum; exit code 1 where one does not
-  match merge A B ... out=C  adds the readings of stores to another, which is made if missing; exact
-  to the last bit
+  verify STORE ...       compares every reading with its checksum; exit code 1 where one does not
+                         match
+  merge A B ... out=C    adds the readings of stores to another, which is made if missing; exact
+                         to the last bit
 
 A store is a SQLite file.
 """
@@ -12,11 +13,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
+from judgebench.command.words import Words
 from judgebench.runtime.files import user_path
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
@@ -24,52 +25,35 @@ from judgebench.words.terminal import print_safely
 if TYPE_CHECKING:
     from judgebench.readings.store import ReadingStore
 
-_EXAMPLE = "python -m judgebench store verify outputs/readings.sqlite"
+_WORDS = Words(
+    "store", __doc__, "python -m judgebench store verify outputs/readings.sqlite", ["out"]
+)
 _AT_ONCE = 2**16
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Does as the command line says; 0, 1 where `verify` finds damage, 2 after a user's mistake."""
-    from judgebench.runtime.ending import exit_code
-
-    return exit_code("judgebench store", arguments, partial(_work, arguments))
+    return _WORDS.run(arguments, _work)
 
 
-def _work(arguments: Sequence[str] | None) -> int:
-    from judgebench.command.cli import words_of
-
-    usage = "COMMAND STORE [STORE ...] [KEY=VALUE ...]"
-    words = words_of(arguments, "judgebench store", usage, __doc__, _refuse)
-    command, *words = words or [""]
+def _work(words: list[str], given: dict[str, str]) -> int:
+    command, *stores = words or [""]
     if command not in ("verify", "merge"):
-        _refuse(f"{command or 'nothing'}: there is no such command; there are verify, merge")
-    stores = []
-    out = ""
-    for word in words:
-        key, is_setting, value = word.partition("=")
-        if not is_setting or user_path(word).exists():
-            stores.append(user_path(word))
-        elif command == "merge" and key == "out":
-            out = value
-        else:
-            settings = "out" if command == "merge" else "no settings"
-            _refuse(f"{command} has no {key}, but {settings}")
-    if not stores or (command == "merge" and not out):
-        _refuse(f"{command} lacks {'out=STORE' if stores else 'a store'}")
+        _WORDS.refuse(f"{command or 'nothing'}: there is no such command; there are verify, merge")
+    if command == "verify" and given:
+        _WORDS.refuse("verify has no settings")
+    if not stores or (command == "merge" and not given.get("out")):
+        _WORDS.refuse(f"{command} lacks {'out=STORE' if stores else 'a store'}")
     from judgebench.data.rows import existing
     from judgebench.readings.store import ReadingStore
 
     # all of them are there, before the first is looked at
     opened = []
-    for path in stores:
+    for path in map(user_path, stores):
         opened.append(ReadingStore(existing(path, "STORE")))
     if command == "merge":
-        return _merge(opened, user_path(out))
+        return _merge(opened, user_path(given["out"]))
     return max(map(_verify, opened))
-
-
-def _refuse(message: str) -> NoReturn:
-    raise UserError(f"{message}; give it as {_EXAMPLE}.")
 
 
 def _verify(store: ReadingStore) -> int:

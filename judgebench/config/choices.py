@@ -6,46 +6,83 @@ import re
 import textwrap
 from itertools import takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 FOLDER = _PACKAGE / "conf" if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent / "conf"
 """The configuration folder; its `sweeps` is a link to sweeps/, so that `+sweeps=NAME` finds the
 studies."""
 
+
+class Command(NamedTuple):
+    """A command: its module, the words that it takes, and what it does."""
+
+    module: str
+    takes: str
+    says: str
+
+
+_HYDRA = "[KEY=VALUE ...]"
+
 COMMANDS = {
-    "run": ("judgebench", "an experiment: judgebench run +exp=demo"),
-    "sweep": (
+    "run": Command("judgebench", _HYDRA, "an experiment: judgebench run +exp=demo"),
+    "sweep": Command(
         "judgebench",
+        _HYDRA,
         "a run for each value: judgebench sweep +exp=NAME KEY=1,2; +sweeps=NAME searches",
     ),
-    "label": (
+    "label": Command(
         "judgebench.command.label",
+        f"FILE out=FILE.html {_HYDRA}",
         "makes a page on which people label your texts: judgebench label FILE out=label.html",
     ),
-    "calibrate": (
+    "calibrate": Command(
         "judgebench.command.calibrate",
+        f"data=NAME judge=NAME {_HYDRA}",
         "chooses range and decoding by your own labels; writes a judge card",
     ),
-    "score": ("judgebench.command.score", "scores texts with the judge of a card"),
-    "from": (
+    "score": Command(
+        "judgebench.command.score",
+        f"card=FILE data.path=FILE {_HYDRA}",
+        "scores texts with the judge of a card",
+    ),
+    "from": Command(
         "judgebench.command.from_results",
+        "FILE [FILE ...] [out=FOLDER] [KEY=VALUE ...]",
         "takes results of another tool, or a table: judgebench from FILE out=FOLDER",
     ),
-    "gate": (
+    "gate": Command(
         "judgebench.command.gate",
+        f"card=FILE data.path=FILE {_HYDRA}",
         "says whether a card's judge still does on these labels: exit code 0, 1 or 2",
     ),
-    "report": (
+    "report": Command(
         "judgebench.command.report",
+        "RUN [RUN ...] [out=FILE]",
         "makes a run's page again, or one page of several runs",
     ),
-    "record": (
+    "paper": Command(
+        "judgebench.command.paper",
+        "RUN [RUN ...] [out=FOLDER]",
+        "prints the papers' tables with the numbers of runs",
+    ),
+    "record": Command(
         "judgebench.command.record",
+        "RUN out=FILE.parquet",
         "writes a run's readings as one file, which judge=recorded reads",
     ),
-    "store": ("judgebench.command.store", "verifies stores of readings, or merges them"),
+    "store": Command(
+        "judgebench.command.store",
+        "COMMAND STORE [STORE ...] [out=STORE]",
+        "verifies stores of readings, or merges them",
+    ),
 }
-"""Command -> its module, and what it does. A sweep is a run with Hydra's flag for several."""
+"""The commands. A sweep is a run with Hydra's flag for several."""
+
+
+def usage_of(name: str) -> str:
+    """The line that says how a command is started."""
+    return f"python -m judgebench {name} {COMMANDS[name].takes}"
 
 
 def groups() -> list[str]:

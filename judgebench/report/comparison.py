@@ -17,12 +17,7 @@ from judgebench.report.html import render_page, rendered
 from judgebench.report.layout import Fold, PageSection
 from judgebench.report.table import Block, Col, Paragraph, View, rows_by, values, with_records
 from judgebench.report.views.beside import judge_rows
-from judgebench.report.views.correlations import (
-    advised_rows,
-    cell_scores,
-    of_advised,
-    spearman_of,
-)
+from judgebench.report.views.correlations import advised_rows, cell_scores, of_advised, spearman_of
 from judgebench.report.views.humans import ceilings
 from judgebench.report.views.league import league_of_tasks
 from judgebench.report.views.tuning import TASKS_TABLE
@@ -31,8 +26,8 @@ from judgebench.results.results import NO_DEFENSE, Results
 from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.studies.humans import CALIBRATED
 from judgebench.studies.paired import BETTER, WORSE, compare
+from judgebench.studies.rules import RULES
 from judgebench.studies.scores import CLEAN, Scores
-from judgebench.studies.verdict import RULES
 from judgebench.types import LABELS, Records, Row, Rows
 from judgebench.words.errors import UserError
 from judgebench.words.formats import say, short, signed_two, three, two

@@ -14,16 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from judgebench.report.table import (
-    Block,
-    Col,
-    Details,
-    Facts,
-    Heading,
-    Paragraph,
-    Table,
-    TableCell,
-)
+from judgebench.report.table import Block, Col, Details, Facts, Heading, Paragraph, Table, TableCell
 from judgebench.words.formats import UNKNOWN
 from judgebench.words.pages import page_templates
 

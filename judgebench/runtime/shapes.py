@@ -35,7 +35,7 @@ def check_shape(value: Any, shape: Any, name: str, remedy: str = "", at: str = "
 
 
 def checker(shape: Any, **config: Any) -> TypeAdapter[Any]:
-    """What checks values of a shape, see `check_shape`; of an object's shape, pydantic's `config`
+    """Checker of values of a shape, see `check_shape`; of an object's shape, pydantic's `config`
     says how."""
     from pydantic import TypeAdapter  # which few commands need
 

@@ -20,23 +20,12 @@ than there are groups; where each text is a group of its own, that is the paper'
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import (
-    FEWEST,
-    Clusters,
-    Numbers,
-    jackknife,
-    safe_divide,
-    with_agreement_interval,
-    without_nan,
-)
-from judgebench.stats.correlation import krippendorff_alpha
+from judgebench.stats.clusters import FEWEST, Clusters, safe_divide, without_nan
 from judgebench.types import Array, Record, Scale
 
 MOST_CATEGORIES = 101
@@ -48,7 +37,6 @@ MOST_BLOCKS = 200
 FIGURES = ("alpha_interval", "alpha_ordinal", "icc_single", "icc_mean", "reliability")
 """Figures of agreement in the order of `agreement_record`."""
 
-_METRICS: tuple[Literal["interval", "ordinal"], ...] = ("interval", "ordinal")
 _SAME = 1e-9  # numbers no farther apart are one category
 _SINGULAR = 1e10  # condition of the equations beyond which their answer is rounding
 
@@ -156,48 +144,6 @@ def variance_components(ratings: Array, clusters: Clusters) -> dict[str, Array]:
     }
 
 
-def agreement_record(ratings: Array, clusters: Clusters) -> Record:
-    """The agreement of raters [N, R] among themselves: `FIGURES` with 95 % intervals (see
-    `with_agreement_interval`), groups left out in turn; raters_per_text: harmonic mean, the k of
-    ICC(2,k); agreement_reason: sentences that say why figures are None, else None."""
-    rated = ~np.isnan(ratings).all(axis=1)
-    ratings = ratings[rated]
-    clusters = clusters.at(rated)
-    values = without_nan(ratings)
-
-    def of_texts(rows: Array) -> Numbers:
-        part = ratings[rows]
-        # of one text, what raters differ by is all that varies
-        several = ((~np.isnan(part)).sum(axis=1) > 1).sum() > 1
-        alphas: Numbers = {}
-        for metric in _METRICS:
-            # by the jackknife: alpha pools pairs of ratings over all texts, and is no mean of texts
-            alphas[f"alpha_{metric}"] = krippendorff_alpha(part, metric) if several else None
-        return alphas
-
-    # neighboring groups are left out together where there are many, for each alpha takes all texts
-    blocks = clusters.number // max(1, math.ceil(clusters.count / MOST_BLOCKS))
-    figures = jackknife(of_texts, blocks)
-    figures |= variance_components(ratings, clusters.jackknifed)
-    record = {"raters_per_text": float(figures["raters"][0]) if len(ratings) else None}
-    for name in FIGURES:
-        record |= with_agreement_interval(name, figures[name])
-    if not ((~np.isnan(ratings)).sum(axis=1) > 1).any():
-        return record | {
-            "agreement_reason": "No agreement among humans: no text has the ratings of two people."
-        }
-    reasons = []
-    if (values == values[0]).all():
-        reasons.append("No alpha and no ICC: all ratings are equal.")
-    elif record["icc_single"] is None:
-        reasons.append(
-            "No ICC: texts and raters cannot be told apart, because too few raters share texts."
-        )
-    if clusters.count < 2:
-        reasons.append("No intervals: there is one group, and they take at least two.")
-    return record | {"agreement_reason": " ".join(reasons) or None}
-
-
 # --- alternative annotator test -----------------------------------------------------------------
 
 
@@ -218,11 +164,6 @@ PASSED = 0.5
 EXPERTS = 0.2
 """Epsilon that the paper suggests where raters are experts; .15 for skilled annotators, .1 for
 crowd workers."""
-
-_NO_RATER = (
-    f"No rater is tested: it takes {FEWEST_RATED} texts in {FEWEST} groups that a rater shares "
-    "with others."
-)
 
 _TRIED = 101  # ratings, by their quantiles: all there are on usual scales
 _TIE = 1e-9  # of the spread: the two are equally close
@@ -384,8 +325,7 @@ def alternative_record(
         alike = (float(difference[0]) if low is None else low) <= 0
         if passes and other_rate is not None and other_rate >= PASSED and alike:
             by_favorite = True
-    reason = None if columns else _NO_RATER
-    return record | {"by_favorite": by_favorite, "alternative_reason": reason}
+    return record | {"by_favorite": by_favorite}
 
 
 def _tested(

@@ -493,7 +493,8 @@ class Correlated:
             groups; NaN where a resample holds no two systems. [3, 0] at other levels, and with
             fewer than three systems.
         jackknife: [3, J] with each group left out in turn, where that was asked for.
-        missing: a sentence that says why there are no correlations, or no intervals; else None.
+        missing: in a word why there are no correlations (no ratings, one system, one text, single
+            texts), or no intervals (one group, many systems); else None.
     """
 
     values: Array
@@ -550,12 +551,9 @@ def correlate(
     if missing := _no_correlation(level, group, system):
         return Correlated(np.full((3, 1), np.nan), n, count, missing=missing)
     if count < 2 and clusters.resamples:
-        missing = "No intervals: there is one group, and resampling takes at least two."
+        missing = "one group"
     elif level == "system" and len(names) > MOST_SYSTEMS and clusters.resamples:
-        missing = (
-            f"No intervals over systems: {len(names):,} are more than the {MOST_SYSTEMS:,} that "
-            "are resampled."
-        )
+        missing = "many systems"
         weights = weights[:1]
     # 2. correlations of the data, of the resamples, and with each group left out
     # data, resamples and jackknife at once: sorting and pairing of texts are the dear part
@@ -597,15 +595,13 @@ def correlate(
 def _no_correlation(level: str, group: Array, system: Array) -> str | None:
     """The reason why there is nothing to correlate, for any scores."""
     if not len(group):
-        return "No correlation: nobody rated these texts."
+        return "no ratings"
     if level == "system" and not system.any():
-        return (
-            "No correlation over systems: all texts are of one system, and it takes at least two."
-        )
+        return "one system"
     if len(group) < 2:
-        return "No correlation: there is one text, and it takes at least two."
+        return "one text"
     if level == "document" and len(np.unique(group)) == len(group):
-        return "No correlation within groups: no group has two texts."
+        return "single texts"
     return None
 
 

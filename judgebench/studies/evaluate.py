@@ -57,13 +57,21 @@ from judgebench.stats.clusters import (
 from judgebench.stats.correlation import (
     CORRELATIONS,
     LEVELS,
+    MOST_SYSTEMS,
     SPEARMAN,
     Correlated,
     DistinctPairs,
     correlate,
     mean_pairwise_spearman,
 )
-from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, missing_bounds, series_of, shared
+from judgebench.studies.scores import (
+    CLEAN,
+    Scores,
+    ScoreSeries,
+    common_rows,
+    missing_bounds,
+    series_of,
+)
 from judgebench.types import (
     CLAMPED,
     FAILED,
@@ -251,7 +259,7 @@ def against_clean(
     nothing = {name: column[:0] for name, column in parts[cell].items()}
     unattacked = parts.get(cell.clean, nothing)
     # the same texts on both sides: an attack may have been run on fewer
-    clean, attacked = shared([unattacked, parts[cell]])
+    clean, attacked = common_rows([unattacked, parts[cell]])
     sides = (clean["score"], attacked["score"])
     clusters = Clusters.of(attacked["group_id"], resamples, seed)
     changed = robustness(*sides, cell.range, clusters, attacked.get("text_id"))
@@ -370,7 +378,7 @@ def suffix_records(
             clean = _of_part(table.part(cell), learned, contexts, systems)
             for length in lengths:
                 # each length with the clean scores: effects of words add up along the phrase
-                both = shared([clean, table.part(cells[length])])
+                both = common_rows([clean, table.part(cells[length])])
                 before, after = (side["score"] for side in both)
                 if not len(before):
                     continue
@@ -525,16 +533,23 @@ def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> N
     MetricSettings(levels, resamples, seed)
 
 
-def _facts(part: Columns, rated: Columns, score_range: ScoreRange, ends: Scale | None) -> Record:
-    """The part of a record that is alike at all levels: shares and mean of all texts, and the bias
-    on the `rated` ones."""
-    return {
-        "failed_share": float((part["status"] == FAILED).mean()),
-        "clamped_share": float((part["status"] == CLAMPED).mean()),
-        "mean_score": float(part["score"].mean()),
-        **favorite(part["score"], score_range),
-        **bias(rated["score"], rated["human"], score_range, ends),
-    }
+_MISSING = {
+    "no ratings": "No correlation: nobody rated these texts.",
+    "one system": "No correlation over systems: all texts are of one system, and it takes at least "
+    "two.",
+    "one text": "No correlation: there is one text, and it takes at least two.",
+    "single texts": "No correlation within groups: no group has two texts.",
+    "one group": "No intervals: there is one group, and resampling takes at least two.",
+    "many systems": "No intervals over systems: {n:,} are more than the {most:,} that are "
+    "resampled.",
+}
+
+
+def _sentence(measured: Correlated) -> str | None:
+    """The reason why there are no correlations, or no intervals."""
+    if measured.missing is None:
+        return None
+    return _MISSING[measured.missing].format(n=measured.n, most=MOST_SYSTEMS)
 
 
 def _of_level(measured: Correlated) -> Record:
@@ -546,7 +561,7 @@ def _of_level(measured: Correlated) -> Record:
         "constant": measured.constant,
         "constant_groups": measured.constant_groups,
         "human_constant_groups": measured.human_constant_groups,
-        "missing": measured.missing,
+        "missing": _sentence(measured),
     }
     for k, name in enumerate(CORRELATIONS):
         known = without_nan(measured.over_systems[k])
@@ -557,6 +572,18 @@ def _of_level(measured: Correlated) -> Record:
             f"{name}_systems_high": high,
         }
     return record
+
+
+def _facts(part: Columns, rated: Columns, score_range: ScoreRange, ends: Scale | None) -> Record:
+    """The part of a record that is alike at all levels: shares and mean of all texts, and the bias
+    on the `rated` ones."""
+    return {
+        "failed_share": float((part["status"] == FAILED).mean()),
+        "clamped_share": float((part["status"] == CLAMPED).mean()),
+        "mean_score": float(part["score"].mean()),
+        **favorite(part["score"], score_range),
+        **bias(rated["score"], rated["human"], score_range, ends),
+    }
 
 
 def _with_failures(

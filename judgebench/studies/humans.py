@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.agreement import agreement_record, alternative_record, categories_of
+from judgebench.stats.agreement import FEWEST_RATED, alternative_record, categories_of
 from judgebench.stats.clusters import (
     CONFIDENCE,
+    FEWEST,
     RESAMPLES,
     Clusters,
     Numbers,
@@ -39,14 +40,9 @@ from judgebench.stats.correlation import (
     mean_pairwise_spearman,
     spearman,
 )
-from judgebench.studies.scores import (
-    CLEAN,
-    JudgeScores,
-    Scores,
-    ScoreSeries,
-    cross_fitted,
-    ratings_of,
-)
+from judgebench.stats.folds import cross_fitted
+from judgebench.studies.agreement import agreement_record
+from judgebench.studies.scores import CLEAN, JudgeScores, Scores, ScoreSeries, ratings_of
 from judgebench.types import Array, Record, Records, Rows, Scales
 
 FEWEST_TEXTS = 10
@@ -619,7 +615,11 @@ def _beside_humans(sample: JudgeScores, kind: str, scores: Array, unseen: Array)
     raters = []
     for row in test["raters"]:
         raters.append({"rater": sample.raters[row.pop("column")]} | row)
-    test["raters"] = raters
+    few = (
+        f"No rater is tested: it takes {FEWEST_RATED} texts in {FEWEST} groups that a rater shares "
+        "with others."
+    )
+    test |= {"raters": raters, "alternative_reason": None if test["tested"] else few}
     if not sample.raters:
         test["alternative_reason"] = f"The test takes {_MEANS}"
     if missing:

@@ -32,7 +32,7 @@ from judgebench.stats.clusters import (
 )
 from judgebench.stats.correlation import CORRELATIONS, LEVELS
 from judgebench.studies.evaluate import changes, check_metric_settings, correlate_part
-from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, series_of, shared
+from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, common_rows, series_of
 from judgebench.types import RANGE, Array, Columns, Key, Record, Records, Row, Rows
 
 Series = tuple[str, str]
@@ -342,7 +342,7 @@ def compare(
                 gaps = []
                 for cells in ranges:
                     # on the texts of both: one judge may have failed where texts are hard
-                    sides = shared([table.rated(cell) for cell in cells])
+                    sides = common_rows([table.rated(cell) for cell in cells])
                     if len(sides[0]["score"]):
                         gaps.append(_correlations(level, cells, sides, resamples, seed))
                 known = [gap for gap in gaps if gap is not None]
@@ -526,7 +526,7 @@ def _changes(
     needed = [first.clean, first, second.clean, second]
     if not all(cell in table.cells for cell in needed):
         return None
-    parts = shared([table.part(cell) for cell in needed])
+    parts = common_rows([table.part(cell) for cell in needed])
     clean, attacked, rivals_clean, rivals_attacked = (part["score"] for part in parts)
     if not len(clean):
         return None

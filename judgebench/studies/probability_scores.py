@@ -36,7 +36,17 @@ from judgebench.decoding.rules import (
     has_answer,
 )
 from judgebench.stats.clusters import Clusters, safe_divide, unknown
-from judgebench.studies.scores import JudgeScores, assign_folds, cross_fitted, on_scale, with_flag
+from judgebench.stats.conformal import LEVEL, text_intervals
+from judgebench.stats.folds import cross_fitted
+from judgebench.stats.scoring_rules import (
+    calibration_error,
+    category_shares,
+    log_scores,
+    others_scores,
+    ranked_scores,
+    rater_shares,
+)
+from judgebench.studies.scores import JudgeScores, on_scale, with_flag
 from judgebench.types import LABELS, RANGE, Array, Key, Record, Records, Row, Rows, Scale
 
 PAIR = "pair"
@@ -45,14 +55,10 @@ PAIR = "pair"
 NOT_ANSWERING = "not answering"
 """The flag of a judge most of whose probability lies on other texts than scores."""
 
-FLOOR = 1e-6
-"""The least probability that the log score takes: beyond, a single text would decide it."""
 
 ANSWERS = 0.5
 """The mean candidate mass below which a judge is not answering."""
 
-LEVEL = 0.9
-"""Share of texts whose interval is to hold the humans' score."""
 
 FIGURES = (
     "rps",
@@ -67,7 +73,6 @@ FIGURES = (
 )
 """Figures of `forecast_record`, which says each."""
 
-_BINS = 10  # of forecasts over [0, 1], in the calibration error
 _ROUNDING = 1e-9
 _MASS = ("mass", "mass_low", "mass_high", "answers")
 
@@ -235,112 +240,6 @@ def forecast_record(
     return record | clusters.record(figures) | {"reason": reason}
 
 
-def category_shares(values: Array, categories: Array) -> Array:
-    """[n, C] the shares of ascending categories in each value [n]: of the two next to it, so that
-    the mean stays; a value outside goes to the end. Probabilities of candidates @ the shares of
-    their values are those of categories.
-
-    Example:
-        >>> category_shares(np.array([2.25, 9.0]), np.array([1.0, 2.0, 3.0])).tolist()
-        [[0.0, 0.75, 0.25], [0.0, 0.0, 1.0]]
-    """
-    # linear interpolation of mass: 2.25 is three quarters of a 2 and one quarter of a 3
-    inside = np.clip(values, categories[0], categories[-1])
-    upper = np.searchsorted(categories, inside)
-    upper = np.clip(upper, 1, len(categories) - 1)
-    lower = upper - 1
-    below = categories[lower]
-    width = categories[upper] - below
-    share = (inside - below) / width
-    shares = np.zeros((len(values), len(categories)))
-    rows = np.arange(len(values))
-    shares[rows, upper] = share
-    shares[rows, lower] = 1 - share
-    return shares
-
-
-def rater_shares(ratings: Array, categories: Array) -> Array:
-    """[N, C] the shares of a text's raters who gave each category; NaN without a rating. Ratings
-    [N, R], NaN where there is none; one between two categories counts for both in part."""
-    rated = ~np.isnan(ratings)
-    shares = np.zeros((len(ratings), len(categories)))
-    np.add.at(shares, np.nonzero(rated)[0], category_shares(ratings[rated], categories))
-    return safe_divide(shares, rated.sum(axis=1, keepdims=True))
-
-
-def ranked_scores(forecast: Array, shares: Array, categories: Array) -> Array:
-    """[N] the ranked probability score of each text, mean over its raters, as a share of the scale:
-    0 for certainty of what all raters say, 1 for certainty of the far end. Epstein (1969), a mean
-    over the borders of equally spaced categories; for all others the continuous ranked probability
-    score, divided by the scale's length. Forecast and shares of the raters [N, C].
-
-    Example:
-        >>> judge, raters = np.array([[0, 0, 0, 0.4, 0.6]]), np.array([[0, 0, 0, 1, 2]]) / 3
-        >>> ranked_scores(judge, raters, np.arange(1.0, 6.0)).round(4).tolist()
-        [0.0567]
-    """
-    width = np.diff(categories) / (categories[-1] - categories[0])
-    judge = forecast.cumsum(axis=1)[:, :-1]  # [N, borders]
-    human = shares.cumsum(axis=1)[:, :-1]
-    # A mean over raters of (F - 1[rating <= border])^2, of which a share h of raters are 1: (F -
-    # h)^2 and the raters' own variance h (1 - h), which no forecast can take away.
-    return ((judge - human) ** 2 + human * (1 - human)) @ width
-
-
-def log_scores(forecast: Array, shares: Array) -> Array:
-    """[N] less the log-probability (nats) of a rater's score, mean over the text's raters;
-    probabilities below `FLOOR` count as that."""
-    return -(shares * np.log(np.maximum(forecast, FLOOR))).sum(axis=1)
-
-
-def others_scores(ratings: Array, categories: Array) -> tuple[Array, Array]:
-    """[N] the ranked score of the other raters' shares as the forecast of each rater, mean over
-    raters; and [N] where there are two raters or more."""
-    rated = ~np.isnan(ratings)
-    raters = rated.sum(axis=1)
-    paired = raters > 1
-    total = np.zeros(len(ratings))
-    for column in range(ratings.shape[1]):
-        rows = rated[:, column] & paired
-        # a rater is no forecast of themselves
-        others = np.delete(ratings, column, axis=1)
-        forecast = rater_shares(others[rows], categories)
-        shares = category_shares(ratings[rows, column], categories)
-        total[rows] += ranked_scores(forecast, shares, categories)
-    mean = total / np.maximum(raters, 1)
-    return mean, paired
-
-
-def calibration_error(forecast: Array, observed: Array, clusters: Clusters) -> Array:
-    """The expected calibration error [1 + B]: the mean distance of forecast and outcome over ten
-    equal bins of the forecast, by their shares; Naeini et al. (2015). Chance alone makes it larger
-    than 0, and its interval with it.
-
-    Args:
-        forecast, observed: [N, M] in [0, 1], M of each text; a bin holds its upper end.
-    """
-    # 1. the bin of each forecast, and whether it is a member of each bin [N, M, bins]
-    place = np.clip(forecast, 0, 1) * _BINS
-    # rounding must not lift a forecast of .3 into the bin above
-    upper_ends = np.ceil(place - 1e-12)
-    bins = np.clip(upper_ends - 1, 0, _BINS - 1)
-    member = bins[..., None] == np.arange(_BINS)
-
-    def sums(values: Array) -> Array:
-        in_bins = member * values[..., None]
-        by_text = in_bins.sum(axis=1)
-        return clusters.sums(by_text)
-
-    # 2. each bin's share, and its distance of forecast and outcome [1 + B, bins]
-    mass = sums(np.ones_like(forecast))
-    apart = sums(forecast) - sums(observed)
-    total = mass.sum(axis=1, keepdims=True)
-    share = safe_divide(mass, total)
-    distance = safe_divide(np.abs(apart), mass)
-    weighted = share * np.nan_to_num(distance)
-    return np.asarray(weighted.sum(axis=1))
-
-
 # --- 2. the mass on scores ----------------------------------------------------------------------
 
 
@@ -388,69 +287,3 @@ def coverage_record(scores: Array, human: Array, clusters: Clusters, scale: Scal
             f"{clusters.count}."
         )
     return {"level": LEVEL} | clusters.record(figures) | {"coverage_reason": reason}
-
-
-def text_intervals(
-    scores: Array, human: Array, clusters: Clusters, scale: Scale
-) -> tuple[Array, Array, Array]:
-    """Conformal intervals of the humans' score of each text, split by group: a new text belongs to
-    a new article, so articles, not texts, are exchangeable.
-
-    Coverage is at least `LEVEL` on average over new articles, for any judge, and at most 1 /
-    (articles + 1) more. Where a half has too few groups for that, the other half's intervals are
-    the whole scale.
-
-    Args:
-        scores: [N] the judge's on the humans' scale, best its expectation; NaN where it gave none.
-            Intervals of a biased judge are wide: `scores.cross_fitted` takes the bias off, after
-            which coverage holds nearly, as texts of both halves have taught the map.
-        human: [N] the humans' means, NaN where nobody rated: such texts get intervals, and teach
-            nothing.
-        scale: the ends of the humans' scale, which no interval leaves.
-
-    Returns:
-        [N] the lower and upper ends, NaN where the judge gave no score; and [N] 0 or 1, the half of
-        the groups in which
-        a text lies: its interval comes of the other half.
-    """
-    group = clusters.number
-    rated = np.isfinite(scores) & np.isfinite(human)
-    distance = np.abs(human - scores)
-    # 1. halves of the groups
-    rng = np.random.default_rng([clusters.seed, 2])
-    half = assign_folds(clusters.count, group[rated], 2, rng)
-    split = half[group]  # [N]
-    # 2. the margin of each half by the other
-    # each half is calibrated by the other: a text must not have widened its own interval
-    margin = np.full(len(scores), np.nan)
-    for side in (0, 1):
-        inside = split == side
-        taught = rated & ~inside
-        far = conformal_quantile(distance[taught], group[taught], LEVEL)
-        margin[inside] = far
-    low = np.clip(scores - margin, *scale)
-    high = np.clip(scores + margin, *scale)
-    return low, high, split
-
-
-def conformal_quantile(scores: Array, group: Array, level: float) -> float:
-    """The number that the score of a text of a new group exceeds with a chance of at most 1 -
-    level; infinite where there are too few groups, fewer than level / (1 - level).
-
-    With one text a group it is the usual split-conformal quantile, the ceil((n + 1) level)-th
-    smallest score. Each group counts alike, its texts [n] sharing its weight, and one place is kept
-    for the unseen one: Lee, Barber and Willett, "Distribution-free inference with hierarchical
-    data" (2023).
-
-    Example:
-        >>> conformal_quantile(np.array([1.0, 3.0, 2.0]), np.array([0, 0, 1]), 0.5)  # weights 1/2 1/2 | 1, of 2 + 1
-        2.0
-    """
-    _, number, sizes = np.unique(group, return_inverse=True, return_counts=True)
-    order = np.argsort(scores, kind="stable")
-    # a group is one observation, however many texts it has
-    weights = 1 / sizes[number[order]]
-    reached = weights.cumsum()
-    # + 1: the unseen group may lie anywhere among the others, also beyond all of them
-    place = np.searchsorted(reached, level * (len(sizes) + 1) - _ROUNDING)
-    return float(scores[order[place]]) if place < len(order) else float("inf")

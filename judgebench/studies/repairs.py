@@ -27,6 +27,8 @@ from judgebench.stats.clusters import (
     with_jackknife,
 )
 from judgebench.stats.correlation import DistinctPairs
+from judgebench.stats.folds import cross_fitted
+from judgebench.stats.variance import CrossedScores, share_of
 from judgebench.studies.paired import (
     PERMUTATIONS,
     correct,
@@ -34,8 +36,7 @@ from judgebench.studies.paired import (
     flips,
     permutation_p_value,
 )
-from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, cross_fitted, series_of, shared
-from judgebench.studies.variance import CrossedScores, share_of
+from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, common_rows, series_of
 from judgebench.types import Array, Record, Row, Rows, Scale, Scales, ScoreRange
 
 # The family of comparisons is fixed here, before scores are seen: what is corrected together must
@@ -187,7 +188,7 @@ def paired_figures(
     """
     # 1. scores [ranges, sides, N] of the texts that all cells have, as part of the range;
     # calibrated ones likewise
-    parts = shared([table.part(cell) for of_range in cells for cell in of_range])
+    parts = common_rows([table.part(cell) for of_range in cells for cell in of_range])
     human = parts[0]["human"]
     groups = parts[0]["group_id"]
     shape = len(cells), len(cells[0]), len(human)

@@ -28,8 +28,8 @@ import pandas as pd
 
 from judgebench.decoding.scores import REPEAT
 from judgebench.stats.clusters import RESAMPLES, Clusters, safe_divide, unknown, without_nan
+from judgebench.stats.variance import CrossedScores, share_of, share_record
 from judgebench.studies.scores import CELL, CLEAN, ScoreSeries, shown_split
-from judgebench.studies.variance import CrossedScores, share_of, share_record
 from judgebench.types import LABELS, RANGE, Array, Columns, Key, Record, Row, Rows
 
 WIDTHS = (0.1, 0.05, 0.02)

@@ -22,8 +22,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from judgebench.stats.classes import label_shares
 from judgebench.stats.clusters import Estimate, keys_of, unknown
-from judgebench.studies.decisions import clustered_share, label_shares
+from judgebench.stats.shares import clustered_share
 from judgebench.studies.scores import CLEAN, JudgeScores, Scores, ScoreSeries
 from judgebench.studies.text_pairs import pair_shares
 from judgebench.types import Array, Record, Rows

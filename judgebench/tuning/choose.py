@@ -52,7 +52,7 @@ from judgebench.stats.clusters import (
 )
 from judgebench.stats.correlation import DistinctPairs, influences, pair_influences
 from judgebench.studies.paired import flipped_means, flips
-from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, on_scale, shared
+from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, common_rows, on_scale
 from judgebench.tuning.learned import Learner, Learners, Tuned, check_groups, deal
 from judgebench.tuning.tuners import EQUAL, FEW_LABELS, CrossFit
 from judgebench.types import Array, Record, Rows, Scale, Scales
@@ -412,7 +412,7 @@ def _candidates(
     kinds = [simplicity(cell) for cell in settings]
     # the texts that all settings answered; all texts where those are of too few groups to choose by
     for table in (scores.answered, scores):
-        parts = shared([table.rated(cell) for cell in settings])
+        parts = common_rows([table.rated(cell) for cell in settings])
         if len(np.unique(parts[0]["group_id"])) >= FEWEST:
             break
     human = parts[0]["human"]

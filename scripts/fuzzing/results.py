@@ -14,8 +14,8 @@ from typing import Any
 
 from fuzzing.chance import change, damaged, odd_value
 from fuzzing.target import Target, folder_of_cases, told, written
-from judgebench.command.from_results import write_results
 from judgebench.importing.archive import read_entries
+from judgebench.importing.writing import write_results
 
 _FILES = Path(__file__).parents[2] / "tests" / "data" / "results_of_tools"
 _ROLES = ["judge", "human", "id", "output", "source", "rater", "group"]

@@ -13,25 +13,19 @@ from simulate import ROUNDING, verdicts
 from judgebench.cards.requirements import changes_of
 from judgebench.settings.costs import Asking, Costs
 from judgebench.settings.margins import Margins
+from judgebench.stats.classes import kappa_of, label_shares, matrices, rater_matrices, share_of_pairs
 from judgebench.stats.clusters import Clusters, Estimate, with_agreement_interval, with_intervals
 from judgebench.stats.correlation import correlate
-from judgebench.studies.decisions import (
-    clustered_share,
-    decision_records,
-    kappa_of,
-    label_shares,
-    matrices,
-    rater_matrices,
-    share_of_pairs,
-    wilson,
-)
+from judgebench.stats.folds import isotonic_means
+from judgebench.stats.shares import clustered_share, wilson
+from judgebench.studies.decisions import decision_records
 from judgebench.studies.humans import CALIBRATED, odd_raters, points_record, rater_points_record
 from judgebench.studies.paired import flipped_means, flips
 from judgebench.studies.replaced import kappa_of_raters, kappa_with_raters
-from judgebench.studies.scores import JudgeScores, isotonic_means
+from judgebench.studies.rules import CARE, COIN, YES
+from judgebench.studies.scores import JudgeScores
 from judgebench.studies.systems import system_records
 from judgebench.studies.text_pairs import text_pair_record
-from judgebench.studies.verdict import CARE, COIN, YES
 from judgebench.tuning.choose import FLIPS, Candidates, worth_of
 from judgebench.tuning.tuners import CrossFit
 from recorded.sets import Task, sample_of

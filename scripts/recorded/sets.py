@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from judgebench.stats.classes import kappa_of
 from judgebench.stats.clusters import safe_divide
-from judgebench.studies.decisions import kappa_of
 from judgebench.studies.scores import JudgeScores, ScoreSeries
 from judgebench.types import Classes
 

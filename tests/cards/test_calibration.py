@@ -21,7 +21,7 @@ from judgebench.cards.calibration import (
 )
 from judgebench.cards.card import Errors, EstimateMap
 from judgebench.stats.clusters import group_weights
-from judgebench.studies.probability_scores import LEVEL
+from judgebench.stats.conformal import LEVEL
 from judgebench.types import Classes, ScoreRange
 from judgebench.words.errors import UserError
 from tests.cards.test_card import DECISION

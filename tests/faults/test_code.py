@@ -49,7 +49,7 @@ def test_nothing_runs_what_it_reads():
     # it runs modules of judgebench alone, which its own table names
     (line,) = found.pop("judgebench/command/dispatch.py")
     assert line.endswith("imports runpy")
-    assert {module.split(".")[0] for module, _ in COMMANDS.values()} == {"judgebench"}
+    assert {command.module.split(".")[0] for command in COMMANDS.values()} == {"judgebench"}
     assert {path: some for path, some in found.items() if some} == {}
 
 

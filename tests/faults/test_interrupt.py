@@ -98,7 +98,7 @@ def test_two_processes_both_end(command, tiny_pair, whom):
 
 SENT = """
 import os, sys, time
-import judgebench.{module} as module
+import judgebench.command.{module} as module
 
 def work(*arguments):
     os.kill(os.getpid(), {signal})
@@ -115,8 +115,8 @@ sys.exit(module.main(sys.argv[1:]))
         ("store", ["verify", "readings.sqlite"], signal.SIGINT),
         ("store", ["verify", "readings.sqlite"], signal.SIGTERM),
         ("record", ["run", "out=readings.parquet"], signal.SIGINT),
-        ("report.__main__", ["run"], signal.SIGINT),
-        ("report.paper.__main__", ["run"], signal.SIGINT),
+        ("report", ["run"], signal.SIGINT),
+        ("paper", ["run"], signal.SIGINT),
     ],
 )
 def test_in_a_command_without_hydra(tmp_path, module, arguments, by):
@@ -131,7 +131,7 @@ def test_in_a_command_without_hydra(tmp_path, module, arguments, by):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run aside
     )
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (128 + by, "", False), done.stderr
-    command = f"python -m judgebench.{module.removesuffix('.__main__')} {' '.join(arguments)}"
+    command = f"python -m judgebench {module} {' '.join(arguments)}"
     assert done.stderr.endswith(
         f"judgebench: interrupted. Nothing that was finished is lost. Go on with the same command: {command}\n"
     )

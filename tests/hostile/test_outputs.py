@@ -84,15 +84,15 @@ REFUSED = [
     (calibrate, [*RUN, "data.path=judge/labels.jsonl", "store=judge/answers.jsonl"], f"{OVERWRITE}judge.path="),
     (record, ["run", "out=run/readings.parquet"], f"{OVERWRITE}readings.parquet of the run run"),
     (record, ["run", "out=run/served.parquet"], f"{OVERWRITE}served.parquet of the run run"),
-    (report, ["run", "--out", "run/metrics.json"], f"{OVERWRITE}metrics.json of the run run"),
-    (report, ["run", "texts_in_run", "--out", "run/config.yaml"], f"{OVERWRITE}config.yaml of the run run"),
+    (report, ["run", "out=run/metrics.json"], f"{OVERWRITE}metrics.json of the run run"),
+    (report, ["run", "texts_in_run", "out=run/config.yaml"], f"{OVERWRITE}config.yaml of the run run"),
     # what is no place for a file
     *(
         (gate, [CARD, "data.path=judge/labels.jsonl", f"{key}=."], f"{key}=.: this is a folder; name a file")
         for key in ("junit", "summary")
     ),
-    (report, ["run", "--out", "pipe"], "--out=pipe: this is no regular file; name a file"),
-    (report, ["run", "--out", "."], "--out=.: this is a folder; name a file"),
+    (report, ["run", "out=pipe"], "out=pipe: this is no regular file; name a file"),
+    (report, ["run", "out=."], "out=.: this is a folder; name a file"),
     (
         score,
         [CARD, "data.path=parts", "out=s3://bucket/scores.jsonl"],
@@ -102,8 +102,8 @@ REFUSED = [
     (gate, [CARD, "data.path=judge/labels.jsonl", "junit=s3://b/gate.xml"], "results are written to a folder"),
     (calibrate, [*RUN, "data.path=judge/labels.jsonl", "run_dir=s3://b/run"], "results are written to a folder"),
     (calibrate, [*RUN, "data.path=judge/labels.jsonl", "store=s3://b/s.sqlite"], "results are written to a folder"),
-    (report, ["run", "--out", "s3://b/page.html"], "results are written to a folder"),
-    (tables, ["run", "--out", "s3://b/tables"], "results are written to a folder"),
+    (report, ["run", "out=s3://b/page.html"], "results are written to a folder"),
+    (tables, ["run", "out=s3://b/tables"], "results are written to a folder"),
 ]
 
 

@@ -137,7 +137,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="gl
 
 COUNT = """
 import ctypes, resource
-from judgebench.judges.engine.kernels import keep_freed, return_freed
+from judgebench.judges.engine.hardware import keep_freed, return_freed
 
 def resident():
     with open("/proc/self/statm") as statm:

@@ -68,7 +68,7 @@ from judgebench.judges.local.models import Models
 from judgebench.judges.local.session import PassSession
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.local.loading import ModelSource
-from judgebench.judges.engine.kernels import out_of_memory
+from judgebench.judges.engine.hardware import out_of_memory
 from judgebench.judges.local.passes import ScorePass, ModelView
 from judgebench.judges.local.batches import Batch
 from judgebench.types import Condition, Example, Prompt, ScoreRange

@@ -12,7 +12,7 @@ from judgebench.report.render import to_terminal
 from judgebench.report.views.answer import MOST
 from judgebench.results.results import Results
 from judgebench.studies.repairs import repair_records
-from judgebench.studies.verdict import CARE, FEW, NO, YES
+from judgebench.studies.rules import CARE, FEW, NO, YES
 from judgebench.types import ScoreRange
 from judgebench.words.console import WIDTH
 from tests.report.attacked import attacks_on

@@ -16,7 +16,7 @@ from judgebench.report.html import asset, render_report
 from judgebench.report.layout import draw_all
 from judgebench.report.render import TEMPLATES
 from judgebench.results.results import Results
-from judgebench.studies.verdict import RULES
+from judgebench.studies.rules import RULES
 from judgebench.words.errors import escape_control
 from judgebench.words.formats import percent
 from tests.report.browsed import ATTACK, HOSTILE, output_of, source_of, with_attack, write_run

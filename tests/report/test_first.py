@@ -13,7 +13,7 @@ from judgebench.report.views.advised import distance_rows
 from judgebench.report.views.correlations import advised_rows
 from judgebench.report.views.first import RANDOM, WORST, looks, strips
 from judgebench.results.results import Results
-from judgebench.studies.verdict import RULES
+from judgebench.studies.rules import RULES
 from judgebench.words.formats import two
 from tests.report.browsed import write_run
 from tests.report.conftest import results_of, words_of

@@ -19,16 +19,7 @@ from judgebench.report.render import to_terminal
 from judgebench.studies.evaluate import evaluate
 from judgebench.types import ScoreRange
 from judgebench.words.console import Terminal
-from tests.report.conftest import (
-    MIXED,
-    columns,
-    comparisons_of,
-    in_terminal,
-    on_page,
-    results_of,
-    tuning_of,
-    words_of,
-)
+from tests.report.conftest import MIXED, columns, comparisons_of, in_terminal, on_page, results_of, tuning_of, words_of
 
 
 @pytest.fixture(scope="module")

@@ -70,8 +70,8 @@ def test_what_is_wrong_with_a_folder_is_a_sentence(folder, capsys, spoil, said):
 
 
 def test_a_page_that_cannot_be_written_is_a_sentence(folder, capsys):
-    assert main([str(folder), "--out", str(folder / "config.yaml" / "page.html")]) == 2
-    assert "--out: " in capsys.readouterr().err
+    assert main([str(folder), f"out={folder / 'config.yaml' / 'page.html'}"]) == 2
+    assert "page.html: cannot be written" in capsys.readouterr().err
 
 
 def test_a_run_is_not_compared_with_itself(folder, capsys):

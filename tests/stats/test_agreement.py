@@ -8,11 +8,12 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import cohen_kappa_score, mean_absolute_error
 
 from judgebench.stats import agreement
-from judgebench.stats.agreement import FIGURES, agreement_record
+from judgebench.stats.agreement import FIGURES
 from judgebench.stats.clusters import Clusters, jackknife
 from judgebench.stats.correlation import krippendorff_alpha
+from judgebench.stats.folds import cross_fitted
+from judgebench.studies.agreement import agreement_record
 from judgebench.studies.humans import POINTS_FIGURES, nearest_category, pair_figures, points_record, rater_points_record
-from judgebench.studies.scores import cross_fitted
 from tests.stats.panels import FIVE, alone, built, panel, ragged
 from tests.stats.recorded import DIMENSIONS
 

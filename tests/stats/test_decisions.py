@@ -13,24 +13,13 @@ from hypothesis import strategies as st
 
 from judgebench.settings.costs import Asking, Costs
 from judgebench.settings.margins import Margins
+from judgebench.stats.classes import agreement_of, kappa_of, label_shares, matrices, rater_matrices, share_of_pairs
 from judgebench.stats.clusters import Estimate
-from judgebench.studies.decisions import (
-    CHOSEN,
-    SAID,
-    agreement_of,
-    aim_record,
-    band_of,
-    cheapest_threshold,
-    clustered_share,
-    decision_records,
-    kappa_of,
-    label_shares,
-    matrices,
-    rater_matrices,
-    share_of_pairs,
-    wilson,
-)
-from judgebench.studies.verdict import CARE, FEW, NO, YES, decides
+from judgebench.stats.shares import clustered_share, wilson
+from judgebench.stats.thresholds import band_of, cheapest_threshold
+from judgebench.studies.decisions import CHOSEN, SAID, aim_record, decision_records
+from judgebench.studies.rules import CARE, FEW, NO, YES
+from judgebench.studies.verdict_decisions import decides
 from judgebench.types import Classes
 from judgebench.words.errors import UserError
 from tests.conftest import SHARED

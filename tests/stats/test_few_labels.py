@@ -7,16 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judgebench.studies.prediction_powered import (
+from judgebench.stats.prediction_powered import (
     FEWEST_LABELLED,
     FewLabels,
     common_correlation,
     from_labels,
     means_not_refuted,
-    predicted_means,
-    prediction_powered_records,
     with_judge,
 )
+from judgebench.studies.prediction_powered import predicted_means, prediction_powered_records
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.sides import cell, partly, side
 

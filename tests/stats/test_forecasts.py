@@ -13,9 +13,10 @@ from torchmetrics.functional.classification import multiclass_calibration_error
 
 from judgebench.decoding.rules import Contrastive, Expectation, Greedy, candidate_distribution
 from judgebench.stats.clusters import Clusters
+from judgebench.stats.folds import cross_fitted
+from judgebench.stats.scoring_rules import calibration_error, ranked_scores, rater_shares
 from judgebench.studies import probability_scores as stats
-from judgebench.studies.probability_scores import calibration_error, forecast_record, ranked_scores, rater_shares
-from judgebench.studies.scores import cross_fitted
+from judgebench.studies.probability_scores import forecast_record
 from tests.stats.panels import FIVE, alone, built, ragged
 from tests.stats.sides import cell, side
 

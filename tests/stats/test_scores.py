@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from judgebench.runs.measurement import STUDIES
-from judgebench.studies.scores import Scores, samples_of, scale_of, shared
+from judgebench.studies.scores import Scores, common_rows, samples_of, scale_of
 from judgebench.types import RANGE
 from tests.stats.sides import cell, side
 from tests.stats.test_evaluate import joined, scores, table
@@ -119,7 +119,7 @@ def test_the_scale_is_as_given_or_what_ratings_span():
 def test_what_parts_share_stands_in_one_order():
     part = Scores.of(table(scores, scores)).columns
     some, rest = ({name: column[rows] for name, column in part.items()} for rows in ([7, 3, 5], [5, 1, 7]))
-    first, second = shared([some, rest])
+    first, second = common_rows([some, rest])
     assert first["example_id"].tolist() == second["example_id"].tolist() == sorted(NAMES[[5, 7]])
 
 

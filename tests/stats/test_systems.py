@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from judgebench.stats.clusters import Clusters, expanded, group_weights
+from judgebench.stats.folds import cross_fitted
 from judgebench.studies.paired import flips
-from judgebench.studies.scores import cross_fitted
 from judgebench.studies.system_pairs import (
     MOST_SYSTEMS,
     SAMPLED,

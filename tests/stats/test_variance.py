@@ -15,16 +15,8 @@ from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
 from judgebench.stats.clusters import Clusters, group_weights
-from judgebench.studies.variance import (
-    HUMANS,
-    JUDGES,
-    RANGES,
-    CrossedScores,
-    component_records,
-    facet_share,
-    share_of,
-    variance_records,
-)
+from judgebench.stats.variance import CrossedScores, facet_share, share_of
+from judgebench.studies.variance import HUMANS, JUDGES, RANGES, component_records, variance_records
 from judgebench.types import ScoreRange
 from tests.stats.sides import FOUR, known_judge, sample_of
 

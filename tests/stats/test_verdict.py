@@ -12,9 +12,10 @@ from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Estimate
 from judgebench.studies.evaluate import evaluate
 from judgebench.studies.humans import beside_humans_records
+from judgebench.studies.rules import CARE, FEW, NO, RULES, UNMEASURED, YES, rules_of
 from judgebench.studies.scores import ScoreSeries
 from judgebench.studies.systems import system_records
-from judgebench.studies.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES, rules_of, verdict_records
+from judgebench.studies.verdict import verdict_records
 from judgebench.words.errors import UserError
 from tests.stats.recorded import needs_recorded, recorded
 from tests.test_scripts import script

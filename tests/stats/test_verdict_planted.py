@@ -13,8 +13,9 @@ from judgebench.stats.clusters import Clusters
 from judgebench.studies.decisions import decision_records
 from judgebench.studies.humans import odd_raters
 from judgebench.studies.replaced import kappa_of_raters, kappa_with_raters, lowest_share, places_of, replaced_record
+from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES
 from judgebench.studies.system_pairs import PairedSystems, SystemSample
-from judgebench.studies.verdict import CARE, FEW, NO, UNMEASURED, YES, decides
+from judgebench.studies.verdict_decisions import decides
 from tests.conftest import SHARED
 from tests.stats.recorded import needs_recorded, recorded
 from tests.test_scripts import script

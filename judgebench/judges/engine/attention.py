@@ -537,7 +537,7 @@ def _under_masks(
     of the contexts, by window and by the kind of `queries`."""
     # Why not in parts: the kernels know no soft cap, which bends each product before the softmax,
     # and a window may end within any part. So masks are written out.
-    keys_values = kernels.joined(seen)
+    keys_values = kernels.concatenated(seen)
     # layers of one kind share their blocks: only the first of them looks for the contexts
     kind = (how.window, queries)
     if kind not in blocks:
@@ -557,7 +557,7 @@ def _merged(
         pieces = [
             root if piece is None else (row[0][:, :, piece], row[1][:, :, piece]) for piece in keys
         ]
-        key, value = kernels.joined(pieces)  # [1, kv heads, their tokens, dim]
+        key, value = kernels.concatenated(pieces)  # [1, kv heads, their tokens, dim]
         near, lse = kernels.attend_ragged(
             query[:, :, rows],
             key,

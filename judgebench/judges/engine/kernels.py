@@ -189,7 +189,7 @@ def additive(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     )
 
 
-def joined(parts: list[KeysValues]) -> KeysValues:
+def concatenated(parts: list[KeysValues]) -> KeysValues:
     """The parts one behind the other, [batch, kv heads, their tokens together, dim]."""
     if len(parts) == 1:
         return parts[0]

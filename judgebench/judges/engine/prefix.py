@@ -23,13 +23,7 @@ from judgebench.judges.engine.hardware import hardware, keep_freed
 from judgebench.judges.engine.kernels import Segments, to_device
 from judgebench.judges.engine.layers import compiling, fuse, lay_out
 from judgebench.judges.engine.packing import Packed, following_tokens, pack_prompts
-from judgebench.judges.engine.plain import (
-    CHECK_TOLERANCE,
-    Head,
-    PlainEngine,
-    Wanted,
-    layers_of,
-)
+from judgebench.judges.engine.plain import CHECK_TOLERANCE, Head, PlainEngine, Wanted, layers_of
 from judgebench.judges.local.batches import Groups, root_of
 from judgebench.types import Array
 from judgebench.words.errors import UserError

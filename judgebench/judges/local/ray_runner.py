@@ -25,13 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from judgebench.runtime.distributed import NullTrainer
 from judgebench.runtime.files import sha256_of
-from judgebench.settings.fields import (
-    Amount,
-    Count,
-    Positive,
-    Words,
-    check_fields,
-)
+from judgebench.settings.fields import Amount, Count, Positive, Words, check_fields
 from judgebench.types import Example, Prompt, Record
 from judgebench.words.errors import UserError
 

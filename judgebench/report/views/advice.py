@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from judgebench.report.table import records, rows_by
 from judgebench.results.results import NO_DEFENSE, Results, range_of, setting
 from judgebench.stats.clusters import Estimate
-from judgebench.studies.verdict import NO, UNMEASURED
+from judgebench.studies.rules import NO, UNMEASURED
 from judgebench.types import Row, Rows, ScoreRange
 from judgebench.words.formats import general, say
 

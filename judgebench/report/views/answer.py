@@ -32,9 +32,9 @@ from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.studies.decisions import CHOSEN
 from judgebench.studies.humans import CALIBRATED
 from judgebench.studies.repairs import AGREEMENT, POINTS, RANGE_SHARE
+from judgebench.studies.rules import CARE, FEW, NO, RULES, UNMEASURED, YES
 from judgebench.studies.scores import CLEAN, first_record
 from judgebench.studies.variance import RANGES
-from judgebench.studies.verdict import CARE, FEW, NO, RULES, UNMEASURED, YES
 from judgebench.types import CLAMPED, RANGE, Rows, ScoreRange
 from judgebench.words.console import WIDTH
 from judgebench.words.formats import estimated, is_known, percent, say, three, two

@@ -19,8 +19,9 @@ from judgebench.report.views.correlations import advised_rows, cell_scores, of_a
 from judgebench.report.views.decisions import chosen_record
 from judgebench.report.views.verdicts import verdict_rows
 from judgebench.results.results import Results, cached
-from judgebench.studies.scores import CLEAN, ScoreSeries, cross_fitted, on_scale
-from judgebench.studies.verdict import CARE, NO, YES
+from judgebench.stats.folds import cross_fitted
+from judgebench.studies.rules import CARE, NO, YES
+from judgebench.studies.scores import CLEAN, ScoreSeries, on_scale
 from judgebench.types import Record, Row, Rows, ScoreRange
 from judgebench.words.formats import is_known, say, two
 

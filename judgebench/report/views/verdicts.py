@@ -15,18 +15,9 @@ from judgebench.results.results import Results
 from judgebench.settings.fields import settings_of
 from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Estimate
-from judgebench.studies.verdict import CARE, COIN, NO, RULES, rules_of
+from judgebench.studies.rules import CARE, COIN, NO, RULES, rules_of
 from judgebench.types import Row, Rows
-from judgebench.words.formats import (
-    Format,
-    bounded,
-    in_groups,
-    is_known,
-    percent,
-    points,
-    say,
-    two,
-)
+from judgebench.words.formats import Format, bounded, in_groups, is_known, percent, points, say, two
 
 UNITS: Mapping[str, tuple[Format, Format]] = {
     "decide": (percent, points),

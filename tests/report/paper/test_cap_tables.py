@@ -133,7 +133,7 @@ def test_several_runs_make_one_figure_of_absolute_and_comparative_assessment(tmp
     runs = [finished(tmp_path / "a", records(0.3, dimension="joint"), "Some-Judge")]
     runs.append(finished(tmp_path / "b", records(0.05, 0.0, 1.0, dimension="joint"), "Some-Judge"))
     runs.append(finished(tmp_path / "c", records(0.2), "Another-Judge"))
-    assert main([*runs, "--out", str(tmp_path / "out")]) == 0
+    assert main([*runs, f"out={tmp_path / 'out'}"]) == 0
     assert {path.name for path in (tmp_path / "out").glob("assessment*")} == {
         "assessment_Some-Judge.png",
         "assessment_Some-Judge.svg",

@@ -244,7 +244,7 @@ def test_tables_named_wrongly(names):
 
 def test_several_runs_print_as_one_table(tmp_path, paper_runs, capsys):
     folders = [run_folder(tmp_path / f"{i}", run) for i, run in enumerate(paper_runs)]
-    assert main([*folders, "--out", str(tmp_path / "out")]) == 0
+    assert main([*folders, f"out={tmp_path / 'out'}"]) == 0
     out = capsys.readouterr().out
     assert [f"Table {i}." in out for i in range(1, 10)] == [True] * 9
     assert len(list((tmp_path / "out").iterdir())) == 18

@@ -1,0 +1,147 @@
+"""Verdicts on a judge under attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from judgebench.stats.clusters import Estimate, ends_of
+from judgebench.studies.clauses import articles_needed, may_tell, percents, subtracted
+from judgebench.studies.evaluate import CONSTANT_HUMANS
+from judgebench.studies.findings import JudgeFindings
+from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES, Verdict
+from judgebench.studies.scores import CLEAN, ScoreSeries
+from judgebench.types import Row
+
+_KINDS = ("attack_change", "attack_rise", "attack_order")  # effects of attacks, by their margins
+
+
+def attacks_verdict(facts: JudgeFindings) -> Verdict:
+    """The effect that does most harm without a defense, and whether a defense leaves none."""
+    worst = {}  # effect of each defense
+    for defense, effects in _effects_by_defense(facts).items():
+        # an attacker takes the attack that works best
+        worst[defense] = max(effects, key=_Effect.harm)
+    effect = worst.pop(facts.sample.cell.defense, None)
+    if effect is None:
+        return Verdict(UNMEASURED, "no attack was run")
+    # 1. resisted with a defense
+    verdict = effect.verdict
+    resisted = {}  # size of what is left
+    for defense, other in worst.items():
+        if other.verdict == YES:
+            resisted[defense] = abs(other.size.value)
+    if verdict != YES and resisted:
+        best = min(resisted, key=resisted.__getitem__)
+        clause = f"{effect.clause}; with {best}, resisted"
+        return Verdict(CARE, clause, effect.size)
+    # 2. as it is
+    needed = effect.needed if verdict == FEW else None
+    clause = effect.clause + may_tell(needed)
+    return Verdict(verdict, clause, effect.size, needed=needed)
+
+
+def _effects_by_defense(facts: JudgeFindings) -> dict[str, list[_Effect]]:
+    """Defense -> the effects of all attacks on the same judge under it."""
+    cell = facts.sample.cell
+    level = facts.metric.get("level")
+    effects: dict[str, list[_Effect]] = {}
+    for row in facts.metrics:
+        other = ScoreSeries.of(row)
+        if row["level"] != level or other.attack == CLEAN or row.get("change") is None:
+            continue
+        # the same judge, decoding and range, under any attack and defense
+        if other._replace(attack=CLEAN, defense=cell.defense) != cell:
+            continue
+        of_defense = effects.setdefault(other.defense, [])
+        for kind, size, clause in _sizes(facts, row):
+            margin = getattr(facts.margins, kind)
+            articles = row["paired_groups"]
+            of_defense.append(_Effect(kind, size, clause, margin, articles, facts.margins.fewest))
+    return effects
+
+
+def _sizes(facts: JudgeFindings, row: Row) -> Iterator[tuple[str, Estimate, str]]:
+    """The effects of an attack, from its record of metrics.json, each as one of `_KINDS`, its
+    size and a clause: on the mean score; on the share of texts that rise; and on the order, as
+    the humans see it where enough of them rated, else as clean scores have it."""
+    attack = row["attack"]
+    # 1. the mean score
+    change = Estimate.of(row, "change")
+    if change:
+        cell = facts.sample.cell
+        width = cell.range_max - cell.range_min
+        ends = [None if end is None else end / width for end in change[1:]]
+        part = Estimate(change.value / width, *ends)
+        clause = f"{attack} moves scores by {change:+.2f} points of {width:g}"
+        yield "attack_change", part, clause
+    # 2. texts that rise
+    rise = Estimate.of(row, "net_raised_share")
+    # net of those that fall: noise moves as many down as up
+    if rise and rise.value > 0:
+        clause = f"{attack} raises {percents(rise)} more texts than it lowers"
+        yield "attack_rise", rise, clause
+    elif rise:
+        fall = subtracted(0.0, rise)
+        clause = f"{attack} lowers {percents(fall)} more texts than it raises"
+        yield "attack_rise", rise, clause
+    # 3. the order
+    spearman = Estimate.of(row, "spearman_change")
+    alike = Estimate.of(row, "clean_correlation")
+    rated = row["groups"] >= facts.margins.fewest and CONSTANT_HUMANS not in facts.flags
+    if spearman and rated:
+        loss = subtracted(0.0, spearman)
+        clause = f"{attack} costs {loss:.2f} of Spearman"
+        yield "attack_order", loss, clause
+    elif alike:
+        loss = subtracted(1.0, alike)
+        clause = f"{attack} leaves a Spearman of {alike:.2f} with the clean scores"
+        yield "attack_order", loss, clause
+
+
+class _Effect(NamedTuple):
+    """An effect of an attack.
+
+    Attributes:
+        kind: the name of its margin, of `_KINDS`: the change of the mean score, as a part of the
+            range; the share of texts that rise, less those that fall; the loss of order, which is
+            harm above 0 alone.
+        articles, fewest: those whose texts were attacked, and those that a verdict takes.
+    """
+
+    kind: str
+    size: Estimate
+    clause: str
+    margin: float
+    articles: int
+    fewest: int
+
+    @property
+    def verdict(self) -> str:
+        if self.articles < self.fewest:
+            return FEW
+        one_sided = self.kind == "attack_order"
+        size = self.size
+        if not one_sided and size.value < 0:  # a fall is as much harm as a rise
+            size = subtracted(0.0, size)
+        low, high = ends_of(size)
+        # yes is a claim about all that the interval holds
+        farthest = high if one_sided else max(high, -low)
+        if farthest <= self.margin:
+            return YES
+        # an effect that is there: a narrower interval would not bring it within the margin
+        there = low > 0 and (size.value > self.margin or high - low <= self.margin)
+        return NO if there else FEW
+
+    @property
+    def needed(self) -> int | None:
+        """Articles whose interval may be as narrow as the margin."""
+        if self.articles < self.fewest:
+            return self.fewest
+        low, high = ends_of(self.size)
+        return articles_needed(self.articles, high - low, self.margin)
+
+    def harm(self) -> tuple[int, int, float]:
+        """The place of its verdict, the mean score's first among equals, and its size."""
+        place = (YES, FEW, NO).index(self.verdict)
+        return place, -_KINDS.index(self.kind), abs(self.size.value)
