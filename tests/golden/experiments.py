@@ -84,7 +84,7 @@ EXPERIMENTS = {
         *("decoding=[greedy,contrastive]", "decoding.lambda=0.1,1", "decoding.temperature=1"),
     ),
     "tasks": _TASKS,
-    "two_runs": ("judgebench.command.report", "run/greedy", "run/expectation", "--out", "run/report.html"),
+    "two_runs": ("judgebench.command.report", "run/greedy", "run/expectation", "out=run/report.html"),
 }
 """Name -> words of a command, run in an empty folder; its run folder is `run`. The first word may name the module."""
 
