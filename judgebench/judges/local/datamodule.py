@@ -1,4 +1,4 @@
-"""What a judge is asked, as LightningDataModules: a dataloader a pass, a planned batch a step.
+"""Prompts for a judge as LightningDataModules: a dataloader a pass, a planned batch a step.
 
 Batches are dealt to processes here and not by Lightning: whole, by their cost, so that a run of
 several processes reads what one would.
@@ -119,7 +119,7 @@ class PassDataModule(L.LightningDataModule):
 
 
 class PromptDataModule(PassDataModule):
-    """What a judge of models here is asked about data under conditions, less what its store holds.
+    """Prompts for a judge of models here about data under conditions, less what its store holds.
 
     Args:
         data: what is judged; `setup` loads it.

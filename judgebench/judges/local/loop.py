@@ -91,7 +91,7 @@ def callback_of(node: Any) -> Callback:
 
 
 def not_taken(error: Exception) -> UserError:
-    """What Lightning says of a trainer that it cannot use, as a mistake of the user's."""
+    """The mistake of a user whose trainer Lightning cannot use, with what Lightning says."""
     return UserError(f"trainer: Lightning does not take it: {reason(error.__cause__ or error)}.")
 
 
@@ -117,7 +117,7 @@ class JudgeModule(L.LightningModule):
         self.language_models: torch.nn.ModuleList | None = None
 
     def configure_callbacks(self) -> list[Callback]:
-        """What reading needs, of that what the trainer lacks."""
+        """The callbacks that reading needs and the trainer lacks."""
         callbacks: list[Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
         needed = (ReadingWriter, EndAtSigterm)
         return [each() for each in needed if not any(isinstance(c, each) for c in callbacks)]
