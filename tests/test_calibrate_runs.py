@@ -292,11 +292,8 @@ def test_files_of_a_defense_go_with_the_card(kind, score, calibrate, calibrated,
     calibrate(*asked, "judge=local", f"judge.path={tiny_pair[0]}")
     card, there = JudgeCard.read("run/judge_card.yaml"), tmp_path / "elsewhere"
     (name,) = card.files
-    assert (
-        "perplexity" in kind
-        or card.parts["defenses"] == [defense]
-        or card.parts["defenses"] == [{"template": name, "name": "mine"}]
-    )
+    mine = {"template": name, "name": "mine"}
+    assert card.parts["defenses"] == [mine if "template" in kind else {"name": defense, "detectors": name}]
     (there / "defense").mkdir(parents=True)
     for file in ("judge_card.yaml", name):
         (Path("run") / file).rename(there / file)

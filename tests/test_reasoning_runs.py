@@ -137,7 +137,7 @@ def listed(tokens, tops):
 
 def asked(small_server, *words):
     at = ("judge=api", f"judge.url={small_server.url}", "judge.model=small", "judge.backoff=0.01")
-    given = (*at, *QUICK, *THOUGHT, "defenses=[reasoning]", *words)
+    given = (*at, *QUICK, *THOUGHT, f"defenses=[{THINKING}]", *words)
     return tuple({word.split("=")[0]: word for word in given}.values())
 
 
@@ -154,7 +154,7 @@ def test_a_chat_server_is_read_where_its_own_answer_rates(judgebench, small_serv
     assert small_server.seen == []
     # a budget that ends before the rating leaves no score
     small_server.otherwise = listed(["It is 3"], {"4": 0.5})
-    judgebench(*asked(small_server, "defenses.1.thought_tokens=3"))
+    judgebench(*asked(small_server, "defenses.0.thought_tokens=3"))
     assert set(RunFolder.open("run").read("scores")["status"]) == {"failed"}
 
 

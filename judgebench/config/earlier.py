@@ -46,7 +46,7 @@ def _with_settings(entry: Any, given: Row) -> Any:
     makers = shipped_defenses()
     # a template of one's own takes what those do that come with judgebench
     own = makers["none" if TARGET in entry else "delimiters"]
-    takes = inspect.signature(makers.get(entry_name(entry), own)).parameters
+    takes = inspect.signature(makers.get(str(entry_name(entry)), own)).parameters
     settings = {
         name: given[key]
         for key, name in _SETTINGS.items()
