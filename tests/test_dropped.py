@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judgebench.cards.judge import scoring_config
+from judgebench.cards.judge import parts_of
 from judgebench.command.dispatch import main
 from judgebench.runtime.dropped import DROPPED, dropped, up_to_date
 from judgebench.words.errors import UserError
@@ -96,14 +96,14 @@ def with_settings(changes):
 
 def test_a_card_of_an_earlier_version_scores():
     changes = {part: settings for part, settings in EARLIER.items() if part in PARTS}
-    config = scoring_config(with_settings(changes), {}, store="readings.sqlite", overridden={"judge": {}})
-    assert "engine_options" not in config.judge
-    assert "layout" not in config.prompt
-    assert "window" not in config.defense
+    parts = parts_of(with_settings(changes), {"judge": {}})
+    assert "engine_options" not in parts["judge"]
+    assert "layout" not in parts["prompt"]
+    assert "window" not in parts["defense"]
 
 
 @pytest.mark.parametrize("name", CARDS)
 def test_a_card_that_asks_for_it_says_what_to_use(name):
     with pytest.raises(UserError) as error:
-        scoring_config(with_settings(CARDS[name]), {}, store="readings.sqlite")
+        parts_of(with_settings(CARDS[name]))
     assert f"{name}: is dropped; {DROPPED[name]}." in str(error.value)

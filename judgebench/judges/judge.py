@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from judgebench.decoding.scores import decode
-from judgebench.judges.spec import LOCAL
+from judgebench.judges.spec import GENERATION, LOCAL
 from judgebench.readings.reading import reading_frame
 from judgebench.types import Array, Condition, Example, Prompt, Reading, Row, Split
 
@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from judgebench.readings.store import ReadingStore
 
 
-def _shared(store: Any) -> Any:
-    from judgebench.readings.store import shared
-    from judgebench.runtime.distributed import here
-
-    return shared(store, here())
+_CANDIDATE = 16
+"""Tokens that a candidate score may have, at the most."""
 
 
 class PromptSet(NamedTuple):
@@ -95,33 +92,59 @@ class ReadingJudge:
     def of(
         cls,
         settings: JudgeSettings,
-        decodings: Mapping[str, Any],
-        prompt: Any,
+        decodings: Mapping[str, Decoding],
+        prompt: Row,
         dimensions: Sequence[str],
         store: ReadingStore | Callable[[], ReadingStore],
         assistant: Assistant | None = None,
+        defenses: Sequence[Defense] = (),
     ) -> ReadingJudge:
-        """A judge from its parts, as configuration names them."""
-        from judgebench.decoding.rules import Decoding as Rule
-        from judgebench.judges.assistants import Assistant as NoAssistant
-        from judgebench.prompts.builder import PromptBuilder, PromptSettings
-        from judgebench.settings.fields import plain, settings_of
+        """A judge from its parts; of its models only tokenizers and configurations are loaded.
 
+        Args:
+            prompt: conf/prompt.
+            dimensions: what it judges, each with a rubric.
+            store: where its readings are kept, or what opens it.
+
+        Raises:
+            UserError: a model is not there, or the parts do not go together.
+        """
+        from judgebench.judges.assistants import Assistant as AnyAssistant
+        from judgebench.judges.local.loading import check_vocabularies
+        from judgebench.prompts.builder import PromptBuilder
+
+        assistant = assistant or AnyAssistant()
+        # 1. the tokenizer, and how many tokens all models can read
         tokenizer = settings.source.tokenizer()
-        limit = int(getattr(settings.source.config(), "max_position_embeddings", None) or 2**31)
-        given = {key: value for key, value in plain(prompt).items() if "rivals" not in key}
-        settings_of(PromptSettings, given, "prompt")
+        sources = [settings.source, *filter(None, [assistant.source])]
+        for other in sources[1:]:
+            check_vocabularies(tokenizer, other.tokenizer())
+        assistant.check_served(settings)
+        configs = [source.config().get_text_config(decoder=True) for source in sources]
+        limits = [getattr(config, "max_position_embeddings", None) for config in configs]
+        limit = min(int(most or 2**31) for most in limits)
+        # 2. of which a prompt leaves some for what follows: a free answer, thoughts, or a candidate
+        room = settings.max_new_tokens if GENERATION in settings.capabilities else _CANDIDATE
+        for defense in defenses:
+            room = max(room, defense.answer_tokens or 0)
+            if defense.thought_tokens:
+                room = max(room, defense.thought_tokens + 2 * _CANDIDATE)
+        # 3. how prompts are built
         builder = PromptBuilder.from_config(
-            tokenizer, given, list(dimensions), limit - 16, closed=settings.source.encoder_decoder
+            tokenizer,
+            prompt,
+            dimensions,
+            limit - room,
+            closed=settings.source.encoder_decoder,
         )
-        opened: Any = store if callable(store) else lambda: _shared(store)
-        return cls(
+        judge = cls(
             settings=settings,
-            assistant=assistant or NoAssistant(),
-            decodings={name: rule for name, rule in decodings.items() if isinstance(rule, Rule)},
+            assistant=assistant,
+            decodings=decodings,
             builder=builder.spelling(settings.spelled_names(tokenizer)),
-            store=opened,
+            store=store if callable(store) else lambda: store,
         )
+        return judge.under(defenses)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:

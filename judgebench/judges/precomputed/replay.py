@@ -27,7 +27,14 @@ from judgebench.data.rows import (
     json_row,
 )
 from judgebench.judges.precomputed.answers import Answers, Key, answer_key, first_names
-from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel, check_unused
+from judgebench.judges.spec import (
+    GENERATION,
+    REPLAYED,
+    UNKNOWN_PROMPTS,
+    NoConfig,
+    NoModel,
+    check_unused,
+)
 from judgebench.prompts.tokens import PlainTokenizer
 from judgebench.runtime.files import sha256_of, user_path
 from judgebench.settings.fields import Words, settings_of
@@ -181,7 +188,7 @@ class ReplaySpec(NoModel):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        return frozenset({REPLAYED, GENERATION})
+        return frozenset({REPLAYED, GENERATION, UNKNOWN_PROMPTS})
 
     def reader(self, *asked: Any) -> BaseReader:
         from judgebench.judges.reader import Replayer
