@@ -27,10 +27,13 @@ def main() -> None:
 
     from judgebench.command.cli import handle_errors, run_experiment
     from judgebench.config.check import check_config
+    from judgebench.runtime.session import Session
+
+    session = Session()
 
     @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="config")
     def run(config: DictConfig) -> dict[str, Any] | None:
-        return run_experiment(config, HydraConfig.get())
+        return run_experiment(config, HydraConfig.get(), session)
 
     with handle_errors("judgebench", look=check_config):
         run()

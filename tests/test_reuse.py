@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from judgebench.judges.local.loop import trainer_of
 from judgebench.runs.job import key_of
+from judgebench.runtime.session import Session
 from judgebench.words.errors import UserError
-
-
-@pytest.fixture
-def multirun(monkeypatch):
-    """Hydra in a job of a multirun."""
-    known = OmegaConf.create({"mode": RunMode.MULTIRUN, "sweep": {"dir": "sweep"}})
-    monkeypatch.setattr(HydraConfig, "initialized", lambda: True)
-    monkeypatch.setattr(HydraConfig, "get", lambda: known)
-    return known
 
 
 def key(**changes):
@@ -27,20 +19,22 @@ def key(**changes):
 
 
 @pytest.mark.parametrize("change", [{"defenses": ["sandwich"]}, {"data": {"path": "other"}}, {"ranges": [[1, 5]]}])
-def test_what_is_read_counts(multirun, change):
+def test_what_is_read_counts(change):
     assert key() == key() != key(**change)
 
 
-def test_how_scores_are_made_of_readings_does_not_count(multirun):
+def test_how_scores_are_made_of_readings_does_not_count():
     assert key() == key(tune={"lambdas": [1]}, metrics={"seed": 1})
 
 
-def test_a_run_by_itself_and_another_multirun_share_nothing(multirun):
+def test_a_file_of_the_same_name_in_another_folder_counts(monkeypatch, tmp_path):
     before = key()
-    multirun.sweep.dir = "other"
+    monkeypatch.chdir(tmp_path)
     assert key() != before
-    multirun.mode = RunMode.RUN
-    assert key() == ""
+
+
+def test_a_job_that_a_launcher_sends_to_another_process_begins_a_session_of_its_own():
+    assert pickle.loads(pickle.dumps(Session(last="a run"))) == Session()
 
 
 @pytest.mark.parametrize("name", ["tpu", "hpu"])

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from judgebench.results.folder import RunFolder
-from judgebench.runs import job
 from judgebench.runs.experiment import Experiment
 from tests.conftest import write_rows
 from tests.test_cli import told
@@ -134,7 +133,6 @@ def parsed(monkeypatch):
     made = []
     whole = Experiment.parse.__func__
     monkeypatch.setattr(Experiment, "parse", classmethod(lambda cls, *given: made.append(1) or whole(cls, *given)))
-    monkeypatch.setattr(job, "_last", None)
     return made
 
 
@@ -142,11 +140,10 @@ def content(folder):
     return map(RunFolder.open(folder).read, ("readings", "scores", "metrics", "comparisons", "tuning"))
 
 
-def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed, monkeypatch):
+def test_the_jobs_of_a_sweep_are_what_single_runs_are(run, parsed):
     run("decoding.lambda=0.1,0.5", "decoding.temperature=1,3", "run_dir=sweep", first=["-m"])
     assert len(parsed) == 1
     for number, (lambda_, temperature) in enumerate([(0.1, 1), (0.1, 3), (0.5, 1), (0.5, 3)]):
-        monkeypatch.setattr(job, "_last", None)
         run(f"decoding.lambda={lambda_}", f"decoding.temperature={temperature}", "run_dir=single")
         for one, other in zip(content(f"sweep/{number}"), content("single"), strict=True):
             assert one.equals(other) if hasattr(one, "equals") else one == other

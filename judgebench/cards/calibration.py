@@ -5,17 +5,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from omegaconf import DictConfig, OmegaConf
 
 from judgebench.cards.card import (
-    LOCAL_JUDGE,
     NO_ASSISTANT,
     PARTS,
     RIGHT,
@@ -23,31 +21,39 @@ from judgebench.cards.card import (
     EstimateMap,
     JudgeCard,
     check_arguments,
+    maker_at,
 )
 from judgebench.config.keys import switch_at
+from judgebench.config.parts import Parts
 from judgebench.data.dataset import TEST, RatingDataset, rated
-from judgebench.defenses.anchors import ANCHORS
+from judgebench.defenses.anchors import Anchors
 from judgebench.defenses.detection import PERPLEXITY
 from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.judges.local.loading import DTYPES
+from judgebench.judges.spec import PANEL, JudgeSpec
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import Recording
-from judgebench.results.flags import FLAGS
+from judgebench.report.views.run import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.settings.components import TARGET, build_component, entry_name
+from judgebench.settings.components import TARGET
 from judgebench.settings.costs import Costs
-from judgebench.settings.fields import Annotated, OneOf, check_fields, plain, settings_of
+from judgebench.settings.fields import (
+    Annotated,
+    OneOf,
+    check_fields,
+    plain,
+    settings_of,
+)
 from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, Numbers, safe_divide
-from judgebench.stats.conformal import LEVEL
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.studies.decisions import CHOSEN
-from judgebench.studies.probability_scores import NOT_ANSWERING
-from judgebench.studies.rules import CARE, YES
+from judgebench.studies.probability_scores import LEVEL, NOT_ANSWERING
 from judgebench.studies.scores import ScoreSeries, cell_record
+from judgebench.studies.verdict import CARE, YES
 from judgebench.tuning.learned import deal
-from judgebench.tuning.tuners import METRICS, PER_RANGE
+from judgebench.tuning.tuners import METRICS, PER_RANGE, CrossFit
 from judgebench.types import (
     FAILED,
     LABELS,
@@ -78,7 +84,6 @@ _USE = (
     *(f"{name}{end}" for name in ("value", "rater") for end in ENDS),
 )
 _WORTH = ("worth", "gain", "gain_se", "better", "share")
-_RECORDED = "judgebench.judges.precomputed.recorded.RecordedSpec"
 _CHANGE = ("attack", "change", "change_low", "change_high", "raised_share")
 _FEW_GROUPS = 20
 _MANY_FAILED = 0.02
@@ -115,38 +120,41 @@ class CalibrationSettings:
         check_fields(self, "calibrate")
 
 
-def calibration_of(config: DictConfig) -> CalibrationSettings:
-    """The config key `calibrate`; `UserError` where it, or another key, ends in no card."""
+def calibration_of(parts: Parts) -> CalibrationSettings:
+    """The config key `calibrate`; `UserError` where it, or another part, ends in no card."""
+    config = parts.config
     settings = settings_of(CalibrationSettings, config.get("calibrate") or {}, "calibrate")
     if "force" in config:
         switch_at(config, "force")
     for entry in config.get("defenses") or ():
-        name = entry_name(entry)
-        if name in ANCHORS:
-            raise UserError(
-                f"defenses: {name} shows labelled texts, and a judge card holds none, so leave it "
-                "out."
-            )
         if isinstance(entry, Mapping) and TARGET in entry:
             raise UserError(
                 f"defenses: {entry[TARGET]} is a class of your own, and a judge card holds no "
                 "code, so it could not be used; leave it out, or write the defense as a template "
                 "({template: FILE.txt})."
             )
-    if str(config.judge.get("_target_")).endswith(".PanelSpec"):
+    for defense in parts.defenses:
+        if isinstance(defense, Anchors):
+            raise UserError(
+                f"defenses: {defense.name} shows labelled texts, and a judge card holds none, so "
+                "leave it out."
+            )
+    if PANEL in parts.judge.capabilities:
         raise UserError(
             "judge=panel: a judge card must score other texts, and of a panel's members there are "
             "readings of these alone; calibrate each judge with `python -m judgebench calibrate`, "
             "and take the mean of their estimates."
         )
-    recording = _recording(config)
-    if recording is not None and recording.setting("judge", "_target_") != LOCAL_JUDGE:
-        raise UserError(
-            f"judge.path: {recording.path.name} has readings of a judge that is no model here, and "
-            "says nothing of its address, so its card could not be used; calibrate with that judge "
-            "itself."
-        )
-    if not str(OmegaConf.select(config, f"tune.{TARGET}") or "").endswith(".CrossFit"):
+    recording = _recording(parts)
+    if recording is not None:
+        made_by = maker_at(("judge",), recording.setting("judge")[TARGET])
+        if made_by is None or not issubclass(made_by, JudgeSpec):
+            raise UserError(
+                f"judge.path: {recording.path.name} has readings of a judge that is no model here, "
+                "and says nothing of its address, so its card could not be used; calibrate with "
+                "that judge itself."
+            )
+    if not isinstance(parts.tuner, CrossFit):
         raise UserError(
             "tune: a card's setting is chosen by all rated articles, and promises what it is worth "
             "on articles that did not choose; leave tune out, or take tune=crossfit."
@@ -154,6 +162,12 @@ def calibration_of(config: DictConfig) -> CalibrationSettings:
     if "dataset" not in list(config.metrics.levels):
         raise UserError(
             "metrics.levels: a judge is chosen by its agreement over all pairs; add dataset."
+        )
+    across = [name for name, decoding in parts.decodings.items() if decoding.across]
+    if across:
+        raise UserError(
+            f"decoding {', '.join(across)}: takes the readings of all ranges, and a judge card "
+            "reads one; leave it out here, and see what it is worth with +exp=repairs."
         )
     return settings
 
@@ -169,136 +183,172 @@ def check_classes(classes: Mapping[str, Classes], dimensions: Iterable[str]) -> 
             )
 
 
-def _recording(config: DictConfig) -> Recording | None:
-    """The recorded readings that the configuration's judge takes; None where it takes none."""
-    return Recording.open(config.judge.path) if config.judge.get("_target_") == _RECORDED else None
+def _recording(parts: Parts) -> Recording | None:
+    """The recorded readings that the judge takes; None where it takes none."""
+    return getattr(parts.judge, "recording", None)
 
 
-def make_cards(config: DictConfig, results: Results) -> list[JudgeCard]:
-    """A card for each dimension of a run with this configuration; `UserError` where there is none
-    to choose."""
-    settings = calibration_of(config)
-    data: RatingDataset = build_component(config.data)
-    data.setup()
+def make_cards(parts: Parts, results: Results) -> list[JudgeCard]:
+    """A card for each dimension of a run of these parts; `UserError` where there is none to
+    choose."""
+    data: RatingDataset = parts.data
     splits = list(data.split.values())
-    about = {
-        "name": data.name,
-        "sha256": fingerprint(data),
-        "texts": text_digests(data)[:_SAMPLE],
-        "groups_are": data.groups_are,
-        "examples": len(data.examples),
-        "groups": splits.count(TEST),
-        "seed": data.seed,
-    }
     packages = results.environment["packages"]
-    made_with = {
-        "packages": {name: packages[name] for name in ("judgebench", "torch", "transformers")},
-        **{name: results.environment[name] for name in ("git_commit", "device")},
-        "chosen_by": f"{results.choice[0]['metric']} over articles, cross-fitted",
-    }
+    making = _Making(
+        parts=parts,
+        results=results,
+        settings=calibration_of(parts),
+        about={
+            "name": data.name,
+            "sha256": fingerprint(data),
+            "texts": text_digests(data)[:_SAMPLE],
+            "groups_are": data.groups_are,
+            "examples": len(data.examples),
+            "groups": splits.count(TEST),
+            "seed": data.seed,
+        },
+        made_with={
+            "packages": {name: packages[name] for name in ("judgebench", "torch", "transformers")},
+            **{name: results.environment[name] for name in ("git_commit", "device")},
+            "chosen_by": f"{results.choice[0]['metric']} over articles, cross-fitted",
+        },
+    )
     cards = []
     mistakes = Mistakes()
-    for name in map(str, config.dimensions):
+    for name in map(str, parts.config.dimensions):
         with mistakes.caught():
-            cards.append(_card(config, results, settings, data, about, made_with, name))
+            cards.append(making.card(name))
     mistakes.tell()
     return cards
 
 
-def _card(
-    config: DictConfig,
-    results: Results,
-    settings: CalibrationSettings,
-    data: RatingDataset,
-    about: Row,
-    made_with: Row,
-    dimension: str,
-) -> JudgeCard:
-    # 1. the setting, and what its choice promises
-    tried = [record for record in results.choice if record["dimension"] == dimension]
-    selected = next(record for record in tried if record["taken"])
-    score_range = ScoreRange.of(selected)
-    scale = data.scale.get(dimension)
-    place = {name: selected.get(name) for name in (*CELL, "split", "dimension")}
-    place |= {"level": "dataset", "attack": "none"}
-    measured = of_place(results.metrics, place)[0]
-    useless = uselessness(selected, measured)
-    if useless is not None and not config.get("force"):
-        raise UserError(
-            f"dimensions: of all judges of {dimension} that were tried, {useless}, so no card is "
-            "written; try other ranges, decoding=[expectation] or a larger judge, or take "
-            "force=true for a card that says so."
+@dataclass(frozen=True, kw_only=True)
+class _Making:
+    """A run of which cards are made; see `JudgeCard` for `about` (its data) and `made_with`."""
+
+    parts: Parts
+    results: Results
+    settings: CalibrationSettings
+    about: Row
+    made_with: Row
+
+    def card(self, dimension: str) -> JudgeCard:
+        """The card of a dimension; `UserError` where the best judge is of no use."""
+        results = self.results
+        data: RatingDataset = self.parts.data
+        # 1. the setting, and what its choice promises
+        tried = [record for record in results.choice if record["dimension"] == dimension]
+        selected = next(record for record in tried if record["taken"])
+        place = {name: selected.get(name) for name in (*CELL, "split", "dimension")}
+        place |= {"level": "dataset", "attack": "none"}
+        measured = of_place(results.metrics, place)[0]
+        useless = self._useless(selected, measured)
+        # 2. its figures, and where they end
+        rows = _rated_rows(results, selected)
+        decided = cell_record(results.decisions, ScoreSeries.of(selected), mark=CHOSEN)
+        decision = decision_of(decided, self.parts.costs) if decided else None
+        estimate, errors, figures = self._estimate(selected, rows, decision)
+        figures = {PROMISED: promised(selected), TEST: {**agreement(measured), **figures}}
+        verdict = self._verdict(dimension)
+        words = {record["use"]: record["verdict"] for record in verdict}
+        sentences = limits(
+            tried,
+            figures,
+            estimate,
+            self.settings.estimate,
+            self.about,
+            decision,
+            ScoreRange.of(selected),
+            may=words.get("decide") in (YES, CARE),
         )
-    # 2. its figures
-    rows = _rated_rows(results, selected)
-    score = rows["score"].to_numpy(dtype=float)
-    human = rows["human"].to_numpy(dtype=float)
-    estimate = fit(settings.estimate, score, human, score_range, scale)
-    errors = None
-    decided = cell_record(results.decisions, ScoreSeries.of(selected), mark=CHOSEN)
-    decision = decision_of(decided, config) if decided else None
-    figures = {PROMISED: promised(selected), TEST: agreement(measured)}
-    if estimate is not None:
-        groups = rows["group_id"].to_numpy(dtype=str)
-        seed = int(config.metrics.seed)
-        rated = Labelled(score, human, groups, settings.estimate, score_range, scale, seed)
-        errors = fit_errors(rated)[1]
-        resamples = int(config.metrics.resamples)
-        figures[TEST] |= estimate_errors(
-            rated, resamples, chances=decision is not None and scale == (0, 1)
+        if useless is not None:
+            sentences.insert(0, f"Of no use, and made by force=true: {useless}.")
+        if _recording(self.parts) is not None:
+            sentences.append(_OF_RECORDED)
+        # 3. what it is made of
+        models = dict(results.environment["model_fingerprints"])
+        if selected["judge"] != "pair":
+            models = {"main": models["main"]}
+        parts, files = _parts(self.parts, selected, results)
+        return JudgeCard(
+            dimension=dimension,
+            range=ScoreRange.of(selected),
+            series={"judge": selected["judge"], "decoding": selected["decoding"]},
+            rubric=self._rubric(dimension),
+            parts=parts,
+            models=models,
+            estimate=estimate,
+            intervals=errors,
+            # what has learned scores its own texts by parts that others taught
+            scores=None if selected["settings"] else scores_of(data, rows),
+            decision=decision,
+            scale=data.scale.get(dimension),
+            reversed=dimension in data.reversed,
+            figures={split: figure for split, figure in figures.items() if figure},
+            attacks=attacked(results.metrics, selected, dimension),
+            tried=[_tried(record) for record in tried],
+            data=self.about,
+            limits=sentences,
+            made_with=self.made_with,
+            files=files,
+            uses=[{name: record[name] for name in _USE} for record in verdict],
+            folder=results.folder,
         )
-    verdict = [
-        {**record, "clause": in_groups(record["clause"], results.groups)}
-        for record in results.verdict
-        if record["dimension"] == dimension
-    ]
-    words = {record["use"]: record["verdict"] for record in verdict}
-    may = words.get("decide") in (YES, CARE)
-    sentences = limits(
-        *(tried, figures, estimate, settings.estimate, about), decision, score_range, may
-    )
-    if useless is not None:
-        sentences.insert(0, f"Of no use, and made by force=true: {useless}.")
-    if _recording(config) is not None:
-        sentences.append(_OF_RECORDED)
-    # 3. what it is made of
-    models = dict(results.environment["model_fingerprints"])
-    if selected["judge"] != "pair":
-        models = {role: model for role, model in models.items() if role == "main"}
-    parts, files = _parts(config, selected, results)
-    rubrics = plain(config.prompt.rubrics)
-    variants = plain(config.prompt.get("variants"))
-    rubric = load_rubrics(rubrics, [dimension], variants)[dimension]
-    forms = {f"{dimension}.{form}": text for form, text in rubric.forms.items()}
-    return JudgeCard(
-        dimension=dimension,
-        range=score_range,
-        series={"judge": selected["judge"], "decoding": selected["decoding"]},
-        rubric={dimension: rubric.template, **forms},
-        parts=parts,
-        models=models,
-        estimate=estimate,
-        intervals=errors,
-        # what has learned scores its own texts by parts that others taught
-        scores=None if selected["settings"] else scores_of(data, rows),
-        decision=decision,
-        scale=scale,
-        reversed=dimension in data.reversed,
-        figures={split: figure for split, figure in figures.items() if figure},
-        attacks=attacked(results.metrics, selected, dimension),
-        tried=[_tried(record) for record in tried],
-        data=about,
-        limits=sentences,
-        made_with=made_with,
-        files=files,
-        uses=[{name: record[name] for name in _USE} for record in verdict],
-        folder=results.folder,
-    )
+
+    def _verdict(self, dimension: str) -> Rows:
+        """Its records of verdict.json, with the word for groups."""
+        groups = self.results.groups
+        return [
+            {**record, "clause": in_groups(record["clause"], groups)}
+            for record in self.results.verdict
+            if record["dimension"] == dimension
+        ]
+
+    def _useless(self, selected: Row, measured: Row) -> str | None:
+        """See `uselessness`; `UserError` without `force`."""
+        useless = uselessness(selected, measured)
+        if useless is not None and not self.parts.config.get("force"):
+            raise UserError(
+                f"dimensions: of all judges of {selected['dimension']} that were tried, {useless}, "
+                "so no card is written; try other ranges, decoding=[expectation] or a larger "
+                "judge, or take force=true for a card that says so."
+            )
+        return useless
+
+    def _estimate(
+        self, selected: Row, rows: pd.DataFrame, decision: Row | None
+    ) -> tuple[EstimateMap | None, Errors | None, Row]:
+        """The map to the humans' scale with its errors, and figures of these; None and none where
+        there is no map."""
+        scale = self.parts.data.scale.get(selected["dimension"])
+        metrics = self.parts.config.metrics
+        labelled = Labelled(
+            rows["score"].to_numpy(dtype=float),
+            rows["human"].to_numpy(dtype=float),
+            rows["group_id"].to_numpy(dtype=str),
+            self.settings.estimate,
+            ScoreRange.of(selected),
+            scale,
+            int(metrics.seed),
+        )
+        estimate = fit(labelled.kind, *labelled[:2], labelled.range, scale)
+        if estimate is None:
+            return None, None, {}
+        chances = decision is not None and scale == (0, 1)
+        figures = estimate_errors(labelled, int(metrics.resamples), chances=chances)
+        return estimate, fit_errors(labelled)[1], figures
+
+    def _rubric(self, dimension: str) -> dict[str, str]:
+        """The rubric's text by its name, with its forms."""
+        prompt = plain(self.parts.config.prompt)
+        rubrics = load_rubrics(prompt["rubrics"], [dimension], prompt.get("variants"))
+        rubric = rubrics[dimension]
+        forms = {f"{dimension}.{form}": text for form, text in rubric.forms.items()}
+        return {dimension: rubric.template, **forms}
 
 
-def decision_of(decided: Row, config: DictConfig) -> Record:
+def decision_of(decided: Row, costs: Costs) -> Record:
     """The `decision` of a card, from the judge's record of worth/decisions.json."""
-    costs = settings_of(Costs, config.get("costs") or {}, "costs")
     fail, passes = decided["classes"]
     marks = ("pass_mark", "fail_to", "pass_from", "asked")
     return {
@@ -429,48 +479,15 @@ def share_in_card(card: JudgeCard, data: RatingDataset) -> float:
 # --- what it is made of -------------------------------------------------------------------------
 
 
-def _parts(config: DictConfig, selected: Row, results: Results) -> tuple[Record, dict[str, str]]:
+def _parts(run: Parts, selected: Row, results: Results) -> tuple[Record, dict[str, str]]:
     """`PARTS`, with nothing that the selected judge does not need; and SHA-256 of their files,
     which are named as they lie next to the card."""
-    parts = {name: plain(config.get(name)) for name in PARTS}
     folder = results.folder
-    # 1. the decoding, with what all texts have taught it
-    name = selected["decoding"]
-    decodings = parts["decoding"]
-    decoding = dict(decodings.get(name) or decodings[name.removesuffix(PER_RANGE)])
-    if selected["settings"]:
-        decoding |= selected["settings"]
-    else:
-        settings = {"lambda_": selected["lambda"], "temperature": selected["temperature"]}
-        decoding |= {key: value for key, value in settings.items() if value is not None}
-    parts["decoding"] = {name: decoding}
+    parts = {name: plain(run.config.get(name)) for name in PARTS}
+    parts["decoding"] = _decoding(parts["decoding"], selected)
     if selected["judge"] != "pair":
         parts["assistant"] = dict(NO_ASSISTANT)
-    # 2. the defense; a template of the user's own is copied next to the card
-    entries = parts["defenses"]
-    parts["defenses"] = []
-    files = []
-    for entry in entries:
-        given = dict(entry) if isinstance(entry, Mapping) else {"name": entry}
-        if isinstance(entry, str) and ("/" in entry or entry.endswith(".txt")):
-            given = {"template": entry}
-        template = given.get("template")
-        defense = given["name"] = given.get("name") or Path(str(template)).stem
-        if selected["defense"] != defense:
-            continue
-        if template is not None:
-            content = user_path(str(template)).read_bytes()
-            copy = f"defense/template_{hashlib.sha256(content).hexdigest()[:12]}.txt"
-            (folder / "defense").mkdir(exist_ok=True)
-            with atomic(folder / copy) as temporary:
-                temporary.write_bytes(content)
-            given["template"] = copy
-            files.append(copy)
-        # 3. what it has learned: thresholds of this development split, and standard vectors
-        elif defense == PERPLEXITY:
-            given["detectors"] = "defense/detectors.json"
-            files.append(given["detectors"])
-        parts["defenses"] = [given if len(given) > 1 else defense]
+    parts["defenses"], files = _defense(parts["defenses"], selected["defense"], folder)
     vectors = sorted(path.name for path in (folder / "defense").glob("vectors_*.safetensors"))
     if selected["defense"] not in REFERENCE_DEFENSES:
         parts["tutor"] = None
@@ -478,25 +495,67 @@ def _parts(config: DictConfig, selected: Row, results: Results) -> tuple[Record,
         parts["tutor"]["vectors"] = "defense"
         files += [f"defense/{name}" for name in vectors]
     parts = mask_secrets(parts)
-    # 4. its models; of recorded readings those that gave them, with which the card's judge scores
-    # other texts
-    if (recording := _recording(config)) is not None:
-        parts["judge"] = {**recording.setting("judge")}
-        if parts["assistant"] != NO_ASSISTANT:
-            assistant = recording.setting("assistant") or {}
-            parts["assistant"] = {**assistant, "_target_": NO_ASSISTANT["_target_"]}
-        for role in ("judge", "assistant"):
-            if parts[role].get("trust_remote_code"):
-                parts[role]["trust_remote_code"] = False
-        for key in ("max_tokens", "truncate", "template_options"):  # what plain text has no need of
-            parts["prompt"][key] = recording.setting("prompt", key)
-        check_arguments(parts)
+    if (recording := _recording(run)) is not None:
+        _of_recorded(parts, recording)
     for role, model in (("judge", "main"), ("assistant", "assistant")):
         dtype = results.environment["model_fingerprints"].get(model, {}).get("dtype")
         # which may stand for another elsewhere
         if dtype in DTYPES and parts[role].get("dtype") == "auto":
             parts[role]["dtype"] = dtype
     return parts, {name: sha256_of(folder / name) for name in files}
+
+
+def _decoding(decodings: Row, selected: Row) -> Record:
+    """The selected decoding, with what all texts have taught it."""
+    name = selected["decoding"]
+    decoding = dict(decodings.get(name) or decodings[name.removesuffix(PER_RANGE)])
+    chosen = {"lambda_": selected["lambda"], "temperature": selected["temperature"]}
+    learned = selected["settings"] or {
+        key: value for key, value in chosen.items() if value is not None
+    }
+    return {name: decoding | learned}
+
+
+def _defense(entries: Sequence[Any], selected: str, folder: Path) -> tuple[list[Any], list[str]]:
+    """The entry of the selected defense, and the names of its files next to the card."""
+    for entry in entries:
+        given = dict(entry) if isinstance(entry, Mapping) else {"name": entry}
+        if isinstance(entry, str) and ("/" in entry or entry.endswith(".txt")):
+            given = {"template": entry}
+        template = given.get("template")
+        name = given["name"] = given.get("name") or Path(str(template)).stem
+        if selected != name:
+            continue
+        files = []
+        # a template of the user's own is copied next to the card
+        if template is not None:
+            content = user_path(str(template)).read_bytes()
+            given["template"] = f"defense/template_{hashlib.sha256(content).hexdigest()[:12]}.txt"
+            files.append(given["template"])
+            (folder / "defense").mkdir(exist_ok=True)
+            with atomic(folder / given["template"]) as temporary:
+                temporary.write_bytes(content)
+        # what it has learned: thresholds of this development split
+        elif name == PERPLEXITY:
+            given["detectors"] = "defense/detectors.json"
+            files.append(given["detectors"])
+        return [given if len(given) > 1 else name], files
+    return [], []
+
+
+def _of_recorded(parts: Record, recording: Recording) -> None:
+    """Puts the models that gave recorded readings into their places, with which the card's judge
+    scores other texts."""
+    parts["judge"] = recording.setting("judge")
+    if parts["assistant"] != NO_ASSISTANT:
+        assistant = recording.setting("assistant") or {}
+        parts["assistant"] = {**assistant, "_target_": NO_ASSISTANT["_target_"]}
+    for role in ("judge", "assistant"):
+        if parts[role].get("trust_remote_code"):
+            parts[role]["trust_remote_code"] = False
+    for key in ("max_tokens", "truncate", "template_options"):  # what plain text has no need of
+        parts["prompt"][key] = recording.setting("prompt", key)
+    check_arguments(parts)
 
 
 # --- its estimate and figures -------------------------------------------------------------------

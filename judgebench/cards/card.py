@@ -28,14 +28,20 @@ from annotated_types import Gt, Lt
 from judgebench.config.earlier import in_entries
 from judgebench.config.inputs import inputs_of
 from judgebench.config.keys import command_line
-from judgebench.decoding.rules import Decoding
+from judgebench.decoding.repairs import Calibrated, Median, NullContext, Ordinal, Ridge
+from judgebench.decoding.rules import Contrastive, Decoding, Expectation, Greedy
 from judgebench.defenses.anchors import ANCHORS
+from judgebench.judges.assistants import ServedAssistant, assistant, served_assistant
 from judgebench.judges.own import OwnJudge
+from judgebench.judges.precomputed.replay import ReplaySpec
+from judgebench.judges.served.settings import ApiSpec
+from judgebench.judges.spec import JudgeSpec
 from judgebench.runtime.files import Input, atomic, user_path, writing
 from judgebench.runtime.parsing import YAML_LIMITS, parse_yaml, read_bytes, read_yaml
 from judgebench.runtime.shapes import check_shape
 from judgebench.runtime.versions import translate_settings
 from judgebench.settings.components import entry_name
+from judgebench.tutor.spec import TutorSpec
 from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
 from judgebench.words.errors import UserError, reason, shown
 from judgebench.words.terminal import print_safely
@@ -46,32 +52,39 @@ FORMAT = "judgebench judge card 1"
 PARTS = ("judge", "assistant", "prompt", "decoding", "defenses", "tutor")
 """The parts of a configuration that make the judge."""
 
-LOCAL_JUDGE = "judgebench.judges.spec.JudgeSpec"
-REPLAYED_JUDGE = "judgebench.judges.precomputed.replay.ReplaySpec"
 NO_ASSISTANT = {"_target_": "judgebench.judges.assistants.assistant", "kind": "none"}
-_SERVED = "judgebench.judges.assistants.served_assistant"
 _DECODINGS = (
-    "judgebench.decoding.Greedy",
-    "judgebench.decoding.Expectation",
-    "judgebench.decoding.Contrastive",
-    "judgebench.decoding.NullContext",
-    "judgebench.decoding.Median",
-    "judgebench.decoding.Ordinal",
-    "judgebench.decoding.Ridge",
-    "judgebench.decoding.Calibrated",
+    Greedy,
+    Expectation,
+    Contrastive,
+    NullContext,
+    Median,
+    Ordinal,
+    Ridge,
+    Calibrated,
 )
 _MAKERS = {
-    ("judge",): (LOCAL_JUDGE, "judgebench.judges.served.settings.ApiSpec", REPLAYED_JUDGE),
-    ("assistant",): (NO_ASSISTANT["_target_"], _SERVED),
+    ("judge",): (JudgeSpec, ApiSpec, ReplaySpec),
+    ("assistant",): (assistant, served_assistant),
     ("decoding", "*"): _DECODINGS,
     ("decoding", "*", "of"): _DECODINGS,
-    ("tutor",): ("judgebench.tutor.spec.TutorSpec",),
+    ("tutor",): (TutorSpec,),
 }
 """Position in the parts -> the classes that may be made there: a card must not run what it
 likes."""
 
-_ANSWERS_FOR = {_SERVED: "judgebench.judges.assistants.ServedAssistant"}
-"""A maker that takes any keys -> the class that they are for."""
+
+def maker_at(place: tuple[str, ...], target: Any) -> Any:
+    """The class that a text of a card, or of another file, names at a position of the parts; None
+    where it names none that may be made there, and nothing is imported."""
+    if place[:1] == ("decoding",) and len(place) > 1:
+        place = ("decoding", "*", *place[2:])
+    for maker in _MAKERS.get(place, ()):
+        module = _DECODING if maker in _DECODINGS else maker.__module__
+        if target == f"{module}.{maker.__name__}":
+            return maker
+    return None
+
 
 ASK = "ask"
 """The decision of a judge that leaves a text to a person."""
@@ -132,12 +145,17 @@ _CARD = {
 
 _KEYS = tuple(name.removesuffix("?") for name in _CARD)
 
+_DECODING = "judgebench.decoding"
+"""Package by which all decodings are named."""
+
+_AGAIN = "let `python -m judgebench calibrate` write it again"
+
 _SCALE = "a scale of {:g} to {:g}"
 
 _LIMITS = replace(YAML_LIMITS, loose=True)  # which a figure may be
 _LARGEST_FILE = 2**30
 _DIGEST = "sha256"
-"""The last key of a card's file: the digest of all others. Cards of 0.1.0 have none."""
+"""The last key of a card's file: the digest of all others."""
 
 _HEAD = """\
 # A judge card: a judge that was calibrated on human scores, and how far it can be trusted.
@@ -265,7 +283,7 @@ class JudgeCard:
         files: content that it needs, by path next to the card -> SHA-256: detectors and standard
             vectors.
         uses: a record a use of `judgebench.studies.rules.RULES`: use, verdict, clause, value and
-            rater with `_low` and `_high`; none in cards of earlier versions.
+            rater with `_low` and `_high`.
         decision: of labels that are pass or fail, how scores decide: `fail` and `pass`, the names
             of the classes; `pass_mark`, the lowest score that passes; at or below `fail_to` a text
             fails, from `pass_from` on it passes, and between a human is asked, of which None is
@@ -310,6 +328,12 @@ class JudgeCard:
         return self.scale and self.scale[:: -1 if self.reversed else 1]
 
     @property
+    def replayed(self) -> bool:
+        """True where its judge is a file of answers, so that those to other texts are another."""
+        maker = maker_at(("judge",), self.parts["judge"]["_target_"])
+        return maker is not None and issubclass(maker, ReplaySpec)
+
+    @property
     def title(self) -> str:
         names = " with ".join(str(model["title"]) for model in self.models.values())
         return f"{names}, {self.dimension} {self.range}, {self.series['decoding']}"
@@ -324,25 +348,18 @@ class JudgeCard:
             f"  {titles.get(use['use'], ''):<16} {use['verdict']:<14} {use['clause']}"
             for use in self.uses
         ]
-        without = (
-            "  - It has no verdict: it is of an earlier version, or was made with human_agreement=false; "
-            "calibrate again."
-        )
+        without = "  - It has no verdict, for it was made with human_agreement=false; calibrate again without it."
         return [*(uses or [without]), *(f"  - {limit}" for limit in self.limits)]
 
     @property
     def no_intervals(self) -> str | None:
         """Why scores by the card have no intervals, a sentence; None where they have."""
-        if self.estimate is None or self.scale is None:
-            return (
-                "No intervals: the card has no map from its scores to the humans' scale, or that "
-                "is unknown."
-            )
-        again = (
-            "the card is of an earlier version; `python -m judgebench calibrate data=... "
-            "judge=...` makes another"
+        if self.intervals is not None and self.scale is not None:
+            return None
+        return (
+            "No intervals: the card has no map from its scores to the humans' scale, or that is "
+            "unknown."
         )
-        return f"No intervals: {again}." if self.intervals is None else None
 
     @property
     def verdicts(self) -> dict[str, str]:
@@ -489,22 +506,7 @@ class JudgeCard:
         """
         path = user_path(path)
         name = f"card={path}"
-        again = "let `python -m judgebench calibrate` write it again"
-        if not path.is_file():
-            raise UserError(
-                f"{name}: there is no such file; `python -m judgebench calibrate` writes a judge "
-                "card."
-            )
-        content = read_yaml(path, name, limits=_LIMITS, remedy="give a whole judge card")
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise UserError(
-                f"{name}: this is no judge card, for it does not say `format: {FORMAT}`."
-            )
-        check_shape(content, _CARD, name, f"it is damaged, so {again}")
-        for split, figures in content["figures"].items():
-            numbers = {key: value for key, value in figures.items() if key != "flags"}
-            place = f"figures.{split}"
-            check_shape(numbers, {str: (float, None)}, name, f"it is damaged, so {again}", place)
+        content = _content(path, name)
         try:
             scale = content["scale"]
             if scale is not None and not (
@@ -534,13 +536,9 @@ class JudgeCard:
         except UserError as error:
             raise UserError(f"{name}: {error}") from error
         except ValueError as error:
-            raise UserError(f"{name}: it is damaged ({error}); {again}.") from error
-        digest = digest_of(content)
-        if content.get(_DIGEST) != digest:
-            fault = (
-                "it does not state the SHA-256 of its content: version 0.1.0 wrote it, or the line "
-                "was removed"
-            )
+            raise UserError(f"{name}: it is damaged ({error}); {_AGAIN}.") from error
+        if content.get(_DIGEST) != digest_of(content):
+            fault = "it does not state the SHA-256 of its content"
             if _DIGEST in content:
                 fault = (
                     "it was changed after `python -m judgebench calibrate` wrote it, for its "
@@ -559,10 +557,7 @@ class JudgeCard:
             at = ".".join((*where, key))
             inside = where[1:]
             if key == "_target_":
-                place = inside
-                if inside[:1] == ("decoding",) and len(inside) > 1:
-                    place = ("decoding", "*", *inside[2:])
-                if place == ("judge",) and isinstance(value, str) and self.own_judge:
+                if inside == ("judge",) and isinstance(value, str) and self.own_judge:
                     if trust_judge:
                         continue
                     again = f"{command_line() or ''} trust_judge=true".lstrip()
@@ -572,7 +567,7 @@ class JudgeCard:
                         f"that class and trust it; then say so: {again} (in Python "
                         "trust_judge=True)."
                     )
-                if not isinstance(value, str) or value not in _MAKERS.get(place, ()):
+                if maker_at(inside, value) is None:
                     raise UserError(
                         f"{at} is {shown(value)}, which is no part of a judge; do not use this "
                         "card."
@@ -580,8 +575,7 @@ class JudgeCard:
             elif key.startswith("_"):
                 raise UserError(f"{at} is no part of a judge; do not use this card.")
             # the card's own rubric is used; columns of a file may be called anything
-            replayed = self.parts["judge"]["_target_"] == REPLAYED_JUDGE
-            if (*inside, key)[:2] in (_NAMED if replayed else _NAMED[:2]):
+            if (*inside, key)[:2] in (_NAMED if self.replayed else _NAMED[:2]):
                 continue
             for text in (key, value):
                 if isinstance(text, str) and ("${" in text or text == "???"):
@@ -610,14 +604,31 @@ class JudgeCard:
         needed = "main"
         part = decodings[decoding]
         while isinstance(part, Mapping):
-            of_two = part["_target_"].endswith((".Contrastive", ".NullContext"))
-            if of_two or part.get("of") == "both":
+            maker = maker_at(("decoding", decoding), part["_target_"])
+            if maker.needs_assistant is True or part.get("of") == "both":
                 needed = "pair"
             part = part.get("of")
         if judge != needed:
             raise UserError(
                 f"series.judge is {shown(judge)}, and {decoding} gives scores of {needed} alone."
             )
+
+
+def _content(path: Path, name: str) -> Record:
+    """The content of a card's file; `UserError` where it has not the shape of a card."""
+    if not path.is_file():
+        raise UserError(
+            f"{name}: there is no such file; `python -m judgebench calibrate` writes a judge card."
+        )
+    content = read_yaml(path, name, limits=_LIMITS, remedy="give a whole judge card")
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise UserError(f"{name}: this is no judge card, for it does not say `format: {FORMAT}`.")
+    damaged = f"it is damaged, so {_AGAIN}"
+    check_shape(content, _CARD, name, damaged)
+    for split, figures in content["figures"].items():
+        numbers = {key: value for key, value in figures.items() if key != "flags"}
+        check_shape(numbers, {str: (float, None)}, name, damaged, f"figures.{split}")
+    return content
 
 
 def _made(maker: Any, content: Row | None) -> Any:
@@ -644,15 +655,18 @@ def check_arguments(parts: Row) -> None:
     """Checks that the classes that parts name take the keys that they have, and values of their
     kinds; else `UserError`. Each value may be null, which the class checks itself."""
     makers = ("judge", "assistant", "tutor")
-    places = {name: parts[name] for name in makers if parts[name] is not None}
-    places |= {f"decoding.{name}": part for name, part in parts["decoding"].items()}
-    for where, part in places.items():
-        target = _ANSWERS_FOR.get(part["_target_"], part["_target_"])
-        if where == "judge" and not target.startswith("judgebench."):
-            _check_own(target)
+    places: dict[tuple[str, ...], Row] = {
+        (name,): parts[name] for name in makers if parts[name] is not None
+    }
+    places |= {("decoding", name): part for name, part in parts["decoding"].items()}
+    for place, part in places.items():
+        where = ".".join(place)
+        maker = maker_at(place, part["_target_"])
+        if maker is None:  # a judge of somebody's own, whose code the user trusts
+            _check_own(part["_target_"])
             continue
-        module, _, name = target.rpartition(".")
-        maker = getattr(import_module(module), name)
+        if maker is served_assistant:  # which takes any keys
+            maker = ServedAssistant
         hints = typing.get_type_hints(maker)
         parameters = inspect.signature(maker).parameters
         shape = {}

@@ -1,6 +1,6 @@
 """A calibrated judge: in a Python program, and for a file of texts.
 
-A card becomes a score here: its configuration (`scoring_config`), the judge of that, whose readings
+A card becomes a score here: its parts, agreed to (`parts_of`), the judge of those, whose readings
 are decoded, and what the card makes of their scores (`scored`).
 """
 
@@ -18,15 +18,14 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pandas as pd
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from judgebench.cards.card import NO_ASSISTANT, REPLAYED_JUDGE, JudgeCard, check_arguments
-from judgebench.config.check import check_config
-from judgebench.config.keys import FOLDER, path_of, typed_overrides
+from judgebench.cards.card import NO_ASSISTANT, JudgeCard, check_arguments
+from judgebench.config.check import check_judge, judge_parts
+from judgebench.config.keys import FOLDER, command_line, typed_value
 from judgebench.data.dataset import TEST
 from judgebench.data.jsonl import Unrated
-from judgebench.defenses.prepared import SOURCES, TEXTS
+from judgebench.defenses.prepared import STAGES, planned, prepare
 from judgebench.judges.judge import PromptSet, RunReadings
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.models import Models, Trainers, compute_with
@@ -35,14 +34,13 @@ from judgebench.judges.served.settings import bare_name, is_loopback
 from judgebench.judges.spec import SERVED
 from judgebench.prompts.builder import Judged as JudgedText
 from judgebench.runs.dry_run import show_dry_run
-from judgebench.runs.experiment import check_texts, judge_of, planned, prepare
+from judgebench.runs.experiment import check_texts, judge_of
 from judgebench.runs.job import trainer_for
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_bytes
-from judgebench.runtime.secrets import masked_argument
-from judgebench.runtime.values import command_of, literal
+from judgebench.runtime.values import as_word
 from judgebench.settings.costs import IntervalSettings
-from judgebench.types import FAILED, Array, Example, Row
+from judgebench.types import FAILED, Array, Condition, Example, Record, Row
 from judgebench.words.console import Terminal
 from judgebench.words.errors import Mistakes, UserError, shown
 
@@ -86,7 +84,7 @@ class Judge:
         send_to: the host, or hosts, of other machines that the card may send texts to.
         force: whether it decides where its card says that it may not.
         coverage, wide: of intervals, see `judgebench.settings.costs.IntervalSettings`.
-        trainer, dry_run: as conf/score.yaml has them; a trainer shows its progress.
+        trainer: as conf/score.yaml has it, which shows its progress.
 
     Raises:
         UserError: the card's parts do not fit what is installed here.
@@ -109,25 +107,31 @@ class Judge:
         wide: float = 0.5,
         force: bool = False,
         trainer: Any = None,
-        dry_run: Any = False,
     ) -> None:
         self.card = card
         self.force = force
         self.intervals = IntervalSettings(coverage, wide)
         self.models = Models()
         # answers to other texts are another file
-        self._check = check_models and card.parts["judge"]["_target_"] != REPLAYED_JUDGE
+        self._check = check_models and not card.replayed
+        # 1. its parts
         overridden: Overridden = {"judge": judge, "assistant": assistant}
         if check_models:
             check_settings(card, overridden)
-        more: Any = {"trainer": trainer, "dry_run": dry_run, "send_to": send_to}
-        config = scoring_config(card, {}, store=store, overridden=overridden, **more)
-        check_places(card, config)
-        self._parts = check_config(config, here=False)
-        self._judge = judge_of(self._parts)
+        given = parts_of(card, overridden, send_to)
+        check_places(card, given)
+        self._parts = judge_parts(given)
+        check_judge(self._parts, store)
+        # 2. the judge, and what runs it
+        self._store = user_path(store)
+        self._judge = judge_of(self._parts, self._store)
         self._planner = self._judge
         check_texts(self._parts, self._judge, Unrated())
-        self.trainer: Trainers = trainer_for(self._parts)
+        if trainer is None:
+            trainer = OmegaConf.load(FOLDER / "trainer" / "auto.yaml")
+            trainer.enable_progress_bar = False
+        config = OmegaConf.create({"trainer": trainer})
+        self.trainer: Trainers = trainer_for(config, self._parts.computes)
 
     @classmethod
     def from_card(cls, path: str | Path, *, trust_judge: bool = False, **options: Any) -> Judge:
@@ -222,6 +226,10 @@ class Judge:
         return self.judged(data.examples, self.questions(data.examples))[1]
 
     @property
+    def _conditions(self) -> list[Condition]:
+        return self._parts.all_conditions()
+
+    @property
     def served(self) -> bool:
         """True of a judge behind a URL."""
         return self._parts.place == SERVED
@@ -239,15 +247,15 @@ class Judge:
         """The prompts about texts, but for those under a defense that gets ready by the texts;
         behind `in_shards` any one thread may build them while others are read. `judged` gives the
         judged text of each; None takes the example's."""
-        names = planned(self._judge)
-        conditions = [each for each in self._parts.all_conditions() if each.defense not in names]
+        waiting = planned(self._judge)
+        conditions = [each for each in self._conditions if each.defense not in waiting]
         return self._planner.questions(examples, conditions, _split(examples), judged=judged)
 
     def show_prompts(self, examples: Sequence[Example], console: Terminal) -> None:
         """Prints the prompts about texts that would be read."""
         compute_with(self.trainer)
-        store = path_of(self._parts.config, "store")
-        show_dry_run(self._judge, self.questions(examples), console, planned(self._judge), store)
+        questions = self.questions(examples)
+        show_dry_run(self._judge, questions, console, planned(self._judge), self._store)
 
     def judged(
         self, examples: Sequence[Example], questions: PromptSet
@@ -263,18 +271,18 @@ class Judge:
         judge = self._judge
         split = _split(examples)
         if planned(judge):
-            for stage in (SOURCES, TEXTS):
+            for stage in STAGES:
                 judge = prepare(
                     judge,
                     stage,
-                    self._parts,
+                    self._conditions,
                     examples=examples,
                     split=split,
                     dataset="texts",
                     trainer=self.trainer,
                     models=self.models,
                 )
-            questions = judge.questions(examples, self._parts.all_conditions(), split)
+            questions = judge.questions(examples, self._conditions, split)
         readings = judge.read(questions, split, self.trainer, self.models)
         if self._check:
             check_models(self.card, readings.fingerprints)
@@ -301,54 +309,31 @@ def _split(examples: Sequence[Example]) -> dict[str, str]:
 # --- from a card to scores ----------------------------------------------------------------------
 
 
-def scoring_config(
+def parts_of(
     card: JudgeCard,
-    data: Row,
-    *,
-    store: str | Path,
     overridden: Overridden | None = None,
-    trainer: Any = None,
-    dry_run: bool = False,
     send_to: str | Sequence[str] | None = None,
-) -> DictConfig:
-    """The configuration of a run in which the card's judge scores texts, the `data` of
-    `judgebench.data.jsonl.Unrated`; `UserError` where the user has not agreed to send texts or a
-    key to another machine, a file is missing or another than the card states, or parts do not fit
-    this version. A card never says by itself that code which comes with a model may run, nor where
-    texts or a key are sent."""
-    # 1. the card's parts, agreed to, with the user's settings
+) -> Record:
+    """The parts of the card's judge as it scores clean texts, as plain values by the keys of a
+    configuration; `UserError` where the user has not agreed to send texts or a key to another
+    machine, a file is missing or another than the card states, or parts do not fit this version. A
+    card never says by itself that code which comes with a model may run, nor where texts or a key
+    are sent."""
     overridden = overridden or {}
-    hosts = [] if send_to is None else send_to
-    if isinstance(hosts, str):
-        hosts = [hosts]
+    hosts = [send_to] if isinstance(send_to, str) else send_to or []
     if not isinstance(hosts, Sequence) or not all(isinstance(host, str) for host in hosts):
         raise UserError(
             f"send_to: {shown(hosts)} is no host; name one, as send_to=api.openai.com, or a list "
             "of them."
         )
+    # 1. the card's own
     parts = card.parts_here()
     if card.series["judge"] == "main":  # which needs no assistant
         parts["assistant"] = dict(NO_ASSISTANT)
     check_arguments(parts)
-    replayed = parts["judge"]["_target_"] == REPLAYED_JUDGE
-    if replayed and "path" not in (overridden.get("judge") or {}):
-        # the answers that were calibrated: the path could name any file here
-        path = user_path(str(card.parts["judge"].get("path")))
-        remedy = "name the file with the judge's answers to your texts, as +judge.path=FILE"
-        digest = hashlib.sha256(read_bytes(path, f"card: {path}", 2**31, remedy)).hexdigest()
-        if digest != card.models.get("main", {}).get("sha256"):
-            raise UserError(
-                f"card: {path} does not hold the answers that were calibrated; {remedy}."
-            )
-        # taken in their order, they would be given to other texts, if these are as many
-        answers = ReplaySpec(
-            str(path), card.parts["judge"]["fields"], sheet=card.parts["judge"].get("sheet")
-        )
-        if not any(map(answers.names.name, answers.rows())):
-            raise UserError(
-                f"card: the answers in {path} name no texts, so that they are about those alone "
-                f"by which the card was made; {remedy}."
-            )
+    if card.replayed and "path" not in (overridden.get("judge") or {}):
+        _check_answers(card)
+    # 2. agreed to, with the user's settings
     for role in ("judge", "assistant"):
         settings = overridden.get(role) or {}
         check_consent(role, parts[role], settings, hosts)
@@ -361,36 +346,32 @@ def scoring_config(
             # the judge's own model, wherever it lies here
             if other.get("path") == card.parts["judge"].get("path"):
                 other["path"] = parts["judge"].get("path")
-    parts["prompt"] = {**parts["prompt"], "rubrics": dict(card.rubric), "variants": None}
-    # 2. a run of one dimension and range, of which nothing is reported
-    content = {
+    # 3. of its dimension and range
+    return {
         **parts,
-        "data": {
-            "_target_": "judgebench.data.jsonl.Unrated",
-            "dimensions": [card.dimension],
-            **data,
-        },
+        "prompt": {**parts["prompt"], "rubrics": dict(card.rubric), "variants": None},
         "dimensions": [card.dimension],
         "ranges": [card.range.given],
-        "store": str(store),
-        "dry_run": dry_run,
+        "attacks": ["none"],
     }
-    config = run_config(content, "config.yaml", "card.yaml")
-    # the trainer is this program's own, or comes from its command line: it may refer to other keys
-    if trainer is None:
-        trainer = OmegaConf.load(FOLDER / "trainer" / "auto.yaml")
-        trainer.enable_progress_bar = False
-    config.trainer = trainer
-    return config
 
 
-def run_config(content: Row, *usual: str) -> DictConfig:
-    """The configuration of a run with some content, which refers to nothing, over that of files of
-    conf/."""
-    base: Any = {}
-    for name in usual:
-        base |= OmegaConf.to_container(OmegaConf.load(FOLDER / name))
-    return OmegaConf.create({**base, "defaults": None, "hydra": None, **literal(content)})
+def _check_answers(card: JudgeCard) -> None:
+    """Checks that the answers that a card names are those that were calibrated, for the path could
+    name any file here, and that they can be given to other texts; else `UserError`."""
+    judge = card.parts["judge"]
+    path = user_path(str(judge.get("path")))
+    remedy = "name the file with the judge's answers to your texts, as +judge.path=FILE"
+    digest = hashlib.sha256(read_bytes(path, f"card: {path}", 2**31, remedy)).hexdigest()
+    if digest != card.models.get("main", {}).get("sha256"):
+        raise UserError(f"card: {path} does not hold the answers that were calibrated; {remedy}.")
+    # taken in their order, they would be given to other texts, if these are as many
+    answers = ReplaySpec(str(path), judge["fields"], sheet=judge.get("sheet"))
+    if not any(map(answers.names.name, answers.rows())):
+        raise UserError(
+            f"card: the answers in {path} name no texts, so that they are about those alone "
+            f"by which the card was made; {remedy}."
+        )
 
 
 COLUMNS = (
@@ -475,18 +456,19 @@ _DECIDING = ("dtype", "mode", "max_new_tokens", "protocol", "scores_from", "samp
 """Keys, besides the model, that change a judge's answers."""
 
 
-def check_places(card: JudgeCard, config: DictConfig, instead: str = "") -> None:
+def check_places(card: JudgeCard, given: Row, instead: str = "") -> None:
     """Checks that models whose place the card alone has named are there; else `UserError` with what
     names another.
 
     Args:
+        given: see `parts_of`.
         instead: what else would do, for the error.
     """
     mistakes = Mistakes()
     for role, of in (("judge", "main"), ("assistant", "assistant")):
         path = card.parts[role].get("path")
         model = card.models.get(of, {})
-        if not path or config[role].get("path") != path or not model.get("sha256"):
+        if not path or given[role].get("path") != path or not model.get("sha256"):
             continue
         if role == "judge" and card.own_judge:
             continue
@@ -514,7 +496,7 @@ def check_models(card: JudgeCard, fingerprints: Mapping[str, Row], another: str 
     Args:
         another: what to do with another model, for the error.
     """
-    if card.parts["judge"]["_target_"] == REPLAYED_JUDGE:  # answers to other texts are another file
+    if card.replayed:  # answers to other texts are another file
         return
     for role, model in card.models.items():
         here = fingerprints.get(role, {})
@@ -596,11 +578,8 @@ def check_consent(role: str, part: Row, settings: Row, agreed: Sequence[str]) ->
         python.append(f"{role}={{'key_variable': {variable!r}}}")
     if not sent:
         return
-    overrides = [masked_argument(argument) for argument in typed_overrides()]
-    again = " ".join(command)
-    if any(argument.startswith("card=") for argument in overrides):
-        module = str(HydraConfig.get().help.app_name)
-        again = command_of(["python", "-m", module, *overrides, *command])
+    of_command = [command_line()] if typed_value("card") else []
+    again = " ".join(filter(None, [*of_command, *map(as_word, command)]))
     trusted = others or list(dict.fromkeys(hosts.values()))
     raise UserError(
         f"card: its {role} is at {', '.join(hosts)} and would be sent {' and '.join(sent)}. If you "

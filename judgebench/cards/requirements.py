@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -23,10 +23,16 @@ from judgebench.stats.clusters import (
     keys_of,
 )
 from judgebench.stats.correlation import DistinctPairs
+from judgebench.studies.decisions import CHOSEN
 from judgebench.studies.paired import IMPROVEMENT, holm
 from judgebench.studies.rules import CARE, NO, RULES, UNMEASURED, YES
+from judgebench.studies.scores import first_record
 from judgebench.types import FAILED, Array, Records, Row
 from judgebench.words.errors import Mistakes, UserError, shown
+from judgebench.words.formats import in_groups
+
+if TYPE_CHECKING:
+    from judgebench.results.results import Results
 
 OF_DECISIONS = tuple(f"{name}{end}" for name in ("tpr", "tnr", "kappa") for end in ENDS)
 OF_PASSES = tuple(f"pass_rate{end}" for end in ENDS)
@@ -129,6 +135,53 @@ class Change(NamedTuple):
             f"{round(self.before, 2) + 0:.2f} on the card, {round(self.now, 2) + 0:.2f} {here}: "
             f"{change:+.2f}, {chance}"
         )
+
+
+class Measured:
+    """The judge of a card, as a run has measured it on labelled texts.
+
+    Args:
+        drawn: resamples and seed.
+
+    Attributes:
+        verdict: its records of verdict.json.
+        rows: its rows of scores.parquet, of clean texts that humans rated.
+        reason: why nothing could be measured; None where something was.
+        figures: see `figures_of`; none where nothing could be measured.
+    """
+
+    def __init__(self, results: Results, card: JudgeCard, drawn: Mapping[str, int]) -> None:
+        self.card = card
+        self.drawn = drawn
+        judge = card.series["judge"]
+        self.verdict = [
+            {**row, "clause": in_groups(row["clause"], results.groups)} for row in results.verdict
+        ]
+        rows = results.scores
+        clean = (rows["attack"] == "none") & (rows["judge"] == judge)
+        self.rows = rows[clean & rows["human"].notna()]
+        self.reason: str | None = None
+        self.figures: Numbers = {}
+        place = {"level": "dataset", "attack": "none", "judge": judge}
+        metric = next((row for row in results.metrics if place.items() <= row.items()), None)
+        # where the texts do not do, the verdict says the same of all uses that they decide
+        clauses = {row["clause"] for row in self.verdict if row["use"] != "resist_attacks"}
+        if metric is None or not clauses:
+            self.reason = f"too few rated {results.groups}"
+        elif len(clauses) == 1:
+            self.reason = clauses.pop()
+        else:
+            decision = first_record(results.decisions, {"judge": judge, "mark": CHOSEN})
+            self.figures = figures_of(card, self.verdict, metric, self.rows, decision, **drawn)
+
+    def changes(self, scores: Mapping[str, float] | None) -> list[Change]:
+        """The changes since the card: of the same texts where it has `scores` of them, by example;
+        else of other texts."""
+        if self.reason is not None:
+            return []
+        if scores is not None:
+            return paired_changes(self.card, self.rows, scores, **self.drawn)
+        return changes_of(card_figures(self.card), self.figures)
 
 
 def own_verdicts(card: JudgeCard) -> dict[str, str]:
@@ -281,6 +334,21 @@ def by_changes(
             outcome = outcome._replace(state=state, reason=said)
         judged.append(outcome)
     return judged
+
+
+def drifts(changes: Sequence[Change], drift: str) -> list[Outcome]:
+    """An outcome a change; one that is more than chance and for the worse fails, or warns, as the
+    config key `drift` says."""
+    worse = {"fail": "failed", "warn": "warning"}[drift]
+    return [
+        Outcome(
+            f"drift_{change.name}",
+            "within chance",
+            worse if change.worse else "passed",
+            str(change),
+        )
+        for change in changes
+    ]
 
 
 def not_required(required: Mapping[str, str | float], card: JudgeCard, verdict: Records) -> str:

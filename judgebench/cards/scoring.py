@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 from omegaconf import DictConfig
 
-from judgebench.cards.card import REPLAYED_JUDGE, JudgeCard
+from judgebench.cards.card import JudgeCard
 from judgebench.cards.judge import COLUMNS, Judge
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import command_line, path_of, typed_value
@@ -79,7 +79,7 @@ _TYPES = {
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in COLUMNS])
 
 
-_SETTINGS = ("dry_run", "check_models", "coverage", "wide", "force")
+_SETTINGS = ("check_models", "coverage", "wide", "force")
 """Keys of conf/score.yaml that are arguments of `Judge`."""
 
 _STORE = "outputs/readings.sqlite"
@@ -91,59 +91,26 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
     """Scores what conf/score.yaml describes, by the judge of a card; nothing is written after a
     mistake, but shards that were scored before it stay. Prints the file or folder of scores last, but
     after a dry run, and in a process that only helped to read."""
-    # 1. the settings, and the judge
-    chosen = config.store is not None
-    if not chosen:
-        config.store = _STORE
-    target = _target(config, card)
-    shard = config.get("shard")
-    if type(shard) is not int or shard < 1:
-        raise UserError(
-            f"shard: {shard!r} is no number of rows; give a whole number of at least 1."
-        )
+    # 1. the judge, and the texts, all of them checked before the first is read
+    store = _STORE if config.store is None else path_of(config, "store")
+    target = _target(config, card, store)
     settings: Any = {name: config[name] for name in _SETTINGS}
     settings |= {name: plain(config[name]) for name in ("trainer", "judge", "assistant", "send_to")}
     make = partial(Judge, card, **settings)
-    judge = make(store=path_of(config, "store"))
-    runner = built(config, "runner", RayRunner)
-    if runner is not None:
-        check_trainer_of_actors(settings["trainer"])
-        if judge.served:
-            raise UserError(
-                "runner: a judge behind a URL is asked by this process, which keeps to its limits, "
-                "so no actor would read anything; leave runner=ray out."
-            )
-    # 2. the texts, all of them checked before the first is read
-    data = plain(config.data)
-    dimensions = [card.dimension]
-    Unrated(dimensions=dimensions, **data).given_path()
-    texts = Texts(
-        data["path"],
-        data["fields"],
-        dimensions,
-        shard,
-        data["limit_groups"],
-        data["longest"],
-        data.get("sheet"),
-    )
+    judge = make(store=store)
+    runner = _runner(config, judge)
+    texts = _texts(config, card)
+    if texts.rows > _MANY and config.store is None and not judge.served:
+        store = NO_STORE
+        judge = make(store=store)
     several = len(texts.sizes) > 1
-    if texts.rows > _MANY and not chosen and not judge.served:
-        config.store = NO_STORE
-        judge = make(store=NO_STORE)
     if several:
         judge.in_shards()
     console = Terminal()
     if config.dry_run:
-        judge.show_prompts(texts.shard(0), console)
-        if several:
-            console.print(
-                f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others "
-                f"are like them, all take {texts.rows / texts.sizes[0]:,.3g} times the tokens, "
-                "requests, dollars and time above.",
-                highlight=False,
-            )
+        _show(judge, texts, console)
         return
-    # 3. shard by shard what is missing, here or by actors
+    # 2. shard by shard what is missing, here or by actors
     processes = begin_group(judge.trainer)
     with ExitStack() as stack:
         parts = _Parts(target, texts, {"card": card.title, "settings": _deciding(config, card)})
@@ -153,37 +120,92 @@ def score_file(config: DictConfig, card: JudgeCard) -> None:
         whole = Progressing("Scoring", texts.rows, unit="texts", before=before)
         if processes.first and (several or runner is not None):
             stack.enter_context(whole)
-        scoring = Scoring(partial(make, store=path_of(config, "store")), parts, judge)
+        scoring = Scoring(partial(make, store=store), parts, judge)
         stack.callback(scoring.stopped.set)
-        away: list[ComeBack] = []
-        with parts.kept_after_mistakes():
-            if runner is None:
-                scored = scoring.here(todo, whole if several and processes.first else None)
-            else:
-                scored = by_actors(runner, scoring, todo, at_once=2)
-            for shard in scored:
-                if isinstance(shard, ComeBack):  # the other shards go into batches, too
-                    away.append(shard)
-                    continue
-                parts.add(shard, alike=runner is not None)
-                if runner is not None:
-                    whole.advance(texts.sizes[shard.number])
+        if runner is not None:
+            scored = by_actors(runner, scoring, todo, at_once=2)
+        else:
+            scored = scoring.here(todo, whole if several and processes.first else None)
+        _collect(scored, parts, whole if runner is not None else None)
         if not processes.first:
             return
-        if away and several:
-            raise ComeBack(
-                f"{len(away):,} of {len(texts.sizes):,} shards are not answered yet; the last of "
-                f"them: {away[-1]}"
-            )
-        if away:
-            raise away[-1]
         notes = parts.join()
         log.info("Wrote %s.", target)
-    # 4. the result in sentences
+    # 3. the result in sentences
     lines = _summary(judge, texts, notes)
     for line in [*lines, *card.verdict]:
         console.print(line, highlight=False, markup=False, soft_wrap=line.startswith("  "))
     print_safely(target)
+
+
+def _runner(config: DictConfig, judge: Judge) -> RayRunner | None:
+    """The actors that are to read; None where this process does. `UserError` where they cannot."""
+    runner: RayRunner | None = built(config, "runner", RayRunner)
+    if runner is None:
+        return None
+    check_trainer_of_actors(plain(config.trainer))
+    if judge.served:
+        raise UserError(
+            "runner: a judge behind a URL is asked by this process, which keeps to its limits, "
+            "so no actor would read anything; leave runner=ray out."
+        )
+    return runner
+
+
+def _texts(config: DictConfig, card: JudgeCard) -> Texts:
+    """The texts, in shards; `UserError` of any that is none."""
+    shard = config.get("shard")
+    if type(shard) is not int or shard < 1:
+        raise UserError(
+            f"shard: {shard!r} is no number of rows; give a whole number of at least 1."
+        )
+    data = plain(config.data)
+    dimensions = [card.dimension]
+    Unrated(dimensions=dimensions, **data).given_path()
+    return Texts(
+        data["path"],
+        data["fields"],
+        dimensions,
+        shard,
+        data["limit_groups"],
+        data["longest"],
+        data.get("sheet"),
+    )
+
+
+def _show(judge: Judge, texts: Texts, console: Terminal) -> None:
+    """Prints what would be read."""
+    judge.show_prompts(texts.shard(0), console)
+    if len(texts.sizes) > 1:
+        console.print(
+            f"These are the first {texts.sizes[0]:,} of {texts.rows:,} texts; if the others "
+            f"are like them, all take {texts.rows / texts.sizes[0]:,.3g} times the tokens, "
+            "requests, dollars and time above.",
+            highlight=False,
+        )
+
+
+def _collect(
+    scored: Iterator[Shard | ComeBack], parts: _Parts, of_actors: Progressing | None
+) -> None:
+    """Takes note of shards as they are scored; raises `ComeBack` where some are not answered yet,
+    once the others went into batches, too."""
+    away: list[ComeBack] = []
+    with parts.kept_after_mistakes():
+        for shard in scored:
+            if isinstance(shard, ComeBack):
+                away.append(shard)
+                continue
+            parts.add(shard, alike=of_actors is not None)
+            if of_actors is not None:
+                of_actors.advance(parts.texts.sizes[shard.number])
+    count = len(parts.texts.sizes)
+    if away and count > 1 and process_group().first:
+        raise ComeBack(
+            f"{len(away):,} of {count:,} shards are not answered yet; the last of them: {away[-1]}"
+        )
+    if away and process_group().first:
+        raise away[-1]
 
 
 def _summary(judge: Judge, texts: Texts, notes: Records) -> list[str]:
@@ -210,7 +232,7 @@ def _summary(judge: Judge, texts: Texts, notes: Records) -> list[str]:
     return list(filter(None, lines))
 
 
-def _target(config: DictConfig, card: JudgeCard) -> Path:
+def _target(config: DictConfig, card: JudgeCard, store: str | Path) -> Path:
     """The file or folder that the key `out` names; `UserError` where scores cannot lie there."""
     target = path_of(config, "out")
     if target.suffix not in ("", *_ENDINGS):
@@ -226,7 +248,7 @@ def _target(config: DictConfig, card: JudgeCard) -> Path:
     files = [target] if target.suffix else [target / _MANIFEST, target / "part-000000.parquet"]
     inputs = [*inputs_of(config), *card.inputs()]
     check_outputs(
-        [(f"out={config.out}", file) for file in files], [*inputs, store_of(config, inputs)]
+        [(f"out={config.out}", file) for file in files], [*inputs, store_of(store, inputs)]
     )
     return target
 
@@ -514,12 +536,8 @@ def _deciding(config: DictConfig, card: JudgeCard) -> Record:
         settings[f"data.{name}"] = plain(config.data[name])
     if config.data.get("sheet") is not None:
         settings["data.sheet"] = config.data.sheet
-    fields = settings["data.fields"]
-    if isinstance(fields, dict) and fields.get("question") is None:
-        fields.pop("question", None)  # earlier versions had none
-    judge = card.parts["judge"]
-    if judge["_target_"] == REPLAYED_JUDGE:
-        path = settings.pop("judge.path", None) or judge.get("path")
+    if card.replayed:
+        path = settings.pop("judge.path", None) or card.parts["judge"].get("path")
         answers = user_path(path)
         settings[_ANSWERS] = sha256_of(answers)
     text = json.dumps(mask_secrets(settings), default=str)

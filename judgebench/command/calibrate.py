@@ -92,18 +92,13 @@ def _main(config: DictConfig) -> None:
         )
         from judgebench.cards.card import NAME
 
-        calibration_of(config)
-        if across := [name for name, decoding in parts.decodings.items() if decoding.across]:
-            raise UserError(
-                f"decoding {', '.join(across)}: takes the readings of all ranges, and a judge card "
-                "reads one; leave it out here, and see what it is worth with +exp=repairs."
-            )
+        calibration_of(parts)
         parts = with_read(parts)
-        check_classes(parts.data.classes, dict.fromkeys(name for name, _ in parts.cells))
+        check_classes(parts.data.classes, parts.dimensions)
         finished = run_checked(parts)
         if finished is None:  # a process that only helped to read
             return
-        cards = make_cards(config, finished)
+        cards = make_cards(parts, finished)
         for card in cards:
             path = finished.folder / (
                 NAME if len(cards) == 1 else f"judge_card_{card.dimension}.yaml"
@@ -112,10 +107,10 @@ def _main(config: DictConfig) -> None:
             log.info("Wrote %s.", path)
             print_safely(card_view(card))
             # what the card is for; its path is the last line
-            named = card_words(config, path)
-            gate = ["python", "-m", "judgebench", "gate", *named, *file_words(config)]
+            named = card_words(parts.config, path)
+            gate = ["python", "-m", "judgebench", "gate", *named, *file_words(parts.config)]
             print_safely(
-                f"Score texts, as {score_command(config, path)}",
+                f"Score texts, as {score_command(parts.config, path)}",
                 f"Check it on newly labelled ones, as {command_of(gate)}",
                 path,
             )

@@ -27,6 +27,7 @@ from judgebench.importing.own import written_out
 from judgebench.judges.spec import REPLAYED
 from judgebench.runtime.ending import FAULT, as_sentence, ending, mistake_of
 from judgebench.runtime.secrets import masked_argument
+from judgebench.runtime.session import Session
 from judgebench.runtime.values import carry, command_of, is_written, typed
 from judgebench.study import jobs
 from judgebench.words.errors import Interrupted, Refusal, UserError
@@ -198,17 +199,20 @@ def run_overrides(overrides: Sequence[str]) -> Results:
         ) from refusal.__cause__
 
 
-def run_checked(parts: Parts) -> Results | None:
-    """Runs the parts that `check_config` has made; mistakes in the data are named before torch is
-    imported."""
+def run_checked(parts: Parts, session: Session | None = None) -> Results | None:
+    """Runs the parts that `check_config` has made, see `run_pipeline`; mistakes in the data are
+    named before torch is imported."""
     parts = with_data(parts)
     from judgebench.runs.pipeline import run_pipeline  # it takes seconds to import
 
-    return run_pipeline(parts)
+    return run_pipeline(parts, session)
 
 
-def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | None:
-    """Runs one experiment; as a job of a multirun, it returns what the sweep compares."""
+def run_experiment(
+    config: DictConfig, hydra_config: Any, session: Session | None = None
+) -> dict[str, Any] | None:
+    """Runs one experiment; as a job of a multirun, whose jobs share a session, it returns what the
+    sweep compares."""
     sweeping = hydra_config.mode == RunMode.MULTIRUN
     try:
         with as_sentence():
@@ -217,10 +221,10 @@ def run_experiment(config: DictConfig, hydra_config: Any) -> dict[str, Any] | No
             else:
                 jobs.check_one_run(hydra_config)
             parts = check_config(config)
-            objective = jobs.checked_objective(config, hydra_config)
+            objective = jobs.checked_objective(parts.config, hydra_config)
             if sweeping:
-                jobs.check_processes(config)
-            finished = run_checked(parts)
+                jobs.check_processes(parts.config)
+            finished = run_checked(parts, session)
             outcome = (
                 jobs.outcome(finished, objective) if finished is not None and sweeping else None
             )

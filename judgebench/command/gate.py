@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -28,13 +28,14 @@ from judgebench.runtime.values import literal, settle
 from judgebench.settings.costs import RATER
 from judgebench.settings.fields import OneOf, Words, check_fields, plain
 from judgebench.study.jobs import check_one_run
-from judgebench.types import Classes
+from judgebench.types import Classes, Record
 from judgebench.words.errors import UserError
-from judgebench.words.formats import in_groups, say
+from judgebench.words.formats import say
 from judgebench.words.terminal import print_safely
 
 if TYPE_CHECKING:
     from judgebench.cards.requirements import Outcome
+    from judgebench.data.dataset import RatingDataset
 
 log = StepLogger("judgebench.command.gate")
 
@@ -133,7 +134,7 @@ def _main(config: DictConfig) -> None:
     with as_sentence():
         # 1. the settings and the card
         check_one_run(HydraConfig.get())
-        settle(config)
+        config = settle(config)
         check_labels(config)
         settings = GateSettings(*(config.get(field.name) for field in fields(GateSettings)))
         if OmegaConf.is_missing(config, "card"):
@@ -145,7 +146,10 @@ def _main(config: DictConfig) -> None:
 
         required = requirements_of(plain(config.get("require")), card)
         inputs = [*inputs_of(config), *card.inputs()]
-        inputs += [*run_inputs(path_of(config, "run_dir")), store_of(config, inputs)]
+        inputs += [
+            *run_inputs(path_of(config, "run_dir")),
+            store_of(path_of(config, "store"), inputs),
+        ]
         check_outputs(
             [(f"{key}={name}", user_path(name)) for key, name in settings.files.items()], inputs
         )
@@ -176,25 +180,17 @@ def _measured(
     from judgebench.cards.calibration import scores_in_card, share_in_card
     from judgebench.cards.judge import check_models
     from judgebench.cards.requirements import (
-        Change,
-        Outcome,
+        Measured,
         by_changes,
-        card_figures,
-        changes_of,
-        figures_of,
+        drifts,
         more_low_rated,
         not_required,
-        noticed,
         outcomes_of,
-        paired_changes,
         untested,
     )
-    from judgebench.data.dataset import rated
-    from judgebench.studies.decisions import CHOSEN
-    from judgebench.studies.scores import first_record
 
     # 1. the run
-    parts = check_config(_run_config(config, card, settings, required))
+    parts = check_config(_run_of(config, card, settings, required))
     parts = replace(parts, data=data_of(parts))
     classes = parts.data.classes.get(card.dimension, Classes())
     if card.decision is not None and classes.pass_from is None:
@@ -205,14 +201,7 @@ def _measured(
         )
     # 2. what can be noticed, which may be a reason to stop
     scores = scores_in_card(card, parts.data) if settings.paired else None
-    groups = {
-        example.group_id
-        for example in rated(parts.data.examples, card.dimension)
-        if scores is None or example.example_id in scores
-    }
-    ahead = ""
-    if settings.drift != "off":
-        ahead = noticed(card, len(groups), parts.data.groups_are, scores is not None)
+    ahead = "" if settings.drift == "off" else _noticed(card, parts.data, scores)
     if ahead:
         print_safely(ahead)
     results = run_checked(parts)
@@ -224,68 +213,103 @@ def _measured(
             "check_models=false"
         )
         check_models(card, results.environment["model_fingerprints"], compared)
-    verdict = [
-        {**row, "clause": in_groups(row["clause"], results.groups)} for row in results.verdict
-    ]
-    # 3. what it says of the card's judge, on clean texts that humans rated
-    judge = card.series["judge"]
-    place = {"level": "dataset", "attack": "none", "judge": judge}
-    metric = next((row for row in results.metrics if place.items() <= row.items()), None)
-    rows = results.scores
-    rows = rows[(rows["attack"] == "none") & (rows["judge"] == judge) & rows["human"].notna()]
-    decision = first_record(results.decisions, {"judge": judge, "mark": CHOSEN})
-    # 4. the outcomes; where the texts do not do, the verdict says the same of all uses that they
-    # decide
-    clauses = {row["clause"] for row in verdict if row["use"] != "resist_attacks"}
-    reason = None
-    figures = {}
-    if metric is None or not clauses:
-        reason = f"too few rated {results.groups}"
-    elif len(clauses) == 1:
-        reason = clauses.pop()
-    else:
-        figures = figures_of(card, verdict, metric, rows, decision, **config.metrics)
-    outcomes = outcomes_of(required, verdict, figures, reason)
-    changes: list[Change] = []
-    if reason is None and scores is not None:
-        changes = paired_changes(card, rows, scores, **config.metrics)
-    elif reason is None:
-        changes = changes_of(card_figures(card), figures)
-    may = say("card", part="may", card=card, force=None)
-    lacking = ""
+    # 3. the outcomes
+    measured = Measured(results, card, config.metrics)
+    outcomes = outcomes_of(required, measured.verdict, measured.figures, measured.reason)
+    changes = measured.changes(scores)
     if config.get("require") is None:
         outcomes = by_changes(outcomes, card, changes)
     if settings.drift != "off":
-        worse = {"fail": "failed", "warn": "warning"}[settings.drift]
-        for change in changes:
-            state = worse if change.worse else "passed"
-            outcomes.append(Outcome(f"drift_{change.name}", "within chance", state, str(change)))
-        if scores is None and reason is None:
-            lacking = untested(card, changes)
-    # 5. the decision
-    share = share_in_card(card, parts.data)
-    flattered = ""
-    if share:
-        texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
-        harder = "" if settings.paired else ", and a drift is harder to see"
-        flattered = f"{texts} made the card: its verdicts flatter it here{harder}."
-    human = rows["human"].to_numpy(dtype=float)
-    articles = rows["group_id"].to_numpy(dtype=str)
-    low = more_low_rated(card, human, articles, **config.metrics)
-    left_out = not_required(required, card, verdict)
-    notes = list(filter(None, [may, lacking, flattered, low, left_out]))
-    head = f"{card.title}: {len(rows)} texts of {rows['group_id'].nunique()} {results.groups}."
-    return Decision(head, outcomes, notes, results.folder, ahead)
+        outcomes += drifts(changes, settings.drift)
+    # 4. the decision, in sentences
+    groups_of = measured.rows["group_id"].to_numpy(dtype=str)
+    human = measured.rows["human"].to_numpy(dtype=float)
+    tested = settings.drift == "off" or scores is not None or measured.reason is not None
+    notes = [
+        say("card", part="may", card=card, force=None),
+        "" if tested else untested(card, changes),
+        _flattered(share_in_card(card, parts.data), settings),
+        more_low_rated(card, human, groups_of, **config.metrics),
+        not_required(required, card, measured.verdict),
+    ]
+    count = len(set(groups_of))
+    head = f"{card.title}: {len(groups_of)} texts of {count} {results.groups}."
+    return Decision(head, outcomes, list(filter(None, notes)), results.folder, ahead)
 
 
-def _run_config(
+def _noticed(card: JudgeCard, data: RatingDataset, scores: Mapping[str, float] | None) -> str:
+    """A sentence on the changes that these texts can show, of those that the card has scored too
+    where `scores` says which; empty where the card does not say."""
+    from judgebench.cards.requirements import noticed
+    from judgebench.data.dataset import rated
+
+    compared = [
+        example
+        for example in rated(data.examples, card.dimension)
+        if scores is None or example.example_id in scores
+    ]
+    groups = {example.group_id for example in compared}
+    return noticed(card, len(groups), data.groups_are, scores is not None)
+
+
+def _flattered(share: float, settings: GateSettings) -> str:
+    """A sentence on the share of the texts that made the card; empty where none did."""
+    if not share:
+        return ""
+    texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
+    harder = "" if settings.paired else ", and a drift is harder to see"
+    return f"{texts} made the card: its verdicts flatter it here{harder}."
+
+
+def _run_of(
     config: DictConfig, card: JudgeCard, settings: GateSettings, required: dict[str, str | float]
 ) -> DictConfig:
-    """The configuration of the card's judge on the labelled texts."""
-    from judgebench.cards.judge import check_places, check_settings, scoring_config
+    """The configuration of a run of the card's judge on the labelled texts, of which nothing is
+    learned or tuned."""
+    from judgebench.cards.judge import check_places, check_settings, parts_of
 
-    # 1. the texts, all of which are reported, on the card's scale
-    data = plain(config.data)
+    # 1. the card's judge, or what it has said of these texts
+    data = _labelled(config, card)
+    overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
+    if settings.check_models:
+        check_settings(card, overridden)
+    parts = parts_of(card, overridden, plain(config.send_to))
+    if settings.readings is not None:
+        for role in ("judge", "assistant") if card.series["judge"] == "pair" else ("judge",):
+            recorded = plain(OmegaConf.load(FOLDER / role / "recorded.yaml"))
+            del recorded["defaults"]
+            parts[role] = {**recorded, "path": settings.readings}
+    check_places(
+        card, parts, "; or give the judge's recorded readings of these texts, as readings=FILE"
+    )
+    # 2. what is measured and shown
+    attacks = plain(config.attacks) or []
+    if not attacks and "resist_attacks" in required:
+        attacks = [row["attack"] for row in card.attacks]
+    run = {
+        **parts,
+        "data": data,
+        "name": "gate",
+        "run_dir": str(path_of(config, "run_dir")),
+        "attacks": ["none", *attacks],
+        "report": config.report,
+        "examples": config.report,
+        "print": "none",
+        "metrics": {"levels": ["dataset"], **plain(config.metrics)},
+        **{key: plain(config[key]) for key in ("store", "dry_run", "trainer")},
+    }
+    if card.decision is not None:  # its own marks are measured
+        mark = card.range.mirrored(card.decision["pass_mark"])
+        run["costs"] = card.decision["costs"] | {"threshold": mark}
+        run["ask"] = {"error": card.decision["error"] or RATER}
+    usual: Any = OmegaConf.load(FOLDER / "config.yaml")
+    others = {key: usual._get_node(key) for key in usual if key not in (*run, "defaults", "hydra")}
+    return OmegaConf.create({**others, **literal(run)})
+
+
+def _labelled(config: DictConfig, card: JudgeCard) -> Record:
+    """The key `data`, of which all texts are reported, on the card's scale."""
+    data: Record = plain(config.data)
     data["dimensions"] = [card.dimension]
     if "dev_share" in data:
         data["dev_share"] = 0
@@ -299,46 +323,7 @@ def _run_config(
         data["scale"] = list(card.ends)
     scale = data.get("scale")
     card.check_task(None, scale if isinstance(scale, list) else None)
-    # 2. the card's judge, or what it has said of these texts
-    overridden = {role: plain(config[role]) for role in ("judge", "assistant")}
-    if settings.check_models:
-        check_settings(card, overridden)
-    machine = {name: plain(config[name]) for name in ("store", "send_to", "dry_run")}
-    whole = scoring_config(card, data, overridden=overridden, trainer=config.trainer, **machine)
-    if settings.readings is not None:
-        roles = ["judge"]
-        if card.series["judge"] == "pair":
-            roles.append("assistant")
-        for role in roles:
-            whole[role] = {
-                **OmegaConf.load(FOLDER / role / "recorded.yaml"),
-                "path": literal(settings.readings),
-            }
-            del whole[role]["defaults"]
-    check_places(
-        card, whole, "; or give the judge's recorded readings of these texts, as readings=FILE"
-    )
-    # 3. what is measured and shown
-    attacks = plain(config.attacks) or []
-    if not attacks and "resist_attacks" in required:
-        attacks = [row["attack"] for row in card.attacks]
-    changed = {
-        "name": "gate",
-        "run_dir": str(path_of(config, "run_dir")),
-        "attacks": ["none", *attacks],
-        "report": config.report,
-        "examples": config.report,
-        "human_agreement": True,
-        "print": "none",
-    }
-    if card.decision is not None:  # its own marks are measured
-        changed |= {
-            "costs": card.decision["costs"]
-            | {"mark": card.range.mirrored(card.decision["pass_mark"])},
-            "ask": {"error": card.decision["error"] or RATER},
-        }
-    whole.merge_with(literal(changed), {"metrics": config.metrics})
-    return whole
+    return data
 
 
 if __name__ == "__main__":

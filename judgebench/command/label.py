@@ -56,7 +56,7 @@ def _overrides(arguments: Sequence[str]) -> list[str]:
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="label")
 def _main(config: DictConfig) -> None:
     with as_sentence():
-        settle(config)
+        config = settle(config)
         # 1. settings, and the page's place before the texts are read
         settings = PageSettings(*(plain(config.get(key.name)) for key in fields(PageSettings)))
         looks_again = settings.disagreements is not None

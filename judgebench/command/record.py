@@ -18,18 +18,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from judgebench.command.words import Words
-from judgebench.runtime.files import check_outputs, user_path
-from judgebench.runtime.values import literal
-from judgebench.types import Record, Records, Row, Rows
+from judgebench.runtime.files import NO_STORE, check_outputs, user_path
+from judgebench.types import Prompt, Record, Records, Row, Rows
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
 
 if TYPE_CHECKING:
     from judgebench.results.folder import RunFolder
-    from judgebench.runs.experiment import Experiment
 
 _WORDS = Words(
     "record",
@@ -37,7 +35,8 @@ _WORDS = Words(
     "python -m judgebench record outputs/first out=readings.parquet",
     ["out"],
 )
-_RECORDED = "judgebench.judges.precomputed.recorded.RecordedSpec"
+
+_EXAMPLE = "python -m judgebench record outputs/first out=readings.parquet"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,10 +62,16 @@ def _work(runs: list[str], given: dict[str, str]) -> int:
     return 0
 
 
+def _refuse(message: str) -> NoReturn:
+    raise UserError(f"{message}; give them as {_EXAMPLE}.")
+
+
 def record(run: Path, out: Path) -> list[str]:
     """Writes a run's readings as one file; lines for people: what was left out and why, what was
     recorded, its path."""
     from judgebench.config.inputs import inputs_of
+    from judgebench.config.parts import class_of
+    from judgebench.judges.precomputed.recorded import RecordedSpec
     from judgebench.readings.reading import write_recording
     from judgebench.results.folder import RunFolder
     from judgebench.results.schema import run_inputs
@@ -74,19 +79,19 @@ def record(run: Path, out: Path) -> list[str]:
     folder = RunFolder.open(run)
     config = folder.read("config")
     check_outputs([(f"out={out}", out)], [*run_inputs(run), *inputs_of(config)])
-    if config["judge"].get("_target_") == _RECORDED:
+    if issubclass(class_of(config["judge"]), RecordedSpec):
         raise UserError(
             f"{run}: its readings are recorded ones already; pass on the file that it read."
         )
-    experiment, left_out = _rebuilt(folder, config)
-    computed = f"for their prompts need something computed: {', '.join(left_out)}"
-    rows = _rows(folder, experiment, left_out)
+    rebuilt = _rebuilt(folder, config)
+    computed = f"for their prompts need something computed: {', '.join(rebuilt.left_out)}"
+    rows = _rows(folder, rebuilt)
     if not rows:
         raise UserError(f"{run}: nothing is left to record, {computed}.")
-    about = _about(folder, config, experiment, rows, left_out)
+    about = _about(folder, config, rebuilt, rows)
     write_recording(out, rows, about)
     lines = []
-    if left_out:
+    if rebuilt.left_out:
         lines.append(f"Left out, {computed}.")
     titles = [model["title"] for model in about["models"].values()]
     count = len(about["conditions"])
@@ -100,50 +105,69 @@ def record(run: Path, out: Path) -> list[str]:
     return [*lines, str(out)]
 
 
-def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
-    """The run's experiment with the rubrics' plain text as prompts, and the names of the defenses
-    and attacks that must compute something, which it lacks."""
-    from judgebench.attacks.attack import ADV_SUFFIX
-    from judgebench.cards.card import NO_ASSISTANT
-    from judgebench.cards.judge import run_config
-    from judgebench.config.earlier import in_entries
-    from judgebench.config.keys import list_at
-    from judgebench.defenses import Planned, select_defenses
-    from judgebench.runs.experiment import Experiment
-    from judgebench.settings.components import build_component, entry_name
+class Rebuilt(NamedTuple):
+    """A run as it was asked: its prompts in the rubrics' plain text, whether they compare, the name
+    of the data; and names of the defenses and attacks that must compute something, which they
+    lack."""
 
-    content = {
+    prompts: Sequence[Prompt]
+    comparative: bool
+    dataset: str
+    left_out: Sequence[str]
+
+
+def _rebuilt(folder: RunFolder, config: Row) -> Rebuilt:
+    """The prompts of a run, by its own judge without a model; `UserError` where they cannot be
+    built again."""
+    from judgebench.attacks import AdvSuffix, LearnedPhrase, attacked_text
+    from judgebench.cards.card import NO_ASSISTANT
+    from judgebench.config.check import judge_parts
+    from judgebench.config.earlier import in_entries
+    from judgebench.config.parts import built
+    from judgebench.data.dataset import RatingDataset
+    from judgebench.defenses import Planned
+    from judgebench.runs.experiment import examples_of, judge_of
+
+    given = {
         **in_entries(config),
         "judge": {"_target_": "judgebench.judges.precomputed.recorded.PlainJudge"},
         "assistant": NO_ASSISTANT,
         "decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}},
-        "tune": None,
     }
-    left_out = []
-    attacks = [
-        entry
-        for entry in content["attacks"]
-        if entry_name(entry) != ADV_SUFFIX or "phrase_file" in entry
-    ]
-    if len(attacks) < len(content["attacks"]):
-        content["attacks"] = attacks
-        left_out.append("attack adv_suffix")
-    rebuilt = run_config(content, "config.yaml")
     try:
-        # defenses that must compute something before prompts can be built
-        tutor = None if rebuilt.get("tutor") is None else build_component(rebuilt.tutor)
-        defenses = select_defenses(list_at(rebuilt, "defenses"), tutor)
-        planned = {
-            i: defense.name for i, defense in enumerate(defenses) if isinstance(defense, Planned)
-        }
-        rebuilt.defenses = [
-            entry for i, entry in enumerate(literal(content["defenses"])) if i not in planned
-        ]
-        left_out += [f"defense {name}" for name in planned.values()]
-        if not rebuilt.defenses:
+        # 1. the judge, without what must compute something before prompts can be built
+        parts = judge_parts(given)
+        left_out = []
+        attacks = []
+        for attack in parts.attacks:
+            if not isinstance(attack, AdvSuffix):
+                attacks.append(attack)
+            elif attack.phrase_file is None:
+                left_out.append("attack adv_suffix")
+            else:
+                attacks += LearnedPhrase.read(attack.phrase_file).attacks()
+        parts.attacks = attacks
+        ready = []
+        for defense in parts.defenses:
+            if isinstance(defense, Planned):
+                left_out.append(f"defense {defense.name}")
+            else:
+                ready.append(defense)
+        if not ready:
             raise UserError(f"all prompts need something computed: {', '.join(left_out)}.")
-        rebuilt.tutor = None
-        return Experiment.parse(rebuilt), left_out
+        data: RatingDataset = built(given, "data", RatingDataset)
+        data.setup()
+        parts.defenses = [defense.fitted(data, parts.cells) for defense in ready]
+        judge = judge_of(parts, Path(NO_STORE))
+        # 2. its prompts
+        questions = judge.questions(
+            examples_of(parts, data),
+            parts.all_conditions(),
+            data.split,
+            data.name,
+            attacked_text(parts.attacks),
+        )
+        return Rebuilt(questions.prompts, judge.builder.comparative, data.name, left_out)
     except UserError as error:
         raise UserError(
             f"{folder.path}: its prompts cannot be built again "
@@ -152,58 +176,41 @@ def _rebuilt(folder: RunFolder, config: Row) -> tuple[Experiment, list[str]]:
         ) from error
 
 
-def _rows(folder: RunFolder, experiment: Experiment, left_out: Sequence[str]) -> Rows:
-    from judgebench.decoding.scores import KEYS, key_columns
+def _rows(folder: RunFolder, rebuilt: Rebuilt) -> Rows:
+    """The run's readings as rows of a recording; `UserError` where a prompt is another by now."""
     from judgebench.readings.reading import AXES, SCHEMA, holds, prompt_digest
-    from judgebench.types import LABELS, Reading
+    from judgebench.types import ScoreRange
 
-    readings = folder.read("readings")
-    names = [name for name in (*KEYS, LABELS, "order") if name in readings and name != "split"]
-    columns = key_columns([Reading(prompt, "") for prompt in experiment.prompts])
-    keys = (
-        zip(*(columns[name] for name in names), strict=True) if set(names) <= set(columns) else ()
-    )
-    prompts = dict(zip(keys, experiment.prompts, strict=False))
-    gone = {name.split(" ")[1] for name in left_out}
+    prompts: dict[tuple[Any, ...], Prompt] = {}
+    for built in rebuilt.prompts:
+        asked = [str(getattr(built.condition, axis)) for axis in AXES]
+        prompts[built.example.example_id, *asked] = built
+    gone = {name.split(" ")[1] for name in rebuilt.left_out}
     rows = []
-    for reading in readings.to_dict("records"):
-        prompt = prompts.get(tuple(reading[name] for name in names))
+    for reading in folder.read("readings").to_dict("records"):
+        row: Record = {
+            name: None if isinstance(value, float) and value != value else value
+            for name, value in reading.items()
+        }
+        row |= {"range": str(ScoreRange.of(row)), "order": row.get("order") or ""}
+        prompt = prompts.get((row["example_id"], *(row[axis] for axis in AXES)))
         if prompt is None and (
-            reading["defense"] in gone
-            or ("adv_suffix" in gone and "adv_suffix" in reading["attack"])
+            row["defense"] in gone or ("adv_suffix" in gone and "adv_suffix" in row["attack"])
         ):
             continue
-        if prompt is None or not holds(reading, prompt):
+        if prompt is None or not holds(row, prompt):
             raise UserError(
-                f"{folder.path}: the prompt about example {reading['example_id']} "
-                f"({reading['dimension']}, attack {reading['attack']}, defense "
-                f"{reading['defense']}) is another than the run has read: its data or its rubric "
-                "have changed since. Bring them back, or start the run again, and then record it."
+                f"{folder.path}: the prompt about example {row['example_id']} "
+                f"({row['dimension']}, attack {row['attack']}, defense {row['defense']}) is "
+                "another than the run has read: its data or its rubric have changed since. Bring "
+                "them back, or start the run again, and then record it."
             )
-        values = {name: reading.get(name) for name in SCHEMA.names}
-        row = {
-            name: None if isinstance(value, float) and value != value else value
-            for name, value in values.items()
-        }
-        rows.append(
-            {
-                **row,
-                **{axis: str(getattr(prompt.condition, axis)) for axis in AXES},
-                "example_id": prompt.example.example_id,
-                "candidates": list(reading["candidates"]),
-                "prompt_sha256": prompt_digest(prompt),
-            }
-        )
+        row |= {"candidates": list(row["candidates"]), "prompt_sha256": prompt_digest(prompt)}
+        rows.append({name: row.get(name) for name in SCHEMA.names})
     return rows
 
 
-def _about(
-    folder: RunFolder,
-    config: Row,
-    experiment: Experiment,
-    rows: Records,
-    left_out: Sequence[str],
-) -> Record:
+def _about(folder: RunFolder, config: Row, rebuilt: Rebuilt, rows: Records) -> Record:
     """The file's metadata; nothing in it depends on this machine but what models and code were
     used."""
     from judgebench.readings.reading import AXES
@@ -228,7 +235,7 @@ def _about(
     cells = dict.fromkeys(tuple(row[axis] for axis in AXES[:4]) for row in rows)
     about = {
         "mode": "score_tokens" if scored else "generate",
-        "compares": experiment.comparative,
+        "compares": rebuilt.comparative,
         "models": described,
         "assistant": {
             "kind": config["assistant"].get("kind") or "api",
@@ -242,11 +249,11 @@ def _about(
             "device": environment["device"],
         },
         "data": {
-            "name": experiment.data.name,
+            "name": rebuilt.dataset,
             "examples": len({row["example_id"] for row in rows}),
         },
         "conditions": [dict(zip(AXES, cell, strict=False)) for cell in cells],
-        "left_out": list(left_out),
+        "left_out": list(rebuilt.left_out),
         "date": datetime.fromtimestamp(ended, UTC).date().isoformat(),
         "config": {name: public(config.get(name)) for name in groups},
     }

@@ -26,7 +26,7 @@ def main() -> None:
 @hydra.main(version_base="1.3", config_path=str(FOLDER), config_name="score")
 def _main(config: DictConfig) -> None:
     with as_sentence():
-        settle(config)
+        config = settle(config)
         # 1. the files that are named
         mistakes = Mistakes()
         for key, check in (
@@ -43,7 +43,7 @@ def _main(config: DictConfig) -> None:
             raise UserError(no_card())
         card = JudgeCard.read(path_of(config, "card"), switch_at(config, "trust_judge"))
         card.check_task(config.get("dimension"), plain(config.get("scale")))
-        for key in ("check_models", "force"):
+        for key in ("check_models", "force", "dry_run"):
             switch_at(config, key)
         # 3. the scores
         from judgebench.cards.scoring import score_file  # it takes seconds to import

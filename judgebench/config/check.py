@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.attacks import AdvSuffix, LearnedPhrase, select_attacks
-from judgebench.attacks.search import Search
-from judgebench.config.defaults import own_rubric, read_dimensions, stand_in_rubrics
+from judgebench.attacks import LearnedPhrase, select_attacks
+from judgebench.attacks.search import AdvSuffix, Search
+from judgebench.config.defaults import complete_dimensions, complete_rubrics, complete_share
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
-from judgebench.config.parts import Parts, built, refuse_unrated
-from judgebench.config.rules import check_rules, mismatches, unmet_needs
-from judgebench.data.dataset import TEST, DataSettings, RatingDataset, Rivals
+from judgebench.config.parts import JudgeParts, Parts, built, refuse_unrated
+from judgebench.config.rules import check_rules, judge_mismatches, run_mismatches, unkept
+from judgebench.data.dataset import TEST, RatingDataset, Rivals
 from judgebench.decoding.rules import Decoding
 from judgebench.defenses import select_defenses
 from judgebench.judges.assistants import Assistant
@@ -43,8 +43,9 @@ from judgebench.settings.fields import plain, settings_of
 from judgebench.settings.margins import Margins
 from judgebench.settings.metrics import MetricSettings, Ranking
 from judgebench.settings.run import LOGGER_MODES, RunSettings, check_tables
+from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
-from judgebench.types import Classes, RatingKey, ScoreRange
+from judgebench.types import Classes, RatingKey, Record, ScoreRange
 from judgebench.words.errors import Mistakes, UserError
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     decodings = {
         str(name): build_component(entry)
         for name, entry in config.items()
-        if isinstance(entry, DictConfig) and TARGET in entry
+        if isinstance(entry, Mapping) and TARGET in entry
     }
     if not decodings:
         raise UserError(
@@ -112,8 +113,10 @@ def decodings_of(config: Mapping[Any, Any]) -> dict[str, Decoding]:
     return decodings
 
 
-def cells_of(config: DictConfig) -> list[RatingKey]:
+def cells_of(config: Mapping[Any, Any]) -> list[RatingKey]:
     """Every dimension in every range; else `UserError`."""
+    if config.get("dimensions") is None:  # which the data have not said
+        return []
     mistakes = Mistakes()
     axes: dict[str, list[Any]] = {"dimensions": [], "ranges": []}
     for key, make in (("ranges", ScoreRange.parse), ("dimensions", str)):
@@ -152,7 +155,7 @@ def check_recorded(config: DictConfig, recording: Recording, cells: Sequence[Rat
             )
 
 
-def _check_packages(parts: Parts) -> None:
+def check_packages(parts: JudgeParts) -> None:
     """Refuses models where what reads them, or tokenizes for a server, is not installed."""
     needed: Sequence[str] = ()
     if parts.computes:
@@ -198,9 +201,8 @@ def _check_outputs(config: DictConfig) -> None:
     folder = path_of(config, "run_dir")
     inputs = list(inputs_of(config))
     files = [path for path in own_files(folder) if not path.is_dir()]
-    check_outputs(
-        [(f"run_dir={folder}", path) for path in files], [*inputs, store_of(config, inputs)]
-    )
+    store = store_of(path_of(config, "store"), inputs)
+    check_outputs([(f"run_dir={folder}", path) for path in files], [*inputs, store])
 
 
 def check_labels(config: DictConfig) -> None:
@@ -237,92 +239,138 @@ _PAIRS = ("rivals", "rivals_seed")
 _OF_MODELS = ("transformers", "torch", "lightning", "accelerate", "safetensors", "gguf")
 
 
-def check_config(config: DictConfig, here: bool = True) -> Parts:
-    """The parts of a configuration; `UserError` with all of its mistakes, those of this machine's
-    paths and devices only where it runs `here`."""
-    settle(config)
+def judge_parts(given: Mapping[str, Any]) -> JudgeParts:
+    """The parts of a judge by the keys of a configuration, without one of a run, as a judge card
+    has them; `UserError` with all of their mistakes."""
     mistakes = Mistakes()
+    made = _made(JUDGE_MAKERS, given, mistakes)
+    mistakes.tell()
+    return JudgeParts(**made)
+
+
+def check_judge(parts: JudgeParts, store: object) -> None:
+    """Checks that the parts of a judge go together, with each other and with where its readings are
+    kept, and that what reads its models is installed; else `UserError`."""
+    check_packages(parts)
+    check_rules(judge_mismatches(parts), unkept(parts, store))
+
+
+def _made(makers: Makers, config: Any, mistakes: Mistakes) -> Record:
+    """Parts by their names, those that can be made."""
     made = {}
-    incomplete = missing_values(config, mistakes)
+    for name, make in makers.items():
+        with mistakes.caught():
+            made[name] = make(config)
+    return made
+
+
+class _Mistakes(Mistakes):
+    """Mistakes of a configuration; what refers to a value that is not given is passed over, for that
+    is a mistake already."""
+
+    def __init__(self, config: DictConfig) -> None:
+        super().__init__()
+        self._incomplete = missing_values(config, self)
 
     @contextmanager
-    def caught() -> Iterator[None]:
+    def caught(self) -> Iterator[None]:
         try:
-            with mistakes.caught():
+            with super().caught():
                 yield
-        except OmegaConfBaseException:  # it refers to a value that is not given
-            if not incomplete:
+        except OmegaConfBaseException:
+            if not self._incomplete:
                 raise
 
-    data = None
-    parts = None
-    with caught():
+
+def check_config(config: DictConfig, here: bool = True) -> Parts:
+    """The parts of a configuration, of which they hold a complete one; `UserError` with all of its
+    mistakes, those of this machine's paths and devices only where it runs `here`."""
+    config = settle(config)
+    mistakes = _Mistakes(config)
+    # 1. the data and the judge, which complete the configuration
+    data = judge = None
+    with mistakes.caught():
         data = built(config, "data", RatingDataset)
         if here:
             data.check_path()
-        read_dimensions(config, data)
-    with caught():
-        own_rubric(config)
-        stand_in_rubrics(config)
-    for name, make in _MAKERS.items():
-        if name == "cells" and config.get("dimensions") is None:  # which the data have not said
-            continue
-        with caught():
-            made[name] = make(config)
-    with caught():
-        switches = [key.name for key in dataclasses.fields(RunSettings)]
-        settings_of(RunSettings, {name: config.get(name) for name in switches}, "")
-    with caught():
-        settings_of(MetricSettings, config.metrics, "metrics")
-    for check in MACHINE_CHECKS if here else ():
-        with caught():
+        config = complete_dimensions(config, data)
+    with mistakes.caught():
+        judge = JUDGE_MAKERS["judge"](config)
+    with mistakes.caught():
+        config = complete_rubrics(config, judge)
+    # 2. all other parts and settings
+    makers = {name: make for name, make in (JUDGE_MAKERS | _MAKERS).items() if name != "judge"}
+    made = _made(makers, config, mistakes)
+    for check in (_check_settings, *(MACHINE_CHECKS if here else ())):
+        with mistakes.caught():
             check(config)
+    # 3. all of them together
     attacks = made.pop("attacks", ())
     learned = next((attack for attack in attacks if isinstance(attack, AdvSuffix)), None)
-    file = learned and learned.phrase_file
-    prompt = made.pop("prompt", (None, None))
-    if {"judge", "assistant", "decodings"} <= set(made):
+    others = [attack for attack in attacks if attack is not learned]
+    parts = None
+    if judge is not None and {"assistant", "decodings"} <= set(made):
         parts = Parts(
-            config,
-            **made,
-            attacks=[attack for attack in attacks if attack is not learned],
-            search=None if file else learned,
-            prompt=prompt[0],
-            rivals=prompt[1],
-            data=data,
+            config=config, judge=judge, data=data, attacks=others, learned=learned, **made
         )
-        with caught():
-            # the run folder and a judge card say which it was
-            if config.data.get("dev_share", 0) is None:
-                config.data.dev_share = DataSettings.dev_share if parts.needs_dev else 0.0
-                if data is not None:
-                    data.divide(config.data.dev_share)
-        with caught():
-            _check_packages(parts)
-            check_rules(unmet_needs(parts), mismatches(parts))
-            if parts.costs.threshold is not None:
-                for _, score_range in parts.cells:
-                    score_range.threshold(parts.costs.threshold)
-            served: Any = parts.judge
-            if parts.assistant.served is not None and SERVED in served.capabilities:
-                parts.assistant.served.spec(served)
-        with caught():
-            parts = parts.with_phrases([LearnedPhrase.read(file)] if file else [])
-        recording: Any = getattr(parts.judge, "recording", None)
-        if here and recording is not None:
-            with caught():
-                check_recorded(config, recording, parts.cells)
-    for role in ("judge", "assistant") if here else ():
-        with caught():  # a model that can only be on this machine
-            source = getattr(made.get(role), "source", None)
-            if isinstance(source, ModelSource) and not source.on_hub:
-                source.locate(weights=False)
-    if mistakes.found and here and parts is not None and parts.cells:
-        with caught():  # what is wrong with data and rubrics is said at once, too
-            _read(parts)
+        parts = _together(parts, mistakes)
+    if here:
+        _check_models(parts, [judge, made.get("assistant")], mistakes)
     mistakes.tell()
     assert parts is not None
     return parts
+
+
+def _together(parts: Parts, mistakes: Mistakes) -> Parts:
+    """Parts with a development split and with phrases that were learned before; checked
+    together."""
+    with mistakes.caught():
+        config = complete_share(parts.config, parts.needs_dev)
+        if config is not parts.config and parts.data is not None:
+            parts.data.divide(config.data.dev_share)
+        parts = replace(parts, config=config)
+    with mistakes.caught():
+        check_packages(parts)
+        check_rules(run_mismatches(parts))
+        if parts.costs.threshold is not None:
+            for _, score_range in parts.cells:
+                score_range.threshold(parts.costs.threshold)
+        served: Any = parts.judge
+        if parts.assistant.served is not None and SERVED in served.capabilities:
+            parts.assistant.served.spec(served)
+    learned = parts.learned
+    if learned is not None and learned.phrase_file is not None:
+        with mistakes.caught():
+            return parts.with_phrases([LearnedPhrase.read(learned.phrase_file)])
+    return parts
+
+
+def _check_settings(config: DictConfig) -> None:
+    """Refuses values of switches, and of `metrics`, that cannot be."""
+    mistakes = Mistakes()
+    with mistakes.caught():
+        switches = [key.name for key in dataclasses.fields(RunSettings)]
+        settings_of(RunSettings, {name: config.get(name) for name in switches}, "")
+    with mistakes.caught():
+        settings_of(MetricSettings, config.metrics, "metrics")
+    mistakes.tell()
+
+
+def _check_models(parts: Parts | None, roles: Sequence[Any], mistakes: Mistakes) -> None:
+    """Looks at recorded readings, at models that can only be on this machine and, where there are
+    mistakes already, at data and rubrics, so that all is said at once."""
+    recording: Any = getattr(roles[0], "recording", None)
+    if parts is not None and recording is not None:
+        with mistakes.caught():
+            check_recorded(parts.config, recording, parts.cells)
+    for role in roles:
+        with mistakes.caught():
+            source = getattr(role, "source", None)
+            if isinstance(source, ModelSource) and not source.on_hub:
+                source.locate(weights=False)
+    if mistakes.found and parts is not None and parts.cells:
+        with mistakes.caught():
+            _read(parts)
 
 
 def with_data(parts: Parts) -> Parts:
@@ -361,9 +409,8 @@ def data_of(parts: Parts) -> RatingDataset:
     """The data, read; `UserError` where it has no human scores of a dimension."""
     data: RatingDataset = parts.data
     data.setup()
-    asked = dict.fromkeys(name for name, _ in parts.cells)
     known = ", ".join(data.dimensions)
-    if missing := [name for name in asked if name not in data.dimensions]:
+    if missing := [name for name in parts.dimensions if name not in data.dimensions]:
         raise UserError(
             *(
                 f"dimensions: {data.name} has no human scores for {name!r}; it has {known}."
@@ -387,7 +434,7 @@ def data_of(parts: Parts) -> RatingDataset:
     if data.rated:
         refuse_unrated(
             data,
-            parts.cells,
+            parts.dimensions,
             TEST,
             "data.dev_share: none of the {groups} of the test split has a human score for "
             "{name!r}; put all into it with data.dev_share=0, draw others with data.seed=1, or "
@@ -396,17 +443,24 @@ def data_of(parts: Parts) -> RatingDataset:
     return data
 
 
-def _prompt(config: DictConfig) -> tuple[Any, Rivals | None]:
-    """conf/prompt without its keys on rivals, and those."""
+def _prompt(config: Mapping[Any, Any]) -> Any:
+    """conf/prompt without its keys on rivals."""
     prompt = plain(config.get("prompt")) or None
-    if not isinstance(prompt, Mapping) or not set(_PAIRS) & set(prompt):
-        return prompt, None
-    given = {key: prompt[key] for key in _PAIRS if key in prompt}
-    rivals = settings_of(Rivals, {"rivals": None, **given}, "prompt")
-    return {key: value for key, value in prompt.items() if key not in _PAIRS}, rivals
+    if not isinstance(prompt, Mapping):
+        return prompt
+    return {key: value for key, value in prompt.items() if key not in _PAIRS}
 
 
-_MAKERS: Mapping[str, Callable[[DictConfig], Any]] = {
+def _rivals(config: Mapping[Any, Any]) -> Rivals | None:
+    """conf/prompt's keys on rivals; None where it has none."""
+    prompt = plain(config.get("prompt"))
+    given = {key: prompt[key] for key in _PAIRS if key in prompt} if prompt else {}
+    return settings_of(Rivals, {"rivals": None, **given}, "prompt") if given else None
+
+
+Makers = Mapping[str, Callable[[Any], Any]]
+
+JUDGE_MAKERS: dict[str, Callable[[Any], Any]] = {
     "judge": lambda config: built(config, "judge", JudgeSettings),
     "assistant": lambda config: built(config, "assistant", Assistant),
     "decodings": lambda config: decodings_of(config.get("decoding") or {}),
@@ -418,10 +472,14 @@ _MAKERS: Mapping[str, Callable[[DictConfig], Any]] = {
         list_at(config, "defenses"), built(config, "tutor", TutorSpec)
     ),
     "prompt": _prompt,
+    "rivals": _rivals,
+}
+_MAKERS: dict[str, Callable[[Any], Any]] = {
+    "tuner": lambda config: built(config, "tune", Tuner),
     "runner": lambda config: built(config, "runner", RayRunner),
     "ranking": lambda config: Ranking.parse(plain(config.get("pairwise"))),
     "margins": lambda config: settings_of(Margins, config.get("verdict") or {}, "verdict"),
     "costs": lambda config: settings_of(Costs, config.get("costs") or {}, "costs"),
     "asking": lambda config: settings_of(Asking, config.get("ask") or {}, "ask"),
 }
-"""Parts by the names of their fields, each made by itself."""
+"""Parts of a judge, and those of a run, by the names of their fields, each made by itself."""

@@ -1,15 +1,18 @@
-"""Defaults that the data give: the dimensions that a file has, and rubrics where no judge is asked
-anything."""
+"""Defaults that the data and the judge give: the dimensions that a file has, its development split,
+and rubrics where no judge is asked anything. Each gives a new configuration."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.keys import list_at, typed_value
-from judgebench.data.dataset import RatingDataset
+from judgebench.data.dataset import DataSettings, RatingDataset
+from judgebench.judges.spec import UNKNOWN_PROMPTS, JudgeSettings
 from judgebench.prompts.rubrics import BRIEF, EXAMPLE_FIELD, UNASKED, load_rubrics
-from judgebench.runtime.values import as_word, literal, written
-from judgebench.settings.components import TARGET
+from judgebench.runtime.values import as_word, with_value, written
 from judgebench.settings.fields import plain
 from judgebench.words.errors import UserError, shown
 
@@ -17,11 +20,11 @@ _USUAL = "coherence"
 """The dimension that is judged of several where none is named."""
 
 
-def read_dimensions(config: DictConfig, data: RatingDataset) -> None:
-    """Sets `dimensions` of a configuration that names none to those of its data; `UserError` where
-    they cannot be read, or have several."""
+def complete_dimensions(config: DictConfig, data: RatingDataset) -> DictConfig:
+    """A configuration that names no dimensions with those of its data; `UserError` where they
+    cannot be read, or have several."""
     if config.get("dimensions") is not None:
-        return
+        return config
     data.setup()
     names = list(data.dimensions)
     if len(names) > 1 and _USUAL not in names:
@@ -30,15 +33,49 @@ def read_dimensions(config: DictConfig, data: RatingDataset) -> None:
             f"are judged, as {as_word(f'dimensions={written(names[:1])}')}.",
             give={"dimensions": names},
         )
-    config.dimensions = literal(names if len(names) == 1 else [_USUAL])
+    return with_value(config, "dimensions", names if len(names) == 1 else [_USUAL])
 
 
-def own_rubric(config: DictConfig) -> None:
-    """Sets the rubric of every dimension to the words of the key `rubric`, if it has some; the text
-    and the question for its score follow where the words have no fields of their own."""
-    words = config.get("rubric")
-    if words is None or config.get("dimensions") is None:
-        return
+def complete_rubrics(config: DictConfig, judge: JudgeSettings | None) -> DictConfig:
+    """A configuration with the rubrics that its key `rubric` words, and stand-ins for those that a
+    judge lacks which is asked nothing; `UserError` where the words are none."""
+    if config.get("dimensions") is None:
+        return config
+    dimensions = list(map(str, list_at(config, "dimensions")))
+    if (words := config.get("rubric")) is not None:
+        return with_value(config, "prompt.rubrics", _worded(config, words, dimensions))
+    collection = plain(OmegaConf.select(config, "prompt.rubrics"))
+    named = any(map(typed_value, ("prompt.rubrics", "prompt.variants", "prompt")))
+    if (
+        judge is None
+        or UNKNOWN_PROMPTS not in judge.capabilities
+        or named
+        or not isinstance(collection, str)
+    ):
+        return config
+    templates = {}
+    for name in dimensions:
+        try:
+            variants = plain(config.prompt.get("variants"))
+            templates[name] = load_rubrics(collection, [name], variants)[name].template
+        except UserError:
+            templates[name] = UNASKED.replace("DIMENSION", name)
+    if not any(template.startswith(UNASKED[:10]) for template in templates.values()):
+        return config
+    return with_value(config, "prompt.rubrics", templates)
+
+
+def complete_share(config: DictConfig, needs_dev: bool) -> DictConfig:
+    """A configuration with the share of the groups that is its development split, of which the run
+    folder and a judge card say which it was."""
+    if config.data.get("dev_share", 0) is not None:
+        return config
+    return with_value(config, "data.dev_share", DataSettings.dev_share if needs_dev else 0.0)
+
+
+def _worded(config: DictConfig, words: Any, dimensions: Sequence[str]) -> dict[str, str]:
+    """Dimension -> a rubric in the words of the key `rubric`; the text and the question for its
+    score follow where the words have no fields of their own."""
     if not isinstance(words, str) or not words.strip():
         raise UserError(
             f"rubric: {shown(words)} is no text; give what the judge is asked, as "
@@ -48,31 +85,4 @@ def own_rubric(config: DictConfig) -> None:
     # texts that answer to nothing are their own source, and are shown once
     if plain(OmegaConf.select(config, "prompt.rubrics")) == "text":
         template = template.replace("{{Document}}\n\n", "")
-    dimensions = map(str, list_at(config, "dimensions"))
-    config.prompt.rubrics = literal(dict.fromkeys(dimensions, template))
-
-
-def stand_in_rubrics(config: DictConfig) -> None:
-    """Sets stand-ins for rubrics that a replayed judge lacks, or a panel of such: it is asked
-    nothing, and what it was asked is unknown."""
-    kind = str(OmegaConf.select(config, f"judge.{TARGET}")).rpartition(".")[2]
-    replayed = kind == "ReplaySpec"
-    if kind == "PanelSpec":
-        members = plain(OmegaConf.select(config, "judge.members")) or []
-        paths = [each.get("path") if isinstance(each, dict) else each for each in members]
-        replayed = all(str(path).endswith(".jsonl") for path in paths)
-    named = typed_value("prompt.rubrics") or typed_value("prompt.variants") or typed_value("prompt")
-    collection = plain(OmegaConf.select(config, "prompt.rubrics"))
-    if not replayed or named or not isinstance(collection, str) or config.get("dimensions") is None:
-        return
-    templates = {}
-    for dimension in map(str, list_at(config, "dimensions")):
-        try:
-            variants = plain(config.prompt.get("variants"))
-            templates[dimension] = load_rubrics(collection, [dimension], variants)[
-                dimension
-            ].template
-        except UserError:
-            templates[dimension] = UNASKED.replace("DIMENSION", dimension)
-    if any(template.startswith(UNASKED[:10]) for template in templates.values()):
-        config.prompt.rubrics = literal(templates)
+    return dict.fromkeys(dimensions, template)

@@ -9,11 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
-
-from judgebench.config.keys import path_of
 from judgebench.data.rows import local_path
-from judgebench.runtime.files import Input, check_outputs
+from judgebench.runtime.files import Input, check_outputs, user_path
 from judgebench.settings.fields import plain
 
 _GROUPS = (
@@ -49,10 +46,10 @@ def inputs_of(config: Mapping[Any, Any]) -> Iterator[Input]:
         yield _data(path, data.get("layouts"))
 
 
-def store_of(config: DictConfig, inputs: Iterable[Input]) -> Input:
+def store_of(given: str | Path, inputs: Iterable[Input]) -> Input:
     """The store of readings, over which nothing else may be written; `UserError` where it is one of
     the inputs."""
-    path = path_of(config, "store")
+    path = user_path(given)
     store = Input(f"store={path}", path)
     # readings are added to a store that a judge is read from, too
     others = [source for source in inputs if ".store=" not in source.name]

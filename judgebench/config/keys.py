@@ -63,9 +63,10 @@ def switch_at(config: DictConfig, key: str) -> bool:
     return value
 
 
-def list_at(config: DictConfig, key: str) -> list[Any]:
+def list_at(config: Mapping[Any, Any], key: str) -> list[Any]:
     """The entries under a key that takes a list of at least one; else `UserError`."""
-    items = plain(OmegaConf.select(config, key))
+    found = OmegaConf.select(config, key) if isinstance(config, DictConfig) else config.get(key)
+    items = plain(found)
     if not isinstance(items, list) or not items:
         raise UserError(f"{key}: {items!r} is not a list with at least one entry.")
     return items
@@ -129,7 +130,8 @@ def _taken_with(group: str, name: str) -> dict[str, Any]:
     """Group -> the choice in it that a file's defaults list makes."""
     file = FOLDER / group / f"{name}.yaml"
     # the file itself may refer to what is not in it
-    entries = plain(OmegaConf.load(file).get("defaults")) if file.is_file() else None
+    loaded: Any = OmegaConf.load(file) if file.is_file() else {}
+    entries = plain(loaded.get("defaults"))
     taken: dict[str, Any] = {}
     for entry in entries or ():
         if isinstance(entry, str):

@@ -3,71 +3,58 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
 from hydra.types import RunMode
 from hydra.utils import get_object
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import InterpolationToMissingValueError
 
 from judgebench.attacks import Attack, LearnedPhrase
 from judgebench.attacks.search import AdvSuffix
-from judgebench.config.keys import list_at
 from judgebench.data.dataset import DEV, RatingDataset, Rivals, rated
 from judgebench.decoding.rules import Decodings
 from judgebench.defenses import Defense, Planned
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.local.ray_runner import RayRunner
 from judgebench.judges.spec import JUDGES, LOCAL, JudgeSettings
-from judgebench.settings.components import TARGET, build_component, entry_name
+from judgebench.settings.components import TARGET, build_component
 from judgebench.settings.costs import Asking, Costs
 from judgebench.settings.fields import known_keys, plain
 from judgebench.settings.margins import Margins
 from judgebench.settings.metrics import Ranking
 from judgebench.tuning.tune import check_tuning
-from judgebench.tuning.tuners import Tuner
+from judgebench.tuning.tuners import CrossFit, Tuner
 from judgebench.types import ORDERS, Condition, RatingKey
 from judgebench.words.errors import UserError, reason
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass
-class Parts:
-    """Parts of an experiment, each checked by its class, and together by the rules.
+class JudgeParts:
+    """Parts of a judge and of what it is asked under, each checked by its class, and together by
+    the rules; of a run, and of a judge card by itself.
 
     Attributes:
         decodings: by name.
         cells: every dimension in every range.
         attacks: `none` first, those of phrases that were learned elsewhere last.
         defenses: in the configured order; those that are `Planned` are not ready yet.
-        search: how a phrase is learned; None where none is.
         prompt: conf/prompt without its keys on rivals, which are `rivals`.
-        data: which `data_of` reads.
     """
 
-    config: DictConfig
     judge: JudgeSettings
     assistant: Assistant
     decodings: Decodings
     cells: Sequence[RatingKey] = ()
     attacks: Sequence[Attack] = ()
     defenses: Sequence[Defense] = ()
-    search: AdvSuffix | None = None
-    phrases: Sequence[LearnedPhrase] = ()
     prompt: Any = None
     rivals: Rivals | None = None
-    ranking: Ranking = field(default_factory=Ranking)
-    margins: Margins = field(default_factory=Margins)
-    costs: Costs = field(default_factory=Costs)
-    asking: Asking = field(default_factory=Asking)
-    runner: RayRunner | None = None
-    data: Any = None
 
     @property
     def place(self) -> str:
@@ -76,15 +63,14 @@ class Parts:
 
     @property
     def computes(self) -> bool:
-        """True where models are read here: the judge, its assistant, or those of a search or of
-        defenses."""
+        """True where models are read here: the judge, its assistant, or those of defenses."""
         planned = any(isinstance(defense, Planned) for defense in self.defenses)
-        return (
-            LOCAL in self.judge.capabilities
-            or self.assistant.source is not None
-            or self.search is not None
-            or planned
-        )
+        return LOCAL in self.judge.capabilities or self.assistant.source is not None or planned
+
+    @property
+    def dimensions(self) -> list[str]:
+        """Qualities that are judged, each once."""
+        return list(dict.fromkeys(dimension for dimension, _ in self.cells))
 
     @property
     def contrasting(self) -> list[str]:
@@ -92,26 +78,71 @@ class Parts:
         return [name for name, decoding in self.decodings.items() if decoding.needs_assistant]
 
     @property
-    def defended(self) -> dict[str, Any]:
-        """Name in the config key `defenses`, which has none for a class of one's own -> its
-        entry."""
-        return {str(entry_name(entry)): entry for entry in list_at(self.config, "defenses")}
+    def thinking(self) -> list[str]:
+        """Names of the defenses under which candidates are read behind the judge's thoughts."""
+        return [defense.name for defense in self.defenses if defense.thought_tokens]
+
+    def all_conditions(self) -> list[Condition]:
+        """Every cell under every attack and every defense, and where texts are compared in both
+        orders."""
+        return [
+            Condition(dimension, score_range, attack.name, defense.name, order)
+            for dimension, score_range in self.cells
+            for attack in self.attacks
+            for defense in self.defenses
+            for order in (ORDERS if self.rivals else ("",))
+        ]
+
+
+@dataclass(kw_only=True)
+class Parts(JudgeParts):
+    """Parts of an experiment.
+
+    Attributes:
+        config: complete, see `judgebench.config.defaults`.
+        learned: the attack by a phrase that is learned, or that an earlier run has learned; None
+            without either, and once there are `phrases`.
+        tuner: chooses lambda and t; None where they are as configured.
+        data: which `data_of` reads.
+    """
+
+    config: DictConfig
+    learned: AdvSuffix | None = None
+    phrases: Sequence[LearnedPhrase] = ()
+    tuner: Tuner | None = None
+    ranking: Ranking = field(default_factory=Ranking)
+    margins: Margins = field(default_factory=Margins)
+    costs: Costs = field(default_factory=Costs)
+    asking: Asking = field(default_factory=Asking)
+    runner: RayRunner | None = None
+    data: Any = None
 
     @property
-    def tune(self) -> str:
-        """The tuner; empty where nothing is tuned."""
-        return str(OmegaConf.select(self.config, f"tune.{TARGET}") or "").rpartition(".")[2].lower()
+    def computes(self) -> bool:
+        """True where models are read here, be it by a search alone."""
+        return super().computes or self.search is not None
+
+    @property
+    def search(self) -> AdvSuffix | None:
+        """The way in which a phrase is learned; None where none is, or all are."""
+        learned = self.learned
+        return learned if learned is not None and learned.phrase_file is None else None
+
+    @property
+    def chooses(self) -> bool:
+        """True where a tuner chooses lambda and t of decodings that stay what they are."""
+        return self.tuner is not None and not isinstance(self.tuner, CrossFit)
 
     @property
     def needs_dev(self) -> bool:
         """True where a tuner, a search, a defense, a threshold for ties or a sweep chooses by the
         development split."""
-        parts = [built(self.config, "tune", Tuner), self.search, *self.defenses]
+        choosing = [self.tuner, self.search, *self.defenses]
         swept = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
         return (
             swept
             or self.rivals is not None
-            or any(part is not None and part.needs_dev for part in parts)
+            or any(part is not None and part.needs_dev for part in choosing)
         )
 
     def with_phrases(self, phrases: Sequence[LearnedPhrase]) -> Self:
@@ -128,23 +159,12 @@ class Parts:
             self,
             attacks=attacks,
             phrases=[*self.phrases, *phrases],
-            search=None if phrases else self.search,
+            learned=None if phrases else self.learned,
         )
-
-    def all_conditions(self) -> list[Condition]:
-        """Every cell under every attack and every defense, and where texts are compared in both
-        orders."""
-        return [
-            Condition(dimension, score_range, attack.name, defense.name, order)
-            for dimension, score_range in self.cells
-            for attack in self.attacks
-            for defense in self.defenses
-            for order in (ORDERS if self.rivals else ("",))
-        ]
 
     def tuner_of(self, data: RatingDataset) -> Tuner | None:
         """The tuner of lambda and t, which fits; None where they are as configured."""
-        tuner = built(self.config, "tune", Tuner)
+        tuner = self.tuner
         if tuner is None:
             return None
         models = (self.judge.name, self.assistant.name)
@@ -161,7 +181,7 @@ class Parts:
         if tuner.needs_dev:
             refuse_unrated(
                 data,
-                self.cells,
+                self.dimensions,
                 DEV,
                 f"tune={tuner.name}: none of the {{groups}} of the development split has a human "
                 "score for {name!r}, so there is nothing to choose by; give it more with "
@@ -171,24 +191,34 @@ class Parts:
 
 
 def refuse_unrated(
-    data: RatingDataset, cells: Sequence[RatingKey], split: str, sentence: str
+    data: RatingDataset, dimensions: Sequence[str], split: str, sentence: str
 ) -> None:
     """Refuses dimensions on which no text of a split is rated."""
     unrated = [
         name
-        for name in dict.fromkeys(name for name, _ in cells)
+        for name in dimensions
         if not any(data.split[example.group_id] == split for example in rated(data.examples, name))
     ]
     if unrated:
         raise UserError(*(sentence.format(groups=data.groups_are, name=name) for name in unrated))
 
 
-def built(config: DictConfig, key: str, kind: Any) -> Any:
-    """The part that a group describes, checked by its class; None where the group is null."""
+def class_of(node: Mapping[Any, Any]) -> type:
+    """The class that an entry names; `object` where it names none that is here."""
+    with suppress(Exception):  # of any module that cannot be imported
+        named = get_object(node[TARGET])
+        if isinstance(named, type):
+            return named
+    return object
+
+
+def built(config: Mapping[Any, Any], key: str, kind: Any) -> Any:
+    """The part that a group of a configuration, or of a judge card, describes, checked by its
+    class; None where the group is null."""
     node = config.get(key)
     if node is None:
         return None
-    target = node.get(TARGET) if isinstance(node, DictConfig) else None
+    target = node.get(TARGET) if isinstance(node, Mapping) else None
     try:
         if isinstance(target, str):
             maker: Any = get_object(target)

@@ -4,11 +4,15 @@ else."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from judgebench.config.choices import choices
 from judgebench.config.keys import typed_overrides, typed_value
+from judgebench.defenses.detection import PlannedDetection
+from judgebench.defenses.prompts import NONE
+from judgebench.defenses.references import REFERENCE_DEFENSES, PlannedReferences
 from judgebench.judges.spec import (
     GRADIENT,
     JUDGES,
@@ -23,19 +27,15 @@ from judgebench.judges.spec import (
 )
 from judgebench.prompts.rubrics import names_numbers, names_range, names_tie
 from judgebench.runtime.files import NO_STORE
+from judgebench.settings.components import entry_name
+from judgebench.tuning.tuners import CrossFit
 from judgebench.types import PLACES, PLACES_OR_TIE, TIE, Rubric
 from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
-    from judgebench.config.parts import Parts
+    from judgebench.config.parts import JudgeParts, Parts
     from judgebench.data.dataset import RatingDataset
     from judgebench.prompts.builder import PromptBuilder
-
-NEED_TUTOR = ("cap", "w_cap", "random_reference")
-NEED_HELPER = ("perplexity",)
-"""Names of defenses, known here without torch: by references, and by a model that helps."""
-
-TUNERS = ("dev", "published", "shared")
 
 ASSISTANTS = {
     LOCAL: ("model", "early_exit", "null_context"),
@@ -83,11 +83,21 @@ class Need:
     """
 
     choice: str
-    of: Callable[[Parts], bool | Sequence[str]]
+    of: Callable[[Any], bool | Sequence[str]]
     needs: str
     because: str
     instead: str
 
+
+_REFERENCES = Need(
+    "defenses: {}",
+    lambda parts: [
+        defense.name for defense in parts.defenses if isinstance(defense, PlannedReferences)
+    ],
+    LOCAL,
+    "its references are scored while they are made",
+    "another defense",
+)
 
 NEEDS = (
     Need(
@@ -123,14 +133,36 @@ NEEDS = (
         "it is asked for log-probabilities",
         "assistant=none",
     ),
+    _REFERENCES,
+    Need(
+        "defenses: {}",
+        lambda parts: [
+            defense.name
+            for defense in parts.defenses
+            if isinstance(defense, PlannedDetection)
+            and (parts.place != SERVED or defense.helper is None)
+        ],
+        LOCAL,
+        "a model here must read for it",
+        "another defense, or with a served judge a model here, as {name: perplexity, helper: {path: "
+        "DIR}}",
+    ),
+)
+"""Of a judge."""
+
+RUN_NEEDS = (
+    # of those that could not be made, as without a tutor
+    replace(
+        _REFERENCES,
+        of=lambda parts: [
+            entry_name(entry)
+            for entry in parts.config.get("defenses") or ()
+            if entry_name(entry) in REFERENCE_DEFENSES and not parts.defenses
+        ],
+    ),
     Need(
         "tune={}",
-        lambda parts: (
-            [parts.tune]
-            if parts.tune in TUNERS
-            or (parts.tune not in ("", "crossfit") and parts.place == REPLAYED)
-            else ()
-        ),
+        lambda parts: [parts.tuner.name] if parts.chooses else (),
         PROBABILITIES,
         "lambda and t are chosen by probabilities",
         "tune=none",
@@ -141,25 +173,6 @@ NEEDS = (
         LOCAL,
         "its references are scored while they are made",
         "tutor=none",
-    ),
-    Need(
-        "defenses: {}",
-        lambda parts: [name for name in parts.defended if name in NEED_TUTOR],
-        LOCAL,
-        "its references are scored while they are made",
-        "another defense",
-    ),
-    Need(
-        "defenses: {}",
-        lambda parts: [
-            name
-            for name, entry in parts.defended.items()
-            if name in NEED_HELPER and (parts.place != SERVED or "helper" not in entry)
-        ],
-        LOCAL,
-        "a model here must read for it",
-        "another defense, or with a served judge a model here, as {name: perplexity, helper: {path: "
-        "DIR}}",
     ),
     Need(
         "attacks: adv_suffix",
@@ -178,15 +191,16 @@ NEEDS = (
         "search=exhaustive or search.shortlist=1",
     ),
 )
+"""Of all else in a run."""
 
 Broken = Iterator[str]
 """Sentences on what does not go together."""
 
 
-def unmet_needs(parts: Parts) -> Broken:
+def unmet_needs(parts: JudgeParts, needs: Sequence[Need] = NEEDS) -> Broken:
     """Needs of choices that the judge does not meet."""
     place = parts.place
-    for need in NEEDS:
+    for need in needs:
         names = need.of(parts)
         if not names or need.needs in parts.judge.capabilities:
             continue
@@ -198,15 +212,44 @@ def unmet_needs(parts: Parts) -> Broken:
         )
 
 
-def mismatches(parts: Parts) -> Broken:
-    """Assistant, decodings and tuning that do not go with the judge or with each other."""
+def judge_mismatches(parts: JudgeParts) -> Broken:
+    """Needs of a judge's parts that it does not meet, and parts that do not go with each other."""
+    yield from unmet_needs(parts)
     yield from _assistant_mismatches(parts)
+    if parts.thinking and LOG_PROBABILITIES not in parts.judge.capabilities:
+        yield (
+            f"defenses: {parts.thinking[0]}: log-probabilities are read behind the judge's "
+            "thoughts, and this judge gives none; take judge.mode=score_tokens of a model here, "
+            "judge.scores_from=logprobs of a served one, or defenses=[cot]."
+        )
+    free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.capabilities
+    kinds = [decoding.kind for decoding in parts.decodings.values()]
+    if free and len(kinds) > 1 and set(kinds) == {"greedy"}:
+        yield (
+            f"decoding: {', '.join(parts.decodings)} would all read the same answers; take "
+            "decoding=[greedy]."
+        )
+
+
+def run_mismatches(parts: Parts) -> Broken:
+    """Needs of a run that its judge does not meet, and choices that do not go with each other."""
+    yield from judge_mismatches(parts)
+    yield from unmet_needs(parts, RUN_NEEDS)
     yield from _reading_mismatches(parts)
     yield from _decoding_mismatches(parts)
     yield from _tuning_mismatches(parts)
 
 
-def _assistant_mismatches(parts: Parts) -> Broken:
+def unkept(parts: JudgeParts, store: object, search: bool = False) -> Broken:
+    """A store that is none, where something must be kept beside it."""
+    if str(store) == NO_STORE and (search or getattr(parts.judge, "batch", None)):
+        yield (
+            "store=none: a search for a phrase and batches keep what is under way beside the "
+            "store; name a file, as store=outputs/readings.sqlite."
+        )
+
+
+def _assistant_mismatches(parts: JudgeParts) -> Broken:
     kind = parts.assistant.kind
     place = parts.place
     others = [f"assistant={other}" for other in ASSISTANTS[place]]
@@ -226,28 +269,17 @@ def _assistant_mismatches(parts: Parts) -> Broken:
 
 
 def _reading_mismatches(parts: Parts) -> Broken:
-    """Defenses, runner and store that do not go with how the judge reads."""
-    place = parts.place
-    thinking = [defense.name for defense in parts.defenses if defense.thought_tokens]
-    if thinking and LOG_PROBABILITIES not in parts.judge.capabilities:
-        yield (
-            f"defenses: {thinking[0]}: log-probabilities are read behind the judge's thoughts, and "
-            "this judge gives none; take judge.mode=score_tokens of a model here, "
-            "judge.scores_from=logprobs of a served one, or defenses=[cot]."
-        )
+    """Runner and store that do not go with what is read."""
     if parts.runner is not None and not parts.computes:
-        yield (f"runner: {JUDGES[place]}, so no actor would read anything; leave runner=ray out.")
+        yield (
+            f"runner: {JUDGES[parts.place]}, so no actor would read anything; leave runner=ray out."
+        )
     elif parts.runner is not None and parts.search is not None:
         yield (
             "attacks: adv_suffix is learned in this process, not by actors; take runner=lightning for "
             "it, and then read with its phrase, as {name: adv_suffix, phrase_file: FILE}."
         )
-    under_way = parts.search is not None or getattr(parts.judge, "batch", None)
-    if under_way and parts.config.get("store") == NO_STORE:
-        yield (
-            "store=none: a search for a phrase and batches keep what is under way beside the "
-            "store; name a file, as store=outputs/readings.sqlite."
-        )
+    yield from unkept(parts, parts.config.get("store"), parts.search is not None)
 
 
 def _decoding_mismatches(parts: Parts) -> Broken:
@@ -262,25 +294,17 @@ def _decoding_mismatches(parts: Parts) -> Broken:
             f"baseline: {plain!r} is no decoding here that scores the main model alone in each "
             f"range; there are {', '.join(alone) or 'none'}; take {remedy}."
         )
-    free = not {LOCAL, RECORDED, PROBABILITIES} & parts.judge.capabilities
-    kinds = [decoding.kind for decoding in parts.decodings.values()]
-    if free and len(kinds) > 1 and set(kinds) == {"greedy"}:
-        yield (
-            f"decoding: {', '.join(parts.decodings)} would all read the same answers; take "
-            "decoding=[greedy]."
-        )
     learning = _learning(parts)
-    if learning:
-        if parts.rivals is not None:
-            yield (
-                f"decoding {', '.join(learning)}: learns from human scores of single texts, and "
-                "this prompt compares two; take decoding=[greedy,expectation]."
-            )
-        elif parts.tune != "crossfit":
-            yield (
-                f"decoding {', '.join(learning)}: learns from human scores, of other articles than "
-                "those that it is measured on; take tune=crossfit."
-            )
+    if learning and parts.rivals is not None:
+        yield (
+            f"decoding {', '.join(learning)}: learns from human scores of single texts, and this "
+            "prompt compares two; take decoding=[greedy,expectation]."
+        )
+    elif learning and not isinstance(parts.tuner, CrossFit):
+        yield (
+            f"decoding {', '.join(learning)}: learns from human scores, of other articles than "
+            "those that it is measured on; take tune=crossfit."
+        )
 
 
 def _learning(parts: Parts) -> list[str]:
@@ -289,32 +313,35 @@ def _learning(parts: Parts) -> list[str]:
 
 
 def _tuning_mismatches(parts: Parts) -> Broken:
+    tuner = parts.tuner
+    name = "none" if tuner is None else tuner.name
     tuned = parts.contrasting or _learning(parts)
-    if parts.tune in TUNERS and PROBABILITIES in parts.judge.capabilities and not tuned:
+    if parts.chooses and PROBABILITIES in parts.judge.capabilities and not tuned:
         yield (
-            f"tune={parts.tune}: no decoding contrasts; choose one, as "
+            f"tune={name}: no decoding contrasts; choose one, as "
             "decoding=[greedy,contrastive], or tune=none."
         )
-    if parts.tune in TUNERS and "none" not in parts.defended:
+    if parts.chooses and NONE not in parts.defenses:
         yield (
-            f"tune={parts.tune}: lambda and t are chosen on texts without a defense, and then "
+            f"tune={name}: lambda and t are chosen on texts without a defense, and then "
             "serve the others too; add none to defenses, or add tune=none."
         )
     fixed = _typed(("decoding.lambda", "decoding.temperature"))
-    if parts.tune and parts.config.tune.get("decodings") is None and fixed:
+    if tuner is not None and tuner.decodings is None and fixed:
         yield (
-            f"{fixed}: tune={parts.tune} chooses lambda and t, so this would change nothing; add "
+            f"{fixed}: tune={name} chooses lambda and t, so this would change nothing; add "
             "tune=none."
         )
     wanted = typed_value("tune")
-    if wanted in TUNERS and wanted != parts.tune and parts.tune in ("", *TUNERS):
+    named = wanted in choices("tune") and wanted not in ("none", CrossFit.name, name)
+    if named and (parts.chooses or parts.config.get("tune") is None):
         yield (
-            f"tune={wanted}: the sweep that is taken too sets tune={parts.tune or 'none'}, so this "
+            f"tune={wanted}: the sweep that is taken too sets tune={name}, so this "
             "would change nothing; leave one of the two out."
         )
 
 
-def model_mismatches(parts: Parts) -> Broken:
+def model_mismatches(parts: JudgeParts) -> Broken:
     """Choices that do not go with the kind of the judge's model, once models' configurations can be
     read."""
     source = parts.judge.source
@@ -338,19 +365,14 @@ def model_mismatches(parts: Parts) -> Broken:
             f"assistant=early_exit: {model}, which is read after its last layer alone; choose "
             "assistant=model with a smaller one of its family, or assistant=null_context."
         )
-    if thinking := [defense.name for defense in parts.defenses if defense.thought_tokens]:
+    if parts.thinking:
         yield (
-            f"defenses: {thinking[0]}: {model}, which does not go on with its thoughts; take "
+            f"defenses: {parts.thinking[0]}: {model}, which does not go on with its thoughts; take "
             "defenses=[cot]."
         )
-    if parts.search is not None and parts.search.search.takes_gradient:
-        yield (
-            f"search: the gradient needs a decoder-only judge, and {model}; take search=exhaustive "
-            "or search.shortlist=1."
-        )
 
 
-def text_mismatches(parts: Parts, data: RatingDataset, builder: PromptBuilder) -> Broken:
+def text_mismatches(parts: JudgeParts, data: RatingDataset, builder: PromptBuilder) -> Broken:
     """Choices that do not go with the data and the rubrics, once both are read."""
     compares = builder.comparative
     if data.paired and not compares:
@@ -388,12 +410,24 @@ def text_mismatches(parts: Parts, data: RatingDataset, builder: PromptBuilder) -
             "with; name rubrics with {{Summary_1}} and {{Summary_2}} in prompt.rubrics, or choose "
             "prompt=paper."
         )
-    if parts.tune and compares:
+
+
+def choice_mismatches(parts: Parts, builder: PromptBuilder) -> Broken:
+    """Choices by texts that do not go with the judge, or with its prompts."""
+    if parts.tuner is not None and builder.comparative:
         yield (
-            f"tune={parts.tune}: lambda and t are chosen by the scores of single texts, and here "
-            "texts are compared; add tune=none, and set decoding.lambda, or sweep it with -m."
+            f"tune={parts.tuner.name}: lambda and t are chosen by the scores of single texts, and "
+            "here texts are compared; add tune=none, and set decoding.lambda, or sweep it with -m."
         )
-    if parts.search is not None and not parts.defenses[0].learnable:
+    if parts.search is None:
+        return
+    source = parts.judge.source
+    if parts.search.search.takes_gradient and source.encoder_decoder:
+        yield (
+            "search: the gradient needs a decoder-only judge, and the judge is an encoder-decoder "
+            f"model ({source.config().model_type}); take search=exhaustive or search.shortlist=1."
+        )
+    if not parts.defenses[0].learnable:
         name = parts.defenses[0].name
         yield (
             f"defenses: a phrase is learned under the first one, and under {name} its words are "
@@ -402,7 +436,7 @@ def text_mismatches(parts: Parts, data: RatingDataset, builder: PromptBuilder) -
         )
 
 
-def range_mismatches(parts: Parts, builder: PromptBuilder) -> Broken:
+def range_mismatches(parts: JudgeParts, builder: PromptBuilder) -> Broken:
     """Ranges that do not go with the rubrics."""
     compares = builder.comparative
     ranges = list(dict.fromkeys(score_range for _, score_range in parts.cells))

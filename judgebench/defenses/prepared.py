@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.judges import PassRunner
 from judgebench.judges.spec import JudgeSettings
-from judgebench.prompts.builder import Defense, Judged, PromptBuilder
+from judgebench.prompts.builder import Defense, Judged, PromptBuilder, as_written
+from judgebench.runtime.log import StepLogger
 from judgebench.types import Condition, Example, Record, Records, Row, Split
 from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
+    from judgebench.judges.judge import ReadingJudge
     from judgebench.tutor.vectors import StandardVectors
+
+log = StepLogger(__name__)
 
 SOURCES, TEXTS = STAGES = ("sources", "texts")
 """The stages of a run at which a defense can get ready: with what the judged texts answer to,
@@ -137,6 +141,48 @@ class Planned(Defense):
     def prepared(self, resources: Resources) -> Prepared:
         """The defense, ready; `UserError` for what the user can mend."""
         raise NotImplementedError
+
+
+def planned(judge: ReadingJudge) -> list[str]:
+    """Names of the defenses that are not ready."""
+    return [defense.name for defense in judge.defenses if isinstance(defense, Planned)]
+
+
+def prepare(
+    judge: ReadingJudge,
+    stage: str,
+    conditions: Sequence[Condition],
+    judged: Judged | None = None,
+    **asked: Any,
+) -> ReadingJudge:
+    """The judge with those defenses prepared that needed a stage.
+
+    Args:
+        judged: gives the judged text of an example under a condition; None takes the example's.
+        asked: what else `Resources` hold.
+    """
+    defenses = list(judge.defenses)
+    due = [
+        i
+        for i, defense in enumerate(defenses)
+        if isinstance(defense, Planned) and defense.stage == stage
+    ]
+    if not due:
+        return judge
+    resources = Resources(
+        judge=judge.settings,
+        builder=judge.builder,
+        conditions=conditions,
+        judged=judged or as_written,
+        prompt=judge.builder.options,
+        store=judge.store(),
+        **asked,
+    )
+    for i, defense in enumerate(defenses):
+        if isinstance(defense, Planned) and i in due:
+            defenses[i] = defense.prepared(resources)
+            log.info("Prepared the defense %s.", defense.name)
+    return judge.under(defenses)
 
 
 class JudgedText(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from judgebench.cards.card import REPLAYED_JUDGE, JudgeCard
+from judgebench.cards.card import JudgeCard
 from judgebench.config.choices import choices
 from judgebench.data.rows import FILE_ENDINGS, FileRow, data_files, file_rows, local_path
 from judgebench.importing.columns import (
@@ -427,7 +427,7 @@ def _take_for_card(
     # 2. the judge's answers
     if columns.judge is not None and config_name != "label":
         _check_once(path, columns)
-        if card and card.parts["judge"]["_target_"] != REPLAYED_JUDGE:
+        if card and not card.replayed:
             raise UserError(
                 f"judge={roles['judge']}: the card's judge reads texts itself; leave it out, or "
                 "name the card of a judge whose answers are a file."

@@ -40,6 +40,7 @@ LOG_PROBABILITIES = "log_probabilities"
 GENERATION = "generation"
 GRADIENT = "gradient"
 PANEL = "panel"
+UNKNOWN_PROMPTS = "unknown_prompts"
 """Members of `JudgeSettings.capabilities`."""
 
 JUDGES = {
@@ -107,7 +108,8 @@ class JudgeSettings:
     def capabilities(self) -> frozenset[str]:
         """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES`
         of the candidates, `LOG_PROBABILITIES` of them that can be contrasted, `GENERATION`, a free
-        answer in their place, `GRADIENT` of them by the prompt's tokens; `PANEL`: of several."""
+        answer in their place, `GRADIENT` of them by the prompt's tokens; `PANEL`: of several;
+        `UNKNOWN_PROMPTS`: of prompts that nobody knows."""
         raise NotImplementedError
 
     @property

@@ -38,6 +38,12 @@ NO_DEFENSE = "none"
 Judged = Callable[[Example, Condition], str]
 """Gives an example's judged text under a condition: the text as it is, unless it is attacked."""
 
+
+def as_written(example: Example, condition: Condition) -> str:
+    """The judged text as it is."""
+    return example.output
+
+
 Built = TypeVar("Built")
 Encoding = Generator[list[str], Sequence[Array], Built]
 """Asks for the tokens of texts, as often as it takes, until something is built."""
@@ -153,6 +159,7 @@ class PromptBuilder:
     Attributes:
         comparative: see `are_comparative`.
         rubrics: dimension -> rubric.
+        options: `truncate` and `template_options`, for the prompts of a model that helps.
     """
 
     def __init__(
@@ -174,6 +181,7 @@ class PromptBuilder:
         self.comparative = are_comparative(rubrics)
         self.rubrics = rubrics
         self._max_tokens = max_tokens
+        self.options: Row = {"truncate": truncate, "template_options": template_options}
         self._truncate = truncate
         self._chat = ChatFormat(tokenizer, template_options, closed)
         self._defenses: dict[str, Defense] = {}
@@ -215,7 +223,7 @@ class PromptBuilder:
         groups: dict[str, list[Example]] = {}
         for example in examples:
             groups.setdefault(example.group_id, []).append(example)
-        judged = judged or (lambda example, condition: example.output)
+        judged = judged or as_written
         built: dict[str, list[list[Prompt]]] = {name: [] for name in groups}
         for start in range(0, len(groups), _AT_ONCE):
             names = list(groups)[start : start + _AT_ONCE]

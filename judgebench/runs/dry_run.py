@@ -15,15 +15,15 @@ def show_dry_run(
     judge: ReadingJudge,
     questions: PromptSet,
     console: Terminal,
-    planned: Sequence[str] = (),
+    waiting: Sequence[str] = (),
     store: Path | None = None,
 ) -> None:
-    """Prints the prompts that a judge would read, and what of that the `store` holds; `planned` are
+    """Prints the prompts that a judge would read, and what of that the `store` holds; `waiting` are
     defenses that are not ready."""
     if not process_group().first:
         return
     reader = judge.reader(questions)
-    console.print(dry_run_view(questions.prompts, reader.tokens(), judge.titles, planned))
+    console.print(dry_run_view(questions.prompts, reader.tokens(), judge.titles, waiting))
     answers = None if questions.answers is None else questions.answers.note
     # a store that is not there would be made, and models' content looked at
     held = reader.held() if store is not None and store.is_file() else None

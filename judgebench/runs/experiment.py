@@ -7,7 +7,8 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from omegaconf import DictConfig
@@ -16,14 +17,19 @@ from judgebench.attacks import NONE, LearnedPhrase, attacked_text
 from judgebench.attacks.search import select_words
 from judgebench.config.check import check_config, data_of
 from judgebench.config.keys import path_of
-from judgebench.config.parts import Parts
-from judgebench.config.rules import check_rules, model_mismatches, range_mismatches, text_mismatches
+from judgebench.config.parts import JudgeParts, Parts
+from judgebench.config.rules import (
+    check_rules,
+    choice_mismatches,
+    model_mismatches,
+    range_mismatches,
+    text_mismatches,
+)
 from judgebench.data.dataset import DEV, RatingDataset, paired_systems, pairs, rated
-from judgebench.defenses import Findings, Planned, Prepared, Resources
+from judgebench.defenses.prepared import Findings, Prepared, planned, prepare
 from judgebench.judges.judge import PromptSet, ReadingJudge
 from judgebench.judges.spec import LOCAL
 from judgebench.readings.store import open_store
-from judgebench.runtime.log import StepLogger
 from judgebench.tuning.tuners import Tuner
 from judgebench.types import Condition, Example, Prompt
 from judgebench.words.errors import Mistakes
@@ -33,15 +39,13 @@ if TYPE_CHECKING:
     from judgebench.attacks.adv_suffix import Lesson
     from judgebench.judges.local.models import Models, Trainers
 
-log = StepLogger(__name__)
-
 _WON = (
     "Texts are compared: a score is the probability that a text wins against another of its group, "
     "the mean over both orders, and a human score by how much the humans prefer it."
 )
 
 
-def judge_of(parts: Parts) -> ReadingJudge:
+def judge_of(parts: JudgeParts, store: Path) -> ReadingJudge:
     """The judge of some parts; of its models only tokenizers and configurations are loaded.
 
     Raises:
@@ -60,50 +64,25 @@ def judge_of(parts: Parts) -> ReadingJudge:
         parts.judge,
         parts.decodings,
         parts.prompt,
-        list(dict.fromkeys(dimension for dimension, _ in parts.cells)),
-        partial(open_store, path_of(parts.config, "store")),
+        parts.dimensions,
+        partial(open_store, store),
         parts.assistant,
         parts.defenses,
     )
 
 
-def check_texts(parts: Parts, judge: ReadingJudge, data: RatingDataset) -> None:
+def check_texts(parts: JudgeParts, judge: ReadingJudge, data: RatingDataset) -> None:
     """Checks that rubrics, ranges and defenses go with the texts that are judged; else
     `UserError`."""
     builder = judge.builder
     check_rules(text_mismatches(parts, data, builder), range_mismatches(parts, builder))
 
 
-def planned(judge: ReadingJudge) -> list[str]:
-    """Names of the defenses that are not ready."""
-    return [defense.name for defense in judge.defenses if isinstance(defense, Planned)]
-
-
-def prepare(judge: ReadingJudge, stage: str, parts: Parts, **run: Any) -> ReadingJudge:
-    """The judge with those defenses prepared that needed a stage (`defenses.STAGES`); `run`: what
-    else `Resources` hold."""
-    due = {
-        defense.name
-        for defense in judge.defenses
-        if isinstance(defense, Planned) and defense.stage == stage
-    }
-    if not due:
-        return judge
-    resources = Resources(
-        judge=judge.settings,
-        builder=judge.builder,
-        conditions=parts.all_conditions(),
-        judged=attacked_text(parts.attacks),
-        prompt={name: parts.prompt.get(name) for name in ("truncate", "template_options")},
-        store=judge.store(),
-        **run,
-    )
-    defenses = list(judge.defenses)
-    for i, defense in enumerate(defenses):
-        if isinstance(defense, Planned) and defense.name in due:
-            defenses[i] = defense.prepared(resources)
-            log.info("Prepared the defense %s.", defense.name)
-    return judge.under(defenses)
+def examples_of(parts: JudgeParts, data: RatingDataset) -> Sequence[Example]:
+    """The judged texts of the data, or pairs of them."""
+    if parts.rivals and not data.paired:
+        return pairs(data.examples, parts.rivals)
+    return data.examples
 
 
 @dataclass(kw_only=True)
@@ -136,17 +115,16 @@ class Experiment:
         # 1. judge and data; neither needs the other, so mistakes of both are named
         mistakes = Mistakes()
         with mistakes.caught():
-            judge = judge_of(parts)
+            judge = judge_of(parts, path_of(parts.config, "store"))
         with mistakes.caught():
             data = data_of(parts)
         mistakes.tell()
         # 2. judge and data together
         check_texts(parts, judge, data)
+        check_rules(choice_mismatches(parts, judge.builder))
         judge = judge.under([defense.fitted(data, parts.cells) for defense in parts.defenses])
         # 3. examples, or pairs of them, and what is chosen or learned by them
-        examples = data.examples
-        if parts.rivals and not data.paired:
-            examples = pairs(data.examples, parts.rivals)
+        examples = examples_of(parts, data)
         tuner = None
         with mistakes.caught():
             tuner = parts.tuner_of(data)
@@ -173,10 +151,10 @@ class Experiment:
     @cached_property
     def questions(self) -> PromptSet:
         """The prompts that can be built already, and earlier answers to them."""
-        planned_ones = set(self.planned)
+        waiting = planned(self.judge)
         return self.judge.questions(
             self.examples,
-            [condition for condition in self.conditions if condition.defense not in planned_ones],
+            [condition for condition in self.conditions if condition.defense not in waiting],
             self.data.split,
             self.data.name,
             attacked_text(self.parts.attacks),
@@ -207,7 +185,8 @@ class Experiment:
         judge = prepare(
             self.judge,
             stage,
-            self.parts,
+            self.conditions,
+            attacked_text(self.parts.attacks),
             examples=self.examples,
             split=self.data.split,
             dataset=self.data.name,
@@ -235,11 +214,6 @@ class Experiment:
                 text = defenses[condition.defense].text(text, example, condition)
             if text != example.output:
                 yield prompt, text
-
-    @property
-    def planned(self) -> list[str]:
-        """Names of the defenses that are not ready."""
-        return planned(self.judge)
 
     def lesson(self) -> Lesson:
         """Lesson for a phrase: clean conditions under the first defense, and texts of the
@@ -310,13 +284,12 @@ class Experiment:
     @property
     def _unrated(self) -> str:
         """A sentence on how many texts, or pairs, humans rated; empty where they rated all."""
-        dimensions = dict.fromkeys(condition.dimension for condition in self.conditions)
         if not self.data.rated:
             return ""
         return say(
             "data_note",
             part="rated",
-            counts={name: len(rated(self.examples, name)) for name in dimensions},
+            counts={name: len(rated(self.examples, name)) for name in self.parts.dimensions},
             all=len(self.examples),
             pairs=self.comparative,
         )

@@ -1,8 +1,8 @@
 """A run under way: how it begins, what it must read before its texts are final, and what it reads.
 
-The last run of a process is kept (`LastRun`): its data, its prompts and its readings of
-`score_tokens` mode. A later run of the same process, such as a sweep's next job, uses them where
-its configuration differs in nothing that is loaded or read.
+The last run of a session is kept (`LastRun`): its data, its prompts and its readings of
+`score_tokens` mode. A later run of the same session, a sweep's next job, uses them where its
+configuration differs in nothing that is loaded or read.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.config.keys import FOLDER, implied_choices, path_of
 from judgebench.config.parts import Parts
+from judgebench.defenses.prepared import planned
 from judgebench.judges.judge import RunReadings
 from judgebench.judges.local.models import Models, Trainers
-from judgebench.judges.local.ray_runner import RayTrainer
+from judgebench.judges.local.ray_runner import RayRunner, RayTrainer
 from judgebench.judges.reader import IN_STORE
 from judgebench.judges.served.settings import unpaid
 from judgebench.judges.spec import RECORDED
@@ -32,6 +31,7 @@ from judgebench.results.folder import RunFolder
 from judgebench.runs.dry_run import show_dry_run
 from judgebench.runs.experiment import Experiment
 from judgebench.runtime.distributed import NullTrainer, begin_group, process_group
+from judgebench.runtime.session import Session
 from judgebench.settings.fields import plain
 from judgebench.settings.run import check_tables
 from judgebench.types import Row
@@ -80,48 +80,32 @@ class LastRun:
     experiment: Experiment
     readings: RunReadings
 
+    @classmethod
+    def of(cls, experiment: Experiment, readings: RunReadings) -> LastRun | None:
+        """A run whose readings are complete; None of free answers, which depend on the
+        decodings."""
+        judge = experiment.judge
+        if judge.settings.mode != "score_tokens" or judge.free_text:
+            return None
+        again = copy.copy(readings)  # with its columns, where they are computed already
+        if RECORDED not in judge.settings.capabilities:
+            again.device = IN_STORE
+        if again.served is not None:
+            again.served = unpaid(again.served)
+        config = experiment.parts.config
+        return cls(key_of(config), _inode(path_of(config, "store")), experiment, again)
 
-_last: LastRun | None = None
-
-
-def load_last(config: DictConfig) -> LastRun | None:
-    """The last run, if its data and readings are this configuration's too; else None, and it is
-    forgotten, as where the store's file, which must hold what a run says it has stored, has
-    gone."""
-    global _last
-    if _last is None:
-        return None
-    if (_last.key, _last.store) != (key_of(config), _inode(path_of(config, "store"))):
-        _last = None  # before the next data and readings come, for there is room for one
-    return _last
-
-
-def save_last(key: str, experiment: Experiment, readings: RunReadings) -> None:
-    """Keeps a run whose readings are complete; not free answers, which depend on the decodings.
-
-    Args:
-        key: from `key_of`.
-    """
-    global _last
-    judge = experiment.judge
-    if not key or judge.settings.mode != "score_tokens" or judge.free_text:
-        return
-    again = copy.copy(readings)  # with its columns, where they are computed already
-    if RECORDED not in judge.settings.capabilities:
-        again.device = IN_STORE
-    if again.served is not None:
-        again.served = unpaid(again.served)
-    _last = LastRun(key, _inode(path_of(experiment.parts.config, "store")), experiment, again)
+    def serves(self, config: DictConfig) -> bool:
+        """True where its data and readings are a configuration's too, and the store's file, which
+        must hold what a run says it has stored, is there as it was."""
+        return (self.key, self.store) == (key_of(config), _inode(path_of(config, "store")))
 
 
 def key_of(config: DictConfig) -> str:
-    """Everything that data, prompts and readings of a multirun's job depend on: the resolved config
-    less its `FREE` entries. Empty for a run by itself: before the next one of the same process, in
-    a notebook, any file may change."""
-    if not HydraConfig.initialized() or HydraConfig.get().mode != RunMode.MULTIRUN:
-        return ""
+    """Everything that data, prompts and readings of a session's run depend on: the resolved config
+    less its `FREE` entries."""
     read = {key: plain(config[key]) for key in config if key not in FREE}
-    return json.dumps([os.getcwd(), HydraConfig.get().sweep.dir, read], sort_keys=True, default=str)
+    return json.dumps([os.getcwd(), read], sort_keys=True, default=str)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:
@@ -142,7 +126,6 @@ class Job:
     Attributes:
         experiment: grows as defenses are prepared and phrases are learned.
         last: the run before, whose readings serve this one too; None without one.
-        key: see `judgebench.runs.job.key_of`.
         loggers: make what the finished run is logged to.
         tables: names of the paper tables to write.
         models: those that are loaded.
@@ -154,7 +137,6 @@ class Job:
     folder: RunFolder
     loggers: Sequence[MakeLogger]
     last: LastRun | None
-    key: str
     tables: Sequence[str]
     clock: Clock
     console: Terminal
@@ -162,7 +144,7 @@ class Job:
     models: Models = field(default_factory=Models)
 
     @classmethod
-    def begin(cls, parts: Parts, stack: ExitStack) -> Job:
+    def begin(cls, parts: Parts, stack: ExitStack, session: Session) -> Job:
         """Everything that a configuration asks for, checked; `stack` keeps other runs out of the
         folder."""
         config = parts.config
@@ -170,19 +152,21 @@ class Job:
         clock = Clock()
         with clock("load"):
             # 1. the processes, all of which parse the experiment; the last run may know its data
-            last = load_last(config)
-            key = last.key if last else key_of(config)
-            trainer = trainer_for(parts)
+            last: LastRun | None = session.last
+            if last is not None and not last.serves(config):
+                # before the next data and readings come, for there is room for one
+                last = session.last = None
+            trainer = trainer_for(config, parts.computes, parts.runner)
             processes = begin_group(trainer)
             experiment = processes.together(lambda: _parsed(parts, last, trainer))
             # 2. what the run writes to; the first process, which alone writes there, keeps others
             # out
             tables: Sequence[str] = ()
-            if config.tables:
+            if config.get("tables"):
                 tables = check_tables(config.tables)
             folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
             loggers: Sequence[MakeLogger] = ()
-            if config.logger:
+            if config.get("logger"):
                 from judgebench.tracking.loggers import check_loggers  # Lightning with its own
 
                 loggers = check_loggers(config.logger)
@@ -199,7 +183,6 @@ class Job:
             folder=folder,
             loggers=loggers,
             last=last,
-            key=key,
             tables=tables,
             clock=clock,
             console=console,
@@ -211,7 +194,7 @@ class Job:
         experiment = self.experiment
         store = path_of(self.config, "store")
         show_dry_run(
-            experiment.judge, experiment.questions, self.console, experiment.planned, store
+            experiment.judge, experiment.questions, self.console, planned(experiment.judge), store
         )
 
     def prepare(self, stage: str) -> None:
@@ -249,7 +232,6 @@ class Job:
                     status.update,
                 )
         self.experiment = self.experiment.attacked(phrases)
-        self.key = ""  # what a search finds depends on settings that the key leaves out
         return trace
 
     def read(self) -> RunReadings | None:
@@ -283,27 +265,27 @@ def _parsed(parts: Parts, last: LastRun | None, trainer: Any) -> Experiment:
     return experiment
 
 
-def trainer_for(parts: Parts) -> Trainers:
-    """The configured trainer, one for all that is read; what stands for it where one process reads
-    no model here, as of recorded readings or served judges: nothing else needs Lightning and
-    torch."""
-    settings = plain(parts.config.trainer)
-    if chosen := parts.config.get("callbacks"):
+def trainer_for(config: DictConfig, computes: bool, runner: RayRunner | None = None) -> Trainers:
+    """The trainer of a configuration, one for all that is read; what stands for it where one
+    process reads no model here (`computes`), as of recorded readings or served judges: nothing else
+    needs Lightning and torch."""
+    settings = plain(config.trainer)
+    if chosen := config.get("callbacks"):
         settings["callbacks"] = chosen
     changed = _changed(settings)
     # 1. no model is read here: nothing stands in for a trainer that is as usual, or on the CPU
     on_cpu = changed == {"accelerator"} and settings["accelerator"] == "cpu"
-    if not parts.computes and (not changed or on_cpu):
+    if not computes and (not changed or on_cpu):
         return NullTrainer(settings.get("enable_progress_bar", True) or None)
     # 2. Lightning here
     from judgebench.judges.local.loop import trainer_of  # torch and Lightning with it
 
-    local = trainer_of(parts.config)
-    if parts.runner is None:
+    local = trainer_of(config)
+    if runner is None:
         return local
     # 3. actors of Ray
     check_trainer_of_actors(settings)
-    return RayTrainer(parts.runner, local)
+    return RayTrainer(runner, local)
 
 
 def check_trainer_of_actors(settings: Row) -> None:

@@ -8,16 +8,20 @@ from judgebench.config.keys import command_line
 from judgebench.config.parts import Parts
 from judgebench.defenses.prepared import SOURCES, TEXTS
 from judgebench.results.results import Results
-from judgebench.runs.job import Job, save_last
+from judgebench.runs.job import Job, LastRun
 from judgebench.runs.measurement import decode_run, measure_run
 from judgebench.runs.output import show_run, write_run
 from judgebench.runtime.log import StepLogger
+from judgebench.runtime.session import Session
 
 log = StepLogger(__name__)
 
 
-def run_pipeline(parts: Parts) -> Results | None:
+def run_pipeline(parts: Parts, session: Session | None = None) -> Results | None:
     """Runs the experiment of some parts, alone in its run folder.
+
+    Args:
+        session: what it shares with runs before and after it; None shares nothing.
 
     Returns:
         Its results; None where nothing was to be written (a dry run, or a process that only helped
@@ -29,7 +33,8 @@ def run_pipeline(parts: Parts) -> Results | None:
     """
     with ExitStack() as stack:
         # 1. Data, prompts, models and settings, all of them checked.
-        job = Job.begin(parts, stack)
+        session = session or Session()
+        job = Job.begin(parts, stack, session)
         if job.config.dry_run:
             job.show_prompts()
             return None
@@ -65,7 +70,7 @@ def run_pipeline(parts: Parts) -> Results | None:
             results = measure_run(job.experiment, readings, scores, trace)
         log.info("Measured %d series of scores.", len(results.metrics))
         if trace is None:  # what a search finds depends on settings that the key leaves out
-            save_last(job.key, job.experiment, readings)
+            session.last = LastRun.of(job.experiment, readings)
 
         # 5. Run folder, page, figures, tables and loggers; the terminal last.
         results = write_run(job, results, readings)

@@ -7,6 +7,7 @@ that people copy it stands in quotation marks, for the shell and for Hydra.
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shlex
@@ -64,12 +65,22 @@ def carry(
     return [*others, f"+{CARRIER}={urlsafe_b64encode(text).decode().rstrip('=')}"]
 
 
-def settle(config: DictConfig) -> None:
-    """Sets the values that a composed configuration carries; they refer to nothing."""
-    with open_dict(config):
-        text = config.pop(CARRIER, None)
+def settle(config: DictConfig) -> DictConfig:
+    """A composed configuration with the values that it carries in their places; they refer to
+    nothing."""
+    settled = copy.deepcopy(config)
+    with open_dict(settled):
+        text = settled.pop(CARRIER, None)
     for key, value in _decoded(text).get("values", {}).items():
-        OmegaConf.update(config, key.lstrip("+"), literal(value), merge=True, force_add=True)
+        OmegaConf.update(settled, key.lstrip("+"), literal(value), merge=True, force_add=True)
+    return settled
+
+
+def with_value(config: DictConfig, key: str, value: Any) -> DictConfig:
+    """A configuration with another value at a key, which refers to nothing."""
+    other = copy.deepcopy(config)
+    OmegaConf.update(other, key, literal(value), merge=False)
+    return other
 
 
 def _carried(arguments: Iterable[str]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 from scipy import stats
 
 from judgebench.cards.calibration import (
@@ -20,6 +19,7 @@ from judgebench.cards.calibration import (
     limits,
 )
 from judgebench.cards.card import Errors, EstimateMap
+from judgebench.settings.fields import Costs
 from judgebench.stats.clusters import group_weights
 from judgebench.stats.conformal import LEVEL
 from judgebench.types import Classes, ScoreRange
@@ -37,9 +37,8 @@ def test_classes_without_order_choose_no_judge():
 def test_the_decision_of_a_card_is_the_record_of_its_judge():
     record = {"classes": ["bad", "good"], **{name: DECISION[name] for name in DECISION if name not in ("fail", "pass")}}
     record |= {"ask_aim": 0.05, "rater_error": 0.2, "ask_lowest": 0.04}
-    config = OmegaConf.create({"costs": {"false_pass": 5.0}, "ask": {"error": "rater"}})
     expected = DECISION | {"fail": "bad", "pass": "good", "rater_error": 0.2, "lowest": 0.04}
-    assert decision_of(record, config) == expected, "its aim is a number"
+    assert decision_of(record, Costs(false_pass=5.0)) == expected, "its aim is a number"
 
 
 def test_settings_that_cannot_be_are_refused():

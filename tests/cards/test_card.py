@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 import yaml
 
-from judgebench.cards.card import Errors, EstimateMap, JudgeCard
-from judgebench.cards.judge import scoring_config
+from judgebench.cards.card import _MAKERS, Errors, EstimateMap, JudgeCard, maker_at
+from judgebench.cards.judge import parts_of
+from judgebench.config.check import judge_parts
+from judgebench.decoding import Greedy
+from judgebench.judges.precomputed.replay import ReplaySpec
+from judgebench.judges.spec import JudgeSpec
 from judgebench.types import ScoreRange
 from judgebench.words.errors import UserError
 
@@ -54,7 +58,7 @@ def test_a_card_is_read_as_it_was_written(tmp_path):
     judged = card(uses=[{"use": "order_texts", "verdict": "yes", "clause": "75 % of pairs", "value": 0.75}])
     judged.write(tmp_path / "judged.yaml")
     assert JudgeCard.read(tmp_path / "judged.yaml").verdict[0].startswith("  order texts      yes  ")
-    assert card().verdict[0].startswith("  - It has no verdict: it is of an earlier version")
+    assert card().verdict[0].startswith("  - It has no verdict, for it was made with human_agreement=false")
     bare = card(estimate=None, scale=None)
     bare.write(tmp_path / "bare.yaml")
     assert JudgeCard.read(tmp_path / "bare.yaml") == bare
@@ -131,22 +135,36 @@ def _reordered(text: str) -> str:
     return yaml.safe_dump(yaml.safe_load(text), sort_keys=True)
 
 
-def test_a_card_of_an_earlier_version_is_read_and_says_that_it_states_no_digest(capsys):
-    """Written at 3e7ab7f by calibrating recorded readings of conala_sample; it states no digest."""
-    earlier = JudgeCard.read(Path(__file__).with_name("judge_card_3e7ab7f.yaml"))
-    assert earlier.title == ("Qwen2.5-Coder-1.5B-Instruct with Qwen2.5-Coder-0.5B-Instruct, quality 1-5, contrastive")
-    assert earlier.estimate is not None
-    assert earlier.intervals is None
-    assert "earlier version; `python -m judgebench calibrate data=... judge=...` makes another" in earlier.no_intervals
-    assert earlier.figures["test"]["spearman"] == pytest.approx(0.6112, abs=1e-3)
-    assert scoring_config(earlier, {"rows": []}, store="s").judge.path == earlier.parts["judge"]["path"]
-    assert "it does not state the SHA-256 of its content: version 0.1.0 wrote it" in capsys.readouterr().err
+def test_a_card_of_an_earlier_version_is_read_and_its_classes_are_where_they_are_now(capsys):
+    """Written at 26d5f633 by calibrating recorded readings of conala_sample."""
+    earlier = JudgeCard.read(Path(__file__).with_name("judge_card_26d5f633.yaml"))
+    assert capsys.readouterr().err == "", "its digest is the one that it states"
+    assert earlier.title == "Qwen2.5-Coder-1.5B-Instruct, quality 3-7, expectation"
+    assert earlier.figures["promised"]["spearman"] == pytest.approx(0.6849, abs=1e-4)
+    assert earlier.no_intervals is None
+    parts = parts_of(earlier)
+    assert parts["judge"]["path"] == earlier.parts["judge"]["path"]
+    assert isinstance(judge_parts(parts).judge, JudgeSpec)
+
+
+def test_a_judge_is_known_by_its_class_so_that_one_of_its_kind_is_seen(monkeypatch):
+    """Were another replayed judge allowed on cards, its answers to other texts would be another file too."""
+
+    class Sheet(ReplaySpec):
+        pass
+
+    monkeypatch.setitem(_MAKERS, ("judge",), (*_MAKERS["judge",], Sheet))
+    path = f"{Sheet.__module__}.{Sheet.__name__}"
+    assert card(parts={**PARTS, "judge": {"_target_": path, "path": "a.jsonl", "fields": {}}}).replayed
+    assert maker_at(("judge",), path) is Sheet
+    assert maker_at(("judge",), "os.system") is maker_at(("tutor",), path) is maker_at(("judge",), ["a"]) is None
+    assert maker_at(("decoding", "mine", "of"), "judgebench.decoding.Greedy") is Greedy
 
 
 def test_a_card_of_a_panel_is_refused(tmp_path):
     of_panel = {"_target_": "judgebench.judges.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
     card(parts={**PARTS, "judge": of_panel}).write(tmp_path / "card.yaml")
-    with pytest.raises(UserError, match=r"earlier\.panel\.PanelSpec', which is no part of a judge"):
+    with pytest.raises(UserError, match=r"panel\.PanelSpec', which is no part of a judge"):
         JudgeCard.read(tmp_path / "card.yaml")
 
 
@@ -166,16 +184,16 @@ def test_a_card_of_one_task_is_refused_for_another():
 
 
 def test_what_a_card_says_is_literal_and_code_of_a_model_runs_only_where_the_user_says_so():
-    config = scoring_config(card(), {"rows": []}, store="s")
-    assert config.prompt.rubrics.coherence == RUBRIC
-    assert config.judge.trust_remote_code is False
+    parts = parts_of(card())
+    assert parts["prompt"]["rubrics"] == {"coherence": RUBRIC}
+    assert parts["judge"]["trust_remote_code"] is False
     settings = {"judge": {"trust_remote_code": True, "path": "models/b"}}
     helped = {"name": "perplexity", "helper": {"path": "models/a", "trust_remote_code": True}}
-    config = scoring_config(card(parts={**PARTS, "defenses": [helped]}), {}, store="s", overridden=settings)
-    assert config.judge.trust_remote_code is True
+    parts = parts_of(card(parts={**PARTS, "defenses": [helped]}), settings)
+    assert parts["judge"]["trust_remote_code"] is True
     # a model that lies elsewhere is the helper there too
-    assert (config.judge.path, config.defenses[0].helper.path) == ("models/b", "models/b")
-    assert config.defenses[0].helper.trust_remote_code is False
+    assert (parts["judge"]["path"], parts["defenses"][0]["helper"]["path"]) == ("models/b", "models/b")
+    assert parts["defenses"][0]["helper"]["trust_remote_code"] is False
 
 
 def test_a_key_goes_nowhere_that_the_user_has_not_named():
@@ -186,17 +204,17 @@ def test_a_key_goes_nowhere_that_the_user_has_not_named():
     }
     asking = card(parts={**PARTS, "judge": {**served, "model": "m"}})
     with pytest.raises(UserError, match=r"would be sent every text that is scored\. If .* say so: send_to=evil"):
-        scoring_config(asking, {}, store="s", overridden={"judge": {"key_variable": "MINE"}})
+        parts_of(asking, {"judge": {"key_variable": "MINE"}})
     with pytest.raises(UserError, match=r"would be sent the key in the environment variable AWS_SECRET\."):
-        scoring_config(asking, {}, store="s", send_to="evil")
+        parts_of(asking, send_to="evil")
     fleet = {**served, "url": ["https://evil/v1", "http://127.0.0.1:1/v1", "https://worse/v1"], "key_variable": None}
     asking_two = card(parts={**PARTS, "judge": {**fleet, "model": "m"}})
     with pytest.raises(UserError, match=r"send_to=\[evil,worse\]"):
-        scoring_config(asking_two, {}, store="s")
+        parts_of(asking_two)
     with pytest.raises(UserError, match=r"If you trust worse, say so: send_to=worse"):
-        scoring_config(asking_two, {}, store="s", send_to="evil")
-    agreed = scoring_config(asking, {}, store="s", overridden={"judge": {"key_variable": "MINE"}}, send_to=["evil"])
-    assert agreed.judge.key_variable == "MINE"
+        parts_of(asking_two, send_to="evil")
+    agreed = parts_of(asking, {"judge": {"key_variable": "MINE"}}, send_to=["evil"])
+    assert agreed["judge"]["key_variable"] == "MINE"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judgebench.cards import Judge, JudgeCard
-from judgebench.cards.judge import scoring_config
+from judgebench.cards.judge import parts_of
 from judgebench.types import Example
 from judgebench.words.console import Terminal
 from judgebench.words.errors import UserError
@@ -160,9 +160,8 @@ def test_replayed_answers_are_those_that_were_calibrated(secrets, small_server):
     content["series"]["decoding"] = "greedy"
     card = JudgeCard.read(written(content, secrets))
     with pytest.raises(UserError, match=r"does not hold the answers .* \+judge.path=FILE"):
-        scoring_config(card, {"rows": []}, store="s")
-    mine = {"judge": {"path": "mine.jsonl"}}
-    assert scoring_config(card, {"rows": []}, store="s", overridden=mine).judge.path == "mine.jsonl"
+        parts_of(card)
+    assert parts_of(card, {"judge": {"path": "mine.jsonl"}})["judge"]["path"] == "mine.jsonl"
 
 
 @pytest.fixture

@@ -14,9 +14,6 @@ from judgebench.command.calibrate import main as calibrate
 from judgebench.command.cli import handle_errors
 from judgebench.command.score import main as score
 from judgebench.config.keys import check_command
-from judgebench.config.rules import NEED_HELPER, NEED_TUTOR
-from judgebench.defenses.detection import PERPLEXITY
-from judgebench.defenses.references import REFERENCE_DEFENSES
 from judgebench.runtime.ending import as_sentence
 
 MISTAKES = {
@@ -125,10 +122,6 @@ def test_all_mistakes_of_a_configuration_are_named_together(commanded, line):
     said = commanded(line)
     for words in SEVERAL[line]:
         assert words in said
-
-
-def test_names_that_rules_know_without_torch_are_those_of_defenses():
-    assert (NEED_TUTOR, NEED_HELPER) == (REFERENCE_DEFENSES, (PERPLEXITY,))
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 import transformers as tf
-from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 
-from judgebench.config.parts import Parts
+from judgebench.config.parts import JudgeParts
 from judgebench.config.rules import check_rules, model_mismatches
 from judgebench.decoding.rules import Greedy
 from judgebench.judges.assistants import Assistant
@@ -88,7 +87,7 @@ def by_hand(model, ids, start):
 
 
 def check_models(judge, assistant):
-    parts = Parts(OmegaConf.create(), judge, assistant, {})
+    parts = JudgeParts(judge, assistant, {})
     check_rules(model_mismatches(parts))
 
 

@@ -22,7 +22,13 @@ from judgebench.decoding.rules import candidate_distribution, expected_value, ha
 from judgebench.judges.precomputed.answers import Answers
 from judgebench.judges.precomputed.recorded import RecordedSpec, answers_of
 from judgebench.judges.precomputed.replay import ReplaySpec
-from judgebench.judges.spec import LOG_PROBABILITIES, PANEL, PROBABILITIES, RECORDED
+from judgebench.judges.spec import (
+    LOG_PROBABILITIES,
+    PANEL,
+    PROBABILITIES,
+    RECORDED,
+    UNKNOWN_PROMPTS,
+)
 from judgebench.readings.reading import Recording
 from judgebench.runtime.files import user_path
 from judgebench.settings.fields import (
@@ -230,7 +236,12 @@ class PanelSpec(RecordedSpec):
     weights: list[float] | None = None
     path: ClassVar[None] = None  # type: ignore[misc]
     note = None  # type: ignore[assignment]
-    capabilities = frozenset({PANEL, RECORDED, PROBABILITIES, LOG_PROBABILITIES})
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        replayed = all(isinstance(member.source, ReplaySpec) for member in self.judges)
+        unknown = {UNKNOWN_PROMPTS} if replayed else set()
+        return frozenset({PANEL, RECORDED, PROBABILITIES, LOG_PROBABILITIES, *unknown})
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()

@@ -28,7 +28,7 @@ from judgebench.data.rows import (
 )
 from judgebench.judges.precomputed.answers import Answers, Key, answer_key, first_names
 from judgebench.judges.reader import BaseReader
-from judgebench.judges.spec import GENERATION, REPLAYED, NoConfig, NoModel
+from judgebench.judges.spec import GENERATION, REPLAYED, UNKNOWN_PROMPTS, NoConfig, NoModel
 from judgebench.prompts.tokens import PlainTokenizer
 from judgebench.runtime.files import sha256_of, user_path
 from judgebench.settings.fields import Words, settings_of
@@ -182,7 +182,7 @@ class ReplaySpec(NoModel):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        return frozenset({REPLAYED, GENERATION})
+        return frozenset({REPLAYED, GENERATION, UNKNOWN_PROMPTS})
 
     def reader(self, *asked: Any) -> BaseReader:
         return Replayer(*asked)
