@@ -15,7 +15,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.config.choices import FOLDER, choices, groups
-from judgebench.settings.fields import Asking, Costs, Margins, MetricSettings, Ranking
+from judgebench.settings.costs import Asking, Costs
+from judgebench.settings.margins import Margins
+from judgebench.settings.metrics import MetricSettings, Ranking
 
 FILES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.yaml"))
 SWEEPS = sorted(str(path.relative_to(FOLDER)) for path in (FOLDER / "sweeps").glob("*.yaml"))

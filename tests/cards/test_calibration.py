@@ -19,7 +19,7 @@ from judgebench.cards.calibration import (
     limits,
 )
 from judgebench.cards.card import Errors, EstimateMap
-from judgebench.settings.fields import Costs
+from judgebench.settings.costs import Costs
 from judgebench.stats.clusters import group_weights
 from judgebench.stats.conformal import LEVEL
 from judgebench.types import Classes, ScoreRange

@@ -17,7 +17,7 @@ from hydra.core.global_hydra import GlobalHydra
 import judgebench as package
 from judgebench.data.benchmarks import Mini
 from judgebench.decoding import Expectation
-from judgebench.judges.engine.kernels import compute_on, hardware
+from judgebench.judges.engine.hardware import compute_on, hardware
 from judgebench.judges.local.models import Models
 from judgebench.judges.spec import JudgeSpec
 from judgebench.results.folder import RunFolder
