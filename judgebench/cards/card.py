@@ -347,12 +347,14 @@ class JudgeCard:
     @property
     def no_intervals(self) -> str | None:
         """Why scores by the card have no intervals, a sentence; None where they have."""
-        if self.intervals is not None and self.scale is not None:
-            return None
-        return (
-            "No intervals: the card has no map from its scores to the humans' scale, or that is "
-            "unknown."
-        )
+        if self.estimate is None or self.scale is None:
+            return (
+                "No intervals: the card has no map from its scores to the humans' scale, or that "
+                "is unknown."
+            )
+        again = "`python -m judgebench calibrate data=... judge=...` makes one that does"
+        without = f"No intervals: the card does not state its estimates' errors; {again}."
+        return without if self.intervals is None else None
 
     @property
     def verdicts(self) -> dict[str, str]:
@@ -639,7 +641,9 @@ def check_arguments(parts: Row) -> None:
     """Checks that the classes that parts name take the keys that they have, and values of their
     kinds; else `UserError`. Each value may be null, which the class checks itself."""
     makers = ("judge", "assistant", "defense", "tutor")
-    places = {(name,): parts[name] for name in makers if parts[name] is not None}
+    places: dict[tuple[str, ...], Any] = {
+        (name,): parts[name] for name in makers if parts[name] is not None
+    }
     places["defense", "helper"] = parts["defense"]["helper"]
     places |= {("decoding", name): part for name, part in parts["decoding"].items()}
     for place, part in places.items():

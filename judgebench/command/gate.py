@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -296,8 +296,9 @@ def _run_of(
         mark = card.range.mirrored(card.decision["pass_mark"])
         run["costs"] = card.decision["costs"] | {"mark": mark}
         run["ask"] = {"error": card.decision["error"] or RATER}
-    usual = OmegaConf.load(FOLDER / "config.yaml")
-    others = {key: usual._get_node(key) for key in usual if key not in (*run, "defaults", "hydra")}
+    # all else is as usual in a run
+    usual: Any = OmegaConf.load(FOLDER / "config.yaml")
+    others = {key: usual._get_node(key) for key in usual if key not in ("defaults", "hydra")}
     return OmegaConf.create({**others, **literal(run)})
 
 

@@ -179,14 +179,14 @@ def _rows(folder: RunFolder, rebuilt: Rebuilt) -> Rows:
     from judgebench.readings.reading import AXES, SCHEMA, holds, prompt_digest
     from judgebench.types import ScoreRange
 
-    prompts = {}
-    for prompt in rebuilt.prompts:
-        asked = [str(getattr(prompt.condition, axis)) for axis in AXES]
-        prompts[prompt.example.example_id, *asked] = prompt
+    prompts: dict[tuple[Any, ...], Prompt] = {}
+    for each in rebuilt.prompts:
+        asked = [str(getattr(each.condition, axis)) for axis in AXES]
+        prompts[each.example.example_id, *asked] = each
     gone = {name.split(" ")[1] for name in rebuilt.left_out}
     rows = []
     for reading in folder.read("readings").to_dict("records"):
-        row = {
+        row: Record = {
             name: None if isinstance(value, float) and value != value else value
             for name, value in reading.items()
         }

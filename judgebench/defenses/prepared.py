@@ -159,11 +159,11 @@ def prepare(
         asked: what else `Resources` hold.
     """
     defenses = list(judge.defenses)
-    due = [
-        i
+    due = {
+        i: defense
         for i, defense in enumerate(defenses)
         if isinstance(defense, Planned) and defense.stage == stage
-    ]
+    }
     if not due:
         return judge
     resources = Resources(
@@ -175,8 +175,8 @@ def prepare(
         store=judge.store(),
         **asked,
     )
-    for i in due:
-        defenses[i] = defenses[i].prepared(resources)
+    for i, defense in due.items():
+        defenses[i] = defense.prepared(resources)
     return judge.under(defenses)
 
 
