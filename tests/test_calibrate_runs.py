@@ -132,21 +132,17 @@ def test_a_card_holds_what_a_decoding_has_learned(
     np.testing.assert_allclose(pd.read_csv("scores.csv")["score"], expected, atol=1e-4)
 
 
-def test_a_card_of_an_earlier_version_scores_without_intervals_and_says_why(calibrated, score):
+def test_a_card_without_the_errors_of_its_estimates_scores_without_intervals_and_says_why(calibrated, score):
     content = yaml.safe_load((calibrated / "run" / "judge_card.yaml").read_text())
     del content["intervals"], content["sha256"]
-    (calibrated / "run" / "earlier.yaml").write_text(yaml.safe_dump(content))
-    for out in ("earlier.jsonl", "earlier.parquet"):
-        code, said, err = score("card=run/earlier.yaml", "data.path=texts.jsonl", f"out={out}")
-        assert (code, err.count("earlier version")) == (0, 0), err
-        assert (
-            " ".join(said.split()).count("No intervals: the card is of an earlier version; `python -m judgebench") == 1
-        )
-    assert [json.loads(Path("earlier.jsonl").read_text().splitlines()[0])[name] for name in ("low", "wide")] == [
-        None
-    ] * 2
-    assert pd.read_parquet("earlier.parquet")[["low", "high", "wide"]].isna().all(axis=None)
-    judged = Judge.from_card("run/earlier.yaml").score("An article.", "Its summary.")
+    (calibrated / "run" / "bare.yaml").write_text(yaml.safe_dump(content))
+    for out in ("bare.jsonl", "bare.parquet"):
+        code, said, err = score("card=run/bare.yaml", "data.path=texts.jsonl", f"out={out}")
+        assert code == 0, err
+        assert " ".join(said.split()).count("No intervals: the card does not state its estimates' errors; `python") == 1
+    assert [json.loads(Path("bare.jsonl").read_text().splitlines()[0])[name] for name in ("low", "wide")] == [None] * 2
+    assert pd.read_parquet("bare.parquet")[["low", "high", "wide"]].isna().all(axis=None)
+    judged = Judge.from_card("run/bare.yaml").score("An article.", "Its summary.")
     assert (math.isnan(judged.low), judged.wide) == (True, None)
 
 

@@ -354,12 +354,14 @@ class JudgeCard:
     @property
     def no_intervals(self) -> str | None:
         """Why scores by the card have no intervals, a sentence; None where they have."""
-        if self.intervals is not None and self.scale is not None:
-            return None
-        return (
-            "No intervals: the card has no map from its scores to the humans' scale, or that is "
-            "unknown."
-        )
+        if self.estimate is None or self.scale is None:
+            return (
+                "No intervals: the card has no map from its scores to the humans' scale, or that "
+                "is unknown."
+            )
+        again = "`python -m judgebench calibrate data=... judge=...` makes one that does"
+        without = f"No intervals: the card does not state its estimates' errors; {again}."
+        return without if self.intervals is None else None
 
     @property
     def verdicts(self) -> dict[str, str]:

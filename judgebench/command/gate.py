@@ -302,8 +302,9 @@ def _run_of(
         mark = card.range.mirrored(card.decision["pass_mark"])
         run["costs"] = card.decision["costs"] | {"threshold": mark}
         run["ask"] = {"error": card.decision["error"] or RATER}
+    # all else is as usual in a run
     usual: Any = OmegaConf.load(FOLDER / "config.yaml")
-    others = {key: usual._get_node(key) for key in usual if key not in (*run, "defaults", "hydra")}
+    others = {key: usual._get_node(key) for key in usual if key not in ("defaults", "hydra")}
     return OmegaConf.create({**others, **literal(run)})
 
 

@@ -182,9 +182,9 @@ def _rows(folder: RunFolder, rebuilt: Rebuilt) -> Rows:
     from judgebench.types import ScoreRange
 
     prompts: dict[tuple[Any, ...], Prompt] = {}
-    for built in rebuilt.prompts:
-        asked = [str(getattr(built.condition, axis)) for axis in AXES]
-        prompts[built.example.example_id, *asked] = built
+    for each in rebuilt.prompts:
+        asked = [str(getattr(each.condition, axis)) for axis in AXES]
+        prompts[each.example.example_id, *asked] = each
     gone = {name.split(" ")[1] for name in rebuilt.left_out}
     rows = []
     for reading in folder.read("readings").to_dict("records"):

@@ -65,8 +65,10 @@ def switch_at(config: DictConfig, key: str) -> bool:
 
 def list_at(config: Mapping[Any, Any], key: str) -> list[Any]:
     """The entries under a key that takes a list of at least one; else `UserError`."""
-    found = OmegaConf.select(config, key) if isinstance(config, DictConfig) else config.get(key)
-    items = plain(found)
+    # of a configuration None where the value is missing
+    items = plain(
+        OmegaConf.select(config, key) if isinstance(config, DictConfig) else config.get(key)
+    )
     if not isinstance(items, list) or not items:
         raise UserError(f"{key}: {items!r} is not a list with at least one entry.")
     return items

@@ -162,11 +162,11 @@ def prepare(
         asked: what else `Resources` hold.
     """
     defenses = list(judge.defenses)
-    due = [
-        i
+    due = {
+        i: defense
         for i, defense in enumerate(defenses)
         if isinstance(defense, Planned) and defense.stage == stage
-    ]
+    }
     if not due:
         return judge
     resources = Resources(
@@ -178,10 +178,9 @@ def prepare(
         store=judge.store(),
         **asked,
     )
-    for i, defense in enumerate(defenses):
-        if isinstance(defense, Planned) and i in due:
-            defenses[i] = defense.prepared(resources)
-            log.info("Prepared the defense %s.", defense.name)
+    for i, defense in due.items():
+        defenses[i] = defense.prepared(resources)
+        log.info("Prepared the defense %s.", defense.name)
     return judge.under(defenses)
 
 
