@@ -228,7 +228,7 @@ class PanelSpec(RecordedSpec):
     members: Annotated[list[Any], NotBlank()]
     combine: Annotated[str, OneOf(("mean", "geometric", "median", "standardized"))] = "mean"
     weights: list[float] | None = None
-    path: ClassVar[None] = None  # type: ignore[assignment, misc]
+    path: ClassVar[None] = None  # type: ignore[misc]
     note = None  # type: ignore[assignment]
     capabilities = frozenset({PANEL, RECORDED, PROBABILITIES, LOG_PROBABILITIES})
 
