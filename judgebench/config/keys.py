@@ -108,40 +108,32 @@ def choice_of(group: str) -> str:
 def implied_choices(config: DictConfig) -> list[str]:
     """A sentence for each choice of a group that a typed choice of another group makes, as
     judge=replay that of decoding; none where the command line, or an experiment, makes another."""
-    sentences: list[str] = []
-    if config.get("print") == "none":
-        return sentences
-    for override in typed_overrides():
-        group, _, value = override.lstrip("+").partition("=")
-        for name in value.strip("[]").split(",") if group in _CHOOSING else ():
-            for other, choice in _taken_with(group, name).items():
-                stands = choice_of(other) == choice or list(config.get(other) or ()) == choice
+    sentences = []
+    for override in typed_overrides() if config.get("print") != "none" else ():
+        group, _, names = override.lstrip("+").partition("=")
+        if group not in ("judge", "decoding"):
+            continue
+        for name in names.strip("[]").split(","):
+            for other, choice in _taken_with(group, name):
+                stands = choice in (choice_of(other), list(config.get(other) or ()))
                 if stands and not typed_value(other):
-                    named = f"[{','.join(choice)}]" if isinstance(choice, list) else choice
+                    named = str(choice).replace("'", "")
                     sentences.append(
                         f"{group}={name} takes {other}={named} with it; {other}=CHOICE takes another."
                     )
     return sentences
 
 
-_CHOOSING = ("judge", "decoding")
-"""Groups of which a choice may choose in other groups."""
-
-
-def _taken_with(group: str, name: str) -> dict[str, Any]:
-    """Group -> the choice in it that a file's defaults list makes."""
+def _taken_with(group: str, name: str) -> Iterator[tuple[str, Any]]:
+    """Groups and the choices in them that a file's defaults list makes."""
     file = FOLDER / group / f"{name}.yaml"
-    # the file itself may refer to what is not in it
-    loaded: Any = OmegaConf.load(file) if file.is_file() else {}
-    entries = plain(loaded.get("defaults"))
-    taken: dict[str, Any] = {}
-    for entry in entries or ():
+    entries = OmegaConf.select(OmegaConf.load(file), "defaults") if file.is_file() else None
+    for entry in plain(entries) or ():
         if isinstance(entry, str):
-            taken |= _taken_with(group, entry)
+            yield from _taken_with(group, entry)
         else:
-            ((key, choice),) = entry.items()
-            taken[key.removeprefix("override /").partition("@")[0]] = choice
-    return taken
+            for key, choice in entry.items():
+                yield key.removeprefix("override /").partition("@")[0], choice
 
 
 # --- command line -------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ class OwnReader(BaseReader):
         return readings
 
     def _asked_about(self, prompt: Prompt, method: Callable[[Prompt], Any]) -> tuple[Any, float]:
-        """What a method of the class says of a prompt, and the seconds that it took."""
+        """The answer of a method of the class to a prompt, and the seconds that it took."""
         began = time.perf_counter()
         try:
             said = method(prompt)

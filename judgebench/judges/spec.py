@@ -124,7 +124,7 @@ class JudgeSettings:
     def reader(
         self, judge: ReadingJudge, questions: PromptSet, models: Models | None = None
     ) -> BaseReader:
-        """What reads prompts under these settings; only it may import torch, or what asks
+        """The reader of prompts under these settings; only it may import torch, or what asks
         servers."""
         raise NotImplementedError
 
