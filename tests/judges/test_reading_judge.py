@@ -9,9 +9,8 @@ import pytest
 
 from judgebench.attacks import attacked_text, select_attacks
 from judgebench.decoding import Expectation, Greedy
-from judgebench.defenses import DefenseSettings, select_defenses
+from judgebench.defenses import select_defenses
 from judgebench.defenses.prepared import STAGES, planned, prepare
-from judgebench.defenses.settings import Helper
 from judgebench.judges.judge import ReadingJudge
 from judgebench.judges.local.models import Models
 from judgebench.judges.reader import IN_STORE
@@ -38,14 +37,13 @@ def judge_under(tiny_pair, tmp_path):
     """Makes a judge under defenses, by their names."""
 
     def make(*names):
-        settings = DefenseSettings(Helper(str(tiny_pair[0])))
         return ReadingJudge.of(
             JudgeSpec(str(tiny_pair[0])),
             {"greedy": Greedy(), "expectation": Expectation()},
             PROMPT,
             ["coherence"],
             partial(open_store, tmp_path / "readings.sqlite"),
-            defenses=select_defenses(names, settings),
+            defenses=select_defenses(names),
         )
 
     return make
