@@ -191,6 +191,7 @@ def test_shards_by_actors_are_those_of_one_process_though_actor_and_driver_are_k
         (["runner.address=ray://head:10001"], "runner.address: behind ray:// every row would pass through a proxy"),
         (["runner.address=127.0.0.1:1"], "runner.address: no Ray is reached at 127.0.0.1:1 ([Errno 111] Connection"),
         (["trainer=ddp"], "trainer.devices: under runner=ray each actor reads with a copy of the models"),
+        (["callbacks=speed"], "trainer.callbacks: under runner=ray each actor reads with a copy of the models"),
         (["judge=recorded", "judge.path=qwen2.5-coder", "data=conala_sample"], "so no actor would read anything"),
         (["attacks=[adv_suffix]"], "attacks: adv_suffix is learned in this process, not by actors"),
     ],
