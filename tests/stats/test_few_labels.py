@@ -15,7 +15,7 @@ from judgebench.stats.prediction_powered import (
     means_not_refuted,
     with_judge,
 )
-from judgebench.studies.prediction_powered import predicted_means, prediction_powered_records
+from judgebench.studies.prediction_powered import few_labels_of, predicted_means, prediction_powered_records
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.sides import cell, partly, side
 
@@ -252,5 +252,5 @@ def test_the_judges_own_interval_misses_where_the_judge_is_biased():
 
 def test_scores_are_mapped_to_the_humans_scale():
     wide = partly(scores=(partly().scores - 1) * 2 + 1, cell=cell(ends=(1.0, 9.0)))
-    np.testing.assert_allclose(FewLabels.of(wide).judge, partly().scores)
-    assert FewLabels.of(partly(scale=None)).scale is None
+    np.testing.assert_allclose(few_labels_of(wide).judge, partly().scores)
+    assert few_labels_of(partly(scale=None)).scale is None

@@ -13,6 +13,7 @@ from torchmetrics.functional.classification import multiclass_calibration_error
 
 from judgebench.decoding.rules import Contrastive, Expectation, Greedy, candidate_distribution
 from judgebench.stats.clusters import Clusters
+from judgebench.stats.conformal import conformal_quantile, text_intervals
 from judgebench.stats.folds import cross_fitted
 from judgebench.stats.scoring_rules import calibration_error, ranked_scores, rater_shares
 from judgebench.studies import probability_scores as stats
@@ -142,15 +143,15 @@ def test_mass_by_hand():
 def test_single_texts_give_the_usual_quantile(texts):
     scores = np.random.default_rng(texts).random(texts)
     expected = np.sort(scores)[int(np.ceil((texts + 1) * 0.9 - 1e-9)) - 1]
-    assert stats.conformal_quantile(scores, np.arange(texts), 0.9) == expected
-    assert stats.conformal_quantile(scores, np.arange(texts), 0.99) == float("inf")
+    assert conformal_quantile(scores, np.arange(texts), 0.9) == expected
+    assert conformal_quantile(scores, np.arange(texts), 0.99) == float("inf")
 
 
 def test_intervals_are_those_of_crepes():
     crepes = pytest.importorskip("crepes", reason="the library crepes is not installed")
     rng = np.random.default_rng(0)
     scores, human = rng.uniform(1, 5, 80), rng.uniform(1, 5, 80)
-    low, high, split = stats.text_intervals(scores, human, Clusters.of(np.arange(80)), (-99, 99))
+    low, high, split = text_intervals(scores, human, Clusters.of(np.arange(80)), (-99, 99))
     for half in (0, 1):
         taught, here = split != half, split == half
         library = crepes.ConformalRegressor()
@@ -161,7 +162,7 @@ def test_intervals_are_those_of_crepes():
 
 def test_articles_stay_together_and_halves_are_even():
     groups = np.repeat(np.arange(11), 3)
-    split = stats.text_intervals(np.zeros(33), np.zeros(33), Clusters.of(groups), (0, 1))[2]
+    split = text_intervals(np.zeros(33), np.zeros(33), Clusters.of(groups), (0, 1))[2]
     assert all(len(set(split[groups == group])) == 1 for group in range(11))
     assert sorted(np.bincount(split[::3])) == [5, 6]
 
@@ -174,17 +175,17 @@ def test_coverage_is_what_was_promised_for_texts_of_new_articles():
         rng = np.random.default_rng(seed)
         errors = np.abs(rng.normal(size=9)[group] + rng.normal(0, 0.2, 180))
         new = np.abs(rng.normal() + rng.normal(0, 0.2, 20))
-        inside += [np.mean(new <= stats.conformal_quantile(errors, by, 0.8)) for by in (group, np.arange(180))]
+        inside += [np.mean(new <= conformal_quantile(errors, by, 0.8)) for by in (group, np.arange(180))]
     grouped, independent = inside / 1500
     assert independent < 0.8 < grouped < 0.9
 
 
 def test_too_few_articles_give_the_whole_scale_and_unrated_texts_an_interval():
-    low, high, _ = stats.text_intervals(np.full(8, 3.0), np.full(8, 3.0), Clusters.of(np.arange(8)), (1, 5))
+    low, high, _ = text_intervals(np.full(8, 3.0), np.full(8, 3.0), Clusters.of(np.arange(8)), (1, 5))
     assert (low.tolist(), high.tolist()) == ([1.0] * 8, [5.0] * 8)
     scores, human, clusters = np.full(60, 3.0), np.full(60, 4.0), Clusters.of(np.arange(60))
     scores[0], human[1] = NAN, NAN
-    low, high, _ = stats.text_intervals(scores, human, clusters, (1, 5))
+    low, high, _ = text_intervals(scores, human, clusters, (1, 5))
     assert np.isnan(low[0])
     assert (low[1], high[1]) == (2.0, 4.0)
     record = stats.coverage_record(scores, human, clusters, (1, 5))
