@@ -21,8 +21,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if TYPE_CHECKING:  # pandas takes a second to import, torch many
     from judgebench.judges.judge import ReadingJudge
     from judgebench.judges.local.callbacks import ReadingWriter
-    from judgebench.judges.local.datamodule import PromptDataModule
     from judgebench.judges.local.loop import JudgeModule
+    from judgebench.judges.local.prompts import PromptDataModule
     from judgebench.results.results import Results
     from judgebench.types import Condition, ScoreRange
     from judgebench.words.errors import UserError
@@ -46,7 +46,7 @@ __all__ = [
 _HOMES = {
     "Condition": "judgebench.types",
     "JudgeModule": "judgebench.judges.local.loop",
-    "PromptDataModule": "judgebench.judges.local.datamodule",
+    "PromptDataModule": "judgebench.judges.local.prompts",
     "ReadingJudge": "judgebench.judges.judge",
     "ReadingWriter": "judgebench.judges.local.callbacks",
     "Results": "judgebench.results.results",

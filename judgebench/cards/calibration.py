@@ -33,7 +33,7 @@ from judgebench.judges.local.loading import DTYPES
 from judgebench.judges.spec import PANEL, JudgeSpec
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import Recording
-from judgebench.report.views.run import FLAGS
+from judgebench.results.flags import FLAGS
 from judgebench.results.results import Results
 from judgebench.runtime.files import atomic, sha256_of, user_path
 from judgebench.runtime.secrets import mask_secrets

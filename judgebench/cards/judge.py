@@ -27,8 +27,9 @@ from judgebench.data.dataset import TEST
 from judgebench.data.jsonl import Unrated
 from judgebench.defenses.prepared import STAGES, planned, prepare
 from judgebench.judges.judge import PromptSet, RunReadings
+from judgebench.judges.local.devices import compute_with
 from judgebench.judges.local.loading import ModelSource
-from judgebench.judges.local.models import Models, Trainers, compute_with
+from judgebench.judges.local.models import Models, Trainers
 from judgebench.judges.precomputed.replay import ReplaySpec
 from judgebench.judges.served.settings import bare_name, is_loopback
 from judgebench.judges.spec import SERVED

@@ -74,8 +74,8 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     objects = inside([row.value(column) for row in sample for column in columns.human], asked)
     dimension = "" if objects.dimensions else asked[0] or dimension_of(columns.human)
     data, answered, command = [folder / file for file in _FILES]
-    inputs = [Input(str(file), file) for file in files]
-    check_outputs([(f"out={folder}", path) for path in (data, answered, command)], inputs)
+    outputs = [(f"out={folder}", path) for path in (data, answered, command)]
+    check_outputs(outputs, [Input(str(file), file) for file in files])
     with _whole(folder) as opened:
         # 1. texts and answers, as they are read
         texts = _Lines(opened(data.name))
@@ -103,16 +103,15 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     log.info("Wrote %d texts and %d answers to %s.", texts.count, answers.count, folder)
     # 4. what was done, for people
     left = count - texts.count if columns.rater is None else 0
-    unanswered = texts.count - answers.count if answers.count else 0
-    made = [data, command, answered] if answers.count else [data]
+    made, unanswered = [data], 0
+    if answers.count:
+        made, unanswered = [data, command, answered], texts.count - answers.count
     people = people_clause(columns, dimension or ", ".join(objects.dimensions), human, objects)
     notes = [*results.notes, *([] if "sheet" in given else sheet_lines(files[0]))]
-    if pairs:
-        notes.append(f"pairs: {pairs.says}")
+    notes += [f"pairs: {pairs.says}"] if pairs else []
     return [
-        f"{name}: {results.kind}. Texts: {texts.count:,}; answers of the judge: "
-        f"{answers.count:,}; rows without a text, left out: {left:,}; texts without an answer: "
-        f"{unanswered:,}.",
+        f"{name}: {results.kind}. Texts: {texts.count:,}; answers of the judge: {answers.count:,}; "
+        f"rows without a text, left out: {left:,}; texts without an answer: {unanswered:,}.",
         *(f"  {line}" for line in taken_lines(columns, people, judge_clause(columns, judged))),
         *(f"  {note}" for note in notes),
         f"Written: {', '.join(map(str, made))}",

@@ -11,10 +11,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from judgebench.decoding.rules import Decoding
 from judgebench.decoding.scores import decode
+from judgebench.judges.assistants import Assistant
+from judgebench.judges.local.devices import compute_with
 from judgebench.judges.local.loading import check_vocabularies
-from judgebench.judges.local.models import compute_with
 from judgebench.judges.spec import GENERATION, LOCAL
+from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.reading import reading_frame
 from judgebench.readings.store import open_store
 from judgebench.runtime.files import user_path
@@ -25,14 +28,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from transformers import PreTrainedTokenizerBase
 
-    from judgebench.decoding.rules import Decoding
-    from judgebench.judges.assistants import Assistant
     from judgebench.judges.local.loading import ModelSource
     from judgebench.judges.local.models import Models, Trainers
     from judgebench.judges.precomputed.answers import Answers
     from judgebench.judges.reader import BaseReader
     from judgebench.judges.spec import JudgeSettings
-    from judgebench.prompts.builder import Defense, Judged, PromptBuilder
+    from judgebench.prompts.builder import Defense, Judged
     from judgebench.readings.store import ReadingStore
 
 

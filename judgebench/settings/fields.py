@@ -129,7 +129,7 @@ def plain(value: Any) -> Any:
 
 @cache
 def _checker(make: Any, names: tuple[str, ...]) -> Any:
-    """What checks some fields of a dataclass, or arguments of a function, or all that are given."""
+    """Checker of some fields of a dataclass, or of some arguments of a function."""
     hints = get_type_hints(make, include_extras=True)
     needed = {
         parameter.name

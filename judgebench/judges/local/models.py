@@ -1,5 +1,4 @@
-"""The models in memory, and the device of the trainer that reads with them; neither needs torch until
-a model is read."""
+"""The models in memory, which need torch only once one is read."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from judgebench.judges.local.loading import ModelSource
-from judgebench.judges.local.ray_runner import RayTrainer
 from judgebench.runtime.distributed import process_group
 
 if TYPE_CHECKING:
@@ -22,17 +20,6 @@ Trainers = Any
 _RESERVE = 0.2
 """Share of a memory that is kept for what passes compute; models that no pass needs at the moment
 make room for it."""
-
-
-def compute_with(trainer: Trainers) -> None:
-    """Models run on the device of this trainer from now on: of two judges in one process, each may
-    have a device of its own, and the store's keys name its arithmetic."""
-    if isinstance(trainer, RayTrainer):
-        trainer.compute_there()
-    elif trainer.strategy is not None:
-        from judgebench.judges.engine.hardware import compute_on  # torch with it
-
-        compute_on(trainer.strategy.root_device)
 
 
 class Models:

@@ -364,23 +364,15 @@ _digest = cache(sha256_of)
 """Of a file of a model, which stays as it is while it is read."""
 
 
-@contextmanager
-def _ray(
-    settings: RayRunner,
-) -> Iterator[tuple[Any, tuple[int, int], dict[str, float], tuple[str, bool]]]:
-    """Ray, which ends with this process if it is started here; the least and the most actors; what
-    each needs; its device, and whether it compiles. What Ray raises in the block becomes a
-    `UserError`."""
-    # 1. Ray, silent: what goes wrong comes as an exception
+def _connected(address: str | None) -> Any:
+    """Ray, started here where no address is given. It is silent: what goes wrong comes as an
+    exception, `UserError` where it is not reached."""
     said = ("USAGE_STATS_ENABLED=0", "BACKEND_LOG_LEVEL=fatal", "ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0")
     for name in (*said, "IGNORE_UNHANDLED_ERRORS=1"):
         os.environ.setdefault(*f"RAY_{name}".split("="))
     import ray
     import ray.data
 
-    from judgebench.judges.engine.hardware import hardware
-
-    address = settings.address
     main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     errors = os.dup(2)
@@ -407,6 +399,21 @@ def _ray(
         os.close(nothing)
         if main:  # Ray takes the signal for itself, and this program ends by it with a sentence
             signal.signal(signal.SIGTERM, before)
+    return ray
+
+
+@contextmanager
+def _ray(
+    settings: RayRunner,
+) -> Iterator[tuple[Any, tuple[int, int], dict[str, float], tuple[str, bool]]]:
+    """Ray, which ends with this process if it is started here; the least and the most actors; what
+    each needs; its device, and whether it compiles. What Ray raises in the block becomes a
+    `UserError`."""
+    from judgebench.judges.engine.hardware import hardware
+
+    # 1. Ray, whose bars and warnings nobody has asked for
+    address = settings.address
+    ray = _connected(address)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     # a pool may grow while its actors have as much in hand as they work on at once

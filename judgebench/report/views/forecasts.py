@@ -40,9 +40,9 @@ def by_decoding(rows: Rows) -> Rows:
 
 
 def _known(results: Results) -> Rows:
-    """The rows that have figures."""
+    """The rows that have figures of all three kinds."""
     names = ("rps", "mass", "coverage")
-    rows = forecast_rows(results)
+    rows = [row for row in forecast_rows(results) if set(names) <= set(row)]
     return [row for row in rows if any(map(is_known, values(row, names)))]
 
 
