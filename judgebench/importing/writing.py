@@ -61,28 +61,28 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     results = read_results(files, given.get("sheet"))
     sample, count = telling_rows(results.rows)
     log.info("Read %d rows of %s.", count, name)
-    roles = {role: column for role, column in given.items() if role in ROLES}
     rows = results.rows
+    roles = {role: column for role, column in given.items() if role in ROLES}
     pairs = pairs_of(columns_held(sample), roles)
     if pairs:
         sample = [pairs.joined(row) for row in sample]
         rows = map(pairs.joined, rows)
         roles["output"] = pairs.output
         given = {"dimension": "preference", "ranges": f"[[{','.join(pairs.classes)}]]", **given}
+    named = given.get("ranges")
     columns = table_columns(name, sample, roles, "human" if pairs else "")
     asked = given.get("dimension", given.get("dimensions", "")).strip("[]").split(",")
     objects = inside([row.value(column) for row in sample for column in columns.human], asked)
     dimension = "" if objects.dimensions else asked[0] or dimension_of(columns.human)
-    data, answered, command = [folder / file for file in _FILES]
-    outputs = [(f"out={folder}", path) for path in (data, answered, command)]
-    check_outputs(outputs, [Input(str(file), file) for file in files])
+    data, answered, command = written_to = [folder / file for file in _FILES]
+    inputs = [Input(str(file), file) for file in files]
+    check_outputs([(f"out={folder}", path) for path in written_to], inputs)
     with _whole(folder) as opened:
         # 1. texts and answers, as they are read
         texts = _Lines(opened(data.name))
         answers = _Lines(opened(answered.name) if columns.judge is not None else None)
         _write_texts(name, rows, columns, dimension, texts, answers)
         # 2. the range of the answers
-        named = given.get("ranges")
         human, ranges, judged = _ranges(name, columns, texts, answers, named)
         # 3. the commands that measure the judge; where nobody has labelled a text, one before
         run = ["python", "-m", "judgebench", f"data.path={quoted(str(data))}"]
@@ -100,8 +100,8 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
             run += ["judge=replay", f"judge.path={quoted(str(answered))}", f"ranges={ranges}"]
             commands.append(command_of([*run, f"judge.title={quoted(columns.judge)}"]))
             opened(command.name).write("".join(f"{each}\n" for each in commands))
-    log.info("Wrote %d texts and %d answers to %s.", texts.count, answers.count, folder)
     # 4. what was done, for people
+    log.info("Wrote %d texts and %d answers to %s.", texts.count, answers.count, folder)
     left = count - texts.count if columns.rater is None else 0
     made, unanswered = [data], 0
     if answers.count:
