@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from judgebench.judges.engine.kernels import hardware
 from judgebench.judges.judge import ReadingJudge
-from judgebench.judges.local.batches import Batch, assign, batch_costs, pending
+from judgebench.judges.local.batches import Batch, assign, batch_costs, unread
 from judgebench.judges.local.models import compute_with
 from judgebench.judges.local.passes import LocalPass
 from judgebench.judges.local.reader import Reader
@@ -169,9 +169,7 @@ class PromptDataModule(PassDataModule):
                 "all known beforehand by models here: its answers are recorded or served, or it "
                 "thinks first. judgebench.run does that."
             )
-        budget = reader.judge.max_batch_tokens
-        self.todo = [(each, pending(each, budget, reader.store)) for each in reader.passes]
-        self.todo = [(each, batches) for each, batches in self.todo if batches]
+        self.todo = unread(reader.passes, reader.judge.max_batch_tokens, reader.store)
         self.store = reader.store
         self._reader = reader
         super().setup(stage)
