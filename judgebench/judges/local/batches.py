@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -286,3 +287,9 @@ def pending(pass_: Pass, max_batch_tokens: int, store: ReadingStore) -> list[Bat
         batch.only(lambda prompt: not missing.isdisjoint(keys[id(prompt)])) for batch in batches
     )
     return [batch for batch in left if batch is not None]
+
+
+def unread(passes: Sequence[Any], max_batch_tokens: int, store: ReadingStore) -> list[Any]:
+    """The passes of which readings are missing, each with its `pending` batches."""
+    listed = [(pass_, pending(pass_, max_batch_tokens, store)) for pass_ in passes]
+    return [(pass_, batches) for pass_, batches in listed if batches]

@@ -153,10 +153,9 @@ class ReadingSpeed(Callback):
 
     def on_predict_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self._prompts = self._tokens = 0
-        device = trainer.strategy.root_device
-        self._on_gpu = device.type == "cuda"
-        if self._on_gpu:
-            torch.cuda.reset_peak_memory_stats(device)
+        self._device = trainer.strategy.root_device
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
 
     def on_predict_batch_start(
         self,
@@ -187,7 +186,7 @@ class ReadingSpeed(Callback):
             f"Process {trainer.global_rank} read {self._prompts:,} prompts in {seconds:,.1f} s: "
             f"{self._tokens / seconds:,.0f} tokens a second"
         )
-        if self._on_gpu:
-            peak = torch.cuda.max_memory_allocated(trainer.strategy.root_device)
+        if self._device.type == "cuda":
+            peak = torch.cuda.max_memory_allocated(self._device)
             line += f", at most {peak / 2**30:.1f} GiB"
         print_safely(f"{line}.", error=True)

@@ -62,7 +62,7 @@ def trainer_of(config: DictConfig) -> L.Trainer:
         KeyError,
     ) as error:
         raise not_taken(error) from error
-    if trainer.limit_predict_batches != 1.0 or type(trainer.limit_predict_batches) is int:
+    if repr(trainer.limit_predict_batches) != "1.0":  # 1 is a single batch
         raise UserError(
             "trainer.limit_predict_batches: a run needs all of its readings; leave this out (and "
             "trainer.fast_dev_run), and judge fewer texts with data.limit_groups=2."
@@ -118,9 +118,9 @@ class JudgeModule(L.LightningModule):
 
     def configure_callbacks(self) -> list[Callback]:
         """The callbacks that reading needs and the trainer lacks."""
-        callbacks: list[Callback] = self.trainer.callbacks  # type: ignore[attr-defined]
+        there = self.trainer.callbacks  # type: ignore[attr-defined]
         needed = (ReadingWriter, EndAtSigterm)
-        return [each() for each in needed if not any(isinstance(c, each) for c in callbacks)]
+        return [each() for each in needed if not any(isinstance(c, each) for c in there)]
 
     def configure_model(self) -> None:
         """Loads the first pass's models, or this process's part of them; Lightning then moves them
