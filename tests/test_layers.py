@@ -43,13 +43,11 @@ def imports(module: str) -> Iterator[tuple[str, int]]:
         yield from ((name, node.lineno) for name in names if name in MODULES)
 
 
-def left_out(module: str) -> set[int]:
-    """Lines of a module whose imports make no circle: names for types alone, and the readers that settings make, which
-    take the settings in turn."""
+def for_types(module: str) -> set[int]:
+    """Lines of a module whose imports are names for types alone, which make no circle."""
     lines = set()
     for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8"))):
-        typing = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        if typing or (isinstance(node, ast.FunctionDef) and node.name == "reader"):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             lines |= {*range(node.lineno, node.end_lineno + 1)}
     return lines
 
@@ -77,7 +75,7 @@ def test_no_import_leads_up():
 def test_no_circle_of_modules(folder):
     taken = {}
     for module in (module for module in MODULES if room(module) == folder):
-        skipped = left_out(module)
+        skipped = for_types(module)
         taken[module] = {name for name, line in imports(module) if line not in skipped} - {module}
     try:
         TopologicalSorter(taken).prepare()

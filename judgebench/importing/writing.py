@@ -60,7 +60,6 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     name = " with ".join(file.name for file in files)
     results = read_results(files, given.get("sheet"))
     sample, count = telling_rows(results.rows)
-    log.info("Read %d rows of %s.", count, name)
     rows = results.rows
     roles = {role: column for role, column in given.items() if role in ROLES}
     pairs = pairs_of(columns_held(sample), roles)
@@ -74,9 +73,9 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
     asked = given.get("dimension", given.get("dimensions", "")).strip("[]").split(",")
     objects = inside([row.value(column) for row in sample for column in columns.human], asked)
     dimension = "" if objects.dimensions else asked[0] or dimension_of(columns.human)
-    data, answered, command = written_to = [folder / file for file in _FILES]
+    data, answered, command = outputs = [folder / file for file in _FILES]
     inputs = [Input(str(file), file) for file in files]
-    check_outputs([(f"out={folder}", path) for path in written_to], inputs)
+    check_outputs([(f"out={folder}", path) for path in outputs], inputs)
     with _whole(folder) as opened:
         # 1. texts and answers, as they are read
         texts = _Lines(opened(data.name))
@@ -101,11 +100,11 @@ def write_results(files: Sequence[Path], folder: Path, given: Mapping[str, str])
             commands.append(command_of([*run, f"judge.title={quoted(columns.judge)}"]))
             opened(command.name).write("".join(f"{each}\n" for each in commands))
     # 4. what was done, for people
-    log.info("Wrote %d texts and %d answers to %s.", texts.count, answers.count, folder)
+    counts = count, name, texts.count, answers.count, folder
+    log.info("Read %d rows of %s; wrote %d texts and %d answers to %s.", *counts)
     left = count - texts.count if columns.rater is None else 0
-    made, unanswered = [data], 0
-    if answers.count:
-        made, unanswered = [data, command, answered], texts.count - answers.count
+    unanswered = texts.count - answers.count if answers.count else 0
+    made = [data, command, answered] if answers.count else [data]
     people = people_clause(columns, dimension or ", ".join(objects.dimensions), human, objects)
     notes = [*results.notes, *([] if "sheet" in given else sheet_lines(files[0]))]
     notes += [f"pairs: {pairs.says}"] if pairs else []

@@ -37,10 +37,10 @@ class PassRunner:
         """Computes and stores what is missing of each pass, in batches of `max_batch_tokens`: here (see
         `loop.compute`), or by actors (`RayTrainer.compute`). Gives what has computed, None if
         nothing was missing."""
-        from judgebench.judges.local.batches import unread
+        from judgebench.judges.local.batches import unread_batches
         from judgebench.judges.local.loop import compute
 
-        todo = unread(passes, max_batch_tokens, self.store)
+        todo = unread_batches(passes, max_batch_tokens, self.store)
         if not todo:
             return None
         if isinstance(self.trainer, RayTrainer):

@@ -5,23 +5,21 @@ Torch is not needed until something is read, and readers are made elsewhere (`Re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from judgebench.judges.local.loading import ModelSource
 from judgebench.settings.fields import Annotated, Count, OneOf, check_fields
-from judgebench.types import Prompt, Split
+from judgebench.types import Prompt, Reading, Row, Split
 from judgebench.words.errors import Mistakes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from judgebench.judges.judge import PromptSet, ReadingJudge
-    from judgebench.judges.local.models import Models
     from judgebench.judges.precomputed.answers import Answers
-    from judgebench.judges.reader import BaseReader
     from judgebench.prompts.tokens import SpelledNames
 
 MODES = ("score_tokens", "generate")
@@ -77,6 +75,22 @@ class NoConfig:
         return self
 
 
+class Reads(Protocol):
+    """A reader, as judges and runs use it: see `judgebench.judges.reader.BaseReader`."""
+
+    served: Any
+    evidence: Any
+
+    @property
+    def fingerprints(self) -> Mapping[str, Row]: ...
+    def read(self, trainer: Any) -> Any: ...
+    def readings(self, split: Split) -> list[Reading]: ...
+    def device(self, last: Any) -> str: ...
+    def tokens(self) -> Any: ...
+    def held(self) -> str | None: ...
+    def estimate(self) -> str | None: ...
+
+
 class JudgeSettings:
     """Protocol of a judge: a model here, one behind a URL, or a file of answers or readings given
     earlier.
@@ -104,6 +118,9 @@ class JudgeSettings:
     else:
         note = None
 
+    read_by: ClassVar[str]
+    """The class of its reader, by its path: only that may import torch, or what asks servers."""
+
     @property
     def capabilities(self) -> frozenset[str]:
         """Its place (`LOCAL`, `SERVED`, `REPLAYED` or `RECORDED`) and its results: `PROBABILITIES`
@@ -121,12 +138,15 @@ class JudgeSettings:
         tokens are sent."""
         return None
 
-    def reader(
-        self, judge: ReadingJudge, questions: PromptSet, models: Models | None = None
-    ) -> BaseReader:
-        """The reader of prompts under these settings; only it may import torch, or what asks
-        servers."""
-        raise NotImplementedError
+    def reader(self, *asked: Any) -> Reads:
+        """The reader of prompts under these settings, of the class `read_by`.
+
+        Args:
+            asked: a `ReadingJudge`, its `PromptSet`, and the `Models` in memory, if any.
+        """
+        module, _, name = self.read_by.rpartition(".")
+        made: Reads = getattr(import_module(module), name)(*asked)
+        return made
 
     def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers | None:
         """Its earlier answers to the prompts, where it has any."""
@@ -184,10 +204,7 @@ class JudgeSpec(JudgeSettings):
         gradient = {GRADIENT} if self.engine == "prefix" else set()
         return frozenset({LOCAL, *scores, *gradient})
 
-    def reader(self, *asked: Any) -> BaseReader:
-        from judgebench.judges.local.reader import Reader
-
-        return Reader(*asked)
+    read_by = "judgebench.judges.local.reader.Reader"
 
 
 class NoModel(JudgeSettings):

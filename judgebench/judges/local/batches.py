@@ -289,7 +289,7 @@ def pending(pass_: Pass, max_batch_tokens: int, store: ReadingStore) -> list[Bat
     return [batch for batch in left if batch is not None]
 
 
-def unread(passes: Sequence[Any], max_batch_tokens: int, store: ReadingStore) -> list[Any]:
+def unread_batches(passes: Sequence[Any], max_batch_tokens: int, store: ReadingStore) -> list[Any]:
     """The passes of which readings are missing, each with its `pending` batches."""
     listed = [(pass_, pending(pass_, max_batch_tokens, store)) for pass_ in passes]
     return [(pass_, batches) for pass_, batches in listed if batches]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from judgebench.judges.judge import ReadingJudge
-from judgebench.judges.local.batches import unread
+from judgebench.judges.local.batches import unread_batches
 from judgebench.judges.local.datamodule import PassDataModule
 from judgebench.judges.local.devices import compute_with
 from judgebench.judges.local.reader import Reader
@@ -70,7 +70,7 @@ class PromptDataModule(PassDataModule):
                 "all known beforehand by models here: its answers are recorded or served, or it "
                 "thinks first. judgebench.run does that."
             )
-        self.todo = unread(reader.passes, reader.judge.max_batch_tokens, reader.store)
+        self.todo = unread_batches(reader.passes, reader.judge.max_batch_tokens, reader.store)
         self.store = reader.store
         self._reader = reader
         super().setup(stage)

@@ -43,8 +43,6 @@ from judgebench.words.errors import Mistakes, UserError, shown
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from judgebench.judges.reader import BaseReader
-
 _Usd = Annotated[float, Ge(0), Le(1e9)] | None
 
 
@@ -339,6 +337,8 @@ class ApiSpec(JudgeSettings):
     # batches are made of requests, not of tokens
     max_batch_tokens: ClassVar[int] = 1
 
+    read_by = "judgebench.judges.served.reader.ApiReader"
+
     def __post_init__(self) -> None:
         for name in ("url", "extra_body", "price"):
             object.__setattr__(self, name, plain(getattr(self, name)))
@@ -449,11 +449,6 @@ class ApiSpec(JudgeSettings):
             "text": {GENERATION},
         }
         return frozenset({SERVED, *scores[self.scores_from]})
-
-    def reader(self, *asked: Any) -> BaseReader:
-        from judgebench.judges.served.reader import ApiReader
-
-        return ApiReader(*asked)
 
     @property
     def numbered(self) -> bool:
