@@ -125,7 +125,7 @@ def test_names_of_a_file_forge_no_line(judgebench):
     [
         (
             ["importing", "mine.jsonl", "out=taken"],
-            ["Read 20 rows of mine.jsonl.", "Wrote 20 texts and 0 answers"],
+            ["Read 20 rows of mine.jsonl; wrote 20 texts and 0 answers"],
         ),
         (["labelling", "mine.jsonl", "out=label.html"], [r"Wrote 20 texts to .*label\.html\."]),
     ],
