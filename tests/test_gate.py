@@ -701,3 +701,15 @@ def test_a_server_that_is_away_is_no_judge_that_fails(called, monkeypatch, tmp_p
     code, out, err = called(gate_main, *away, mistaken=True)
     assert (code, "Traceback" in err) == (2, False), out + err
     assert cases("away.xml") == {"failed": "error"}
+
+
+@pytest.mark.parametrize("last_digits", [0.0, 1e-16, -1e-16])
+def test_a_judge_without_spread_that_is_the_same_has_not_changed(last_digits):
+    """As one that always agrees with people: the order in which texts are added up moves the last digit."""
+    figures = {"groups": 20, **dict.fromkeys(("spearman", "spearman_low", "spearman_high"), 0.9)}
+    here = {**figures, **dict.fromkeys(("spearman", "spearman_low", "spearman_high"), 0.9 - last_digits)}
+    changes = changes_of(figures, here)
+    assert [change.name for change in changes] == ["spearman"]
+    assert not changes[0].worse
+    (fallen,) = changes_of(figures, figures | dict.fromkeys(("spearman", "spearman_low", "spearman_high"), 0.8))
+    assert fallen.worse

@@ -447,6 +447,10 @@ def changes_of(card: Row, here: Row) -> list[Change]:
     return changes
 
 
+_SAME = 1e-9
+"""A difference of two figures below which they are one."""
+
+
 def _change_of(name: str, level: float, card: Side, here: Side, freedom: int) -> Change:
     """A change by Student's t with so many degrees of freedom; p one-sided, of a bias to its side."""
 
@@ -457,6 +461,8 @@ def _change_of(name: str, level: float, card: Side, here: Side, freedom: int) ->
     rising = math.hypot(card.above, here.below)
     falling = math.hypot(card.below, here.above)
     change = here.value - card.value
+    # the same figure, computed from the same scores in another order: its last digits are no change
+    change = 0.0 if abs(change) < _SAME else change
     up = change > 0 if name == "bias" else name == "error"
     worse, better = (rising, falling) if up else (falling, rising)
     fall = change if up else -change
