@@ -20,7 +20,7 @@ STEPS = [
     "Loaded mine: 20 texts of 4 groups, 0 raters.",
     "Judge: answers; assistant: None.",
     "Built 20 prompts; learned phrases: 0.",
-    r"Took 20 readings in \d+\.\d s: .*",
+    r"Took 20 readings from none: .* in \d+\.\d s\.",
     "Tokens of all prompts: 0; different: 0.",
     "Decoded 20 scores; tuned cells: 0.",
     r"Measured \d+ series of scores.",

@@ -55,10 +55,8 @@ def run_pipeline(parts: Parts, session: Session | None = None) -> Results | None
         readings = job.read()
         if readings is None:
             return None
-        seconds = job.clock.seconds["read"]
-        log.info(
-            "Took %d readings in %.1f s: %s.", len(readings.readings), seconds, readings.device
-        )
+        took = len(readings.readings), readings.device, job.clock.seconds["read"]
+        log.info("Took %d readings from %s in %.1f s.", *took)
         log.info("Tokens of all prompts: %d; different: %d.", *job.experiment.all_tokens.values())
 
         # 4. Scores by every decoding, then every figure about them: functions of the readings.

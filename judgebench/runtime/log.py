@@ -58,4 +58,4 @@ def steps_in(path: Path) -> Iterator[None]:
             StepLogger(__name__).info("Ended before its time: %s", reason(error))
             raise
         finally:
-            _files.clear()
+            _files.remove(file)
