@@ -149,7 +149,7 @@ def with_remedies(
     words = [masked_argument(override) for override in typed(overrides)]
     command = f"judgebench.run({words!r})"
     if module:
-        command = command_of(["python", "-m", module, *words])
+        command = command_of(["python", "-m", *module.split(), *words])
     return UserError(*sentences, command=f"{state}:\n  {command}")
 
 

@@ -71,6 +71,7 @@ def record(run: Path, out: Path) -> list[str]:
     recorded, its path."""
     from judgebench.config.inputs import inputs_of
     from judgebench.config.parts import class_of
+    from judgebench.judges.precomputed.panel import PanelSpec
     from judgebench.judges.precomputed.recorded import RecordedSpec
     from judgebench.readings.reading import write_recording
     from judgebench.results.folder import RunFolder
@@ -79,7 +80,9 @@ def record(run: Path, out: Path) -> list[str]:
     folder = RunFolder.open(run)
     config = folder.read("config")
     check_outputs([(f"out={out}", out)], [*run_inputs(run), *inputs_of(config)])
-    if issubclass(class_of(config["judge"]), RecordedSpec):
+    kind = class_of(config["judge"])
+    # of a panel, the members' readings are recorded: what it makes of them is not
+    if issubclass(kind, RecordedSpec) and not issubclass(kind, PanelSpec):
         raise UserError(
             f"{run}: its readings are recorded ones already; pass on the file that it read."
         )

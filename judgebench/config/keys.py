@@ -87,7 +87,7 @@ def command_line() -> str | None:
         return None
     module = str(HydraConfig.get().help.app_name)
     whole: str = mask_secrets(
-        command_of(["python", "-m", module, *map(masked_argument, typed_overrides())])
+        command_of(["python", "-m", *module.split(), *map(masked_argument, typed_overrides())])
     )
     return whole
 
@@ -228,7 +228,7 @@ def _check_overrides(flags: Any, config_name: str) -> None:
                 f"{masked_argument(override)}: there is no group or key {key!r}; "
                 f"{_nearest_of(key, known)}"
             )
-        if key in groups() and re.match(r"[^=]*=\[.*\{", override):
+        if re.match(rf"\+*{key}=\[.*\{{", override) and key in groups():
             raise UserError(
                 f"{masked_argument(override)}: {key} takes names of its choices; a class of your "
                 f"own stands next to them, as '+{key}.mine={{_target_: mine.Class}}'."

@@ -91,7 +91,9 @@ def ending(
             rest = "Nothing that was finished is lost."
             if isinstance(stop, Interrupted):
                 rest = stop.sentence
-            again = command_of(["python", "-m", module, *map(masked_argument, typed(given))])
+            again = command_of(
+                ["python", "-m", *module.split(), *map(masked_argument, typed(given))]
+            )
             # the processes that help to read end by the same key, and have nothing of their own to
             # say
             if not int(os.environ.get("LOCAL_RANK") or 0):

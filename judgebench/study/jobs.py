@@ -136,7 +136,13 @@ def checked_objective(config: DictConfig, hydra_config: Any) -> list[SweepObject
     if chooses and hydra_config.mode == RunMode.MULTIRUN and config.data.get("dev_share") == 0:
         words = [word for word in sys.argv[1:] if not word.startswith("data.dev_share=")]
         module = str(hydra_config.help.app_name)
-        again = ["python", "-m", module, *map(masked_argument, typed(words)), "data.dev_share=0.3"]
+        again = [
+            "python",
+            "-m",
+            *module.split(),
+            *map(masked_argument, typed(words)),
+            "data.dev_share=0.3",
+        ]
         raise UserError(
             "objective: a sweep chooses by the development split, and data.dev_share=0 leaves "
             f"none; give it a share of the groups, as {command_of(again)}"

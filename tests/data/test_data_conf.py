@@ -76,9 +76,9 @@ def share_of_a_run(*overrides, mode="RUN"):
     config = compose("config", ["data=mini", "logger=none", *overrides], return_hydra_config=True)
     config.hydra.mode = mode
     with known_to_hydra(config):
-        check_config(config, here=False)
-    assert instantiate(config.data).dev_share == config.data.dev_share
-    return config.data.dev_share
+        parts = check_config(config, here=False)
+    assert parts.data.dev_share == instantiate(parts.config.data).dev_share == parts.config.data.dev_share
+    return parts.config.data.dev_share
 
 
 @pytest.mark.parametrize(

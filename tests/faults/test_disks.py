@@ -53,7 +53,7 @@ def test_a_store_that_is_full_keeps_what_it_has(judgebench, tiny_pair):
         assert len(before) == 6
         filled(Path("small"), 0)
         told(judgebench(*command, mistaken=True), "store=small/r.sqlite", "disk is full")
-        filled(Path("small"), 81920)
+        filled(Path("small"), 65536)
         told(
             judgebench(*command, mistaken=True), "store=small/r.sqlite: cannot be written", "run the same command again"
         )

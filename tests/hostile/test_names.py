@@ -74,7 +74,7 @@ def arrives(arguments):
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
         config = compose("config", list(arguments))
-    settle(config)
+    config = settle(config)
     # what is written into a run folder, and read there
     return OmegaConf.create(OmegaConf.to_yaml(config))
 

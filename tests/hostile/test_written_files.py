@@ -74,7 +74,7 @@ def decision(state: str) -> Decision:
 
 @pytest.mark.parametrize("state", ["passed", "failed", "not measured"])
 def test_a_gates_files_show_what_a_card_says_and_nothing_more(tmp_path, state):
-    settings = {"drift": "off", "paired": None, "readings": None, "check_models": True}
+    settings = {"drift": "off", "paired": None, "readings": None, "check_models": True, "trust_judge": False}
     written = GateSettings(junit=f"{tmp_path}/gate.xml", summary=f"{tmp_path}/gate.md", **settings)
     decision(state).write(written)
     shown = " ".join(ElementTree.parse(tmp_path / "gate.xml").getroot().itertext())

@@ -149,8 +149,8 @@ def test_it_stands_on_a_card_is_gated_recorded_and_in_a_panel(judgebench: Any, c
     # 2. a card, whose code runs once it is trusted
     said = command("judgebench.command.calibrate", *RUN, *JUDGE, DECODINGS, *QUICK, "run_dir=calibrated")[1]
     card = "card=calibrated/judge_card.yaml"
-    assert f"judgebench.command.score {card} trust_judge=true" in said
-    assert f"judgebench.command.gate {card} trust_judge=true" in said
+    assert f"judgebench score {card} trust_judge=true" in said
+    assert f"judgebench gate {card} trust_judge=true" in said
     with pytest.raises(UserError, match=rf"'{HERE}.Likely', a class that does not come with judgebench, and its code"):
         JudgeCard.read("calibrated/judge_card.yaml")
     code, _, err = command("judgebench.command.score", card, "data.path=texts.jsonl", "out=s.jsonl", mistaken=True)
