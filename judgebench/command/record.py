@@ -80,9 +80,9 @@ def record(run: Path, out: Path) -> list[str]:
     folder = RunFolder.open(run)
     config = folder.read("config")
     check_outputs([(f"out={out}", out)], [*run_inputs(run), *inputs_of(config)])
-    kind = class_of(config["judge"])
+    made_by = class_of(config["judge"])
     # of a panel, the members' readings are recorded: what it makes of them is not
-    if issubclass(kind, RecordedSpec) and not issubclass(kind, PanelSpec):
+    if issubclass(made_by, RecordedSpec) and not issubclass(made_by, PanelSpec):
         raise UserError(
             f"{run}: its readings are recorded ones already; pass on the file that it read."
         )
