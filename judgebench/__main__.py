@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from judgebench.command import dispatch as commands
+from judgebench.command import dispatch
 from judgebench.command.completion import asked
 from judgebench.config.choices import COMMANDS, FOLDER, help_text
 
@@ -18,8 +18,8 @@ def main() -> None:
         return
     if asked(sys.argv[1:]):  # by a shell, for what a word can become
         return
-    if sys.argv[1:] and sys.argv[1] in COMMANDS:  # as `judgebench from FILE`
-        commands.main()
+    if set(dispatch.word_first(sys.argv[1:])[:1]) & set(COMMANDS):  # as `judgebench from FILE`
+        dispatch.main()
         return
     import hydra
     from hydra.core.hydra_config import HydraConfig

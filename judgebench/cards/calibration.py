@@ -444,7 +444,7 @@ def scores_in_card(card: JudgeCard, data: RatingDataset) -> dict[str, float]:
         raise UserError(
             "paired=card: the card holds no scores of its texts, for it is of an earlier version, or "
             "its decoding has learned from them; `python -m judgebench calibrate` makes a card that "
-            "holds them, or leave on out."
+            "holds them, or leave paired out."
         )
     # 2. rated texts of enough groups
     scores = {}
@@ -458,7 +458,7 @@ def scores_in_card(card: JudgeCard, data: RatingDataset) -> dict[str, float]:
         raise UserError(
             f"paired=card: the card has scored {len(scores)} of these texts, of {len(groups)} "
             f"{data.groups_are}, and a comparison in pairs takes {FEWEST}; give the texts that made "
-            "the card, or leave on out."
+            "the card, or leave paired out."
         )
     return scores
 

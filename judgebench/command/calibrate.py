@@ -56,8 +56,10 @@ def _added(arguments: Sequence[str]) -> list[str]:
     if "exp" in typed:
         return []
     added = ["+exp=calibrate"]
-    if typed.get("judge") == "replay":  # there is nothing to contrast
-        usual = ("assistant=none", "decoding=[greedy]")
+    if typed.get("judge") in ("replay", "own"):  # there is nothing to contrast
+        usual = ["assistant=none"]
+        if typed["judge"] == "replay":
+            usual.append("decoding=[greedy]")
         return [*added, *(key for key in usual if key.partition("=")[0] not in typed)]
     if typed.get("judge") != "recorded":
         return added

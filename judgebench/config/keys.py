@@ -70,7 +70,9 @@ def list_at(config: Mapping[Any, Any], key: str) -> list[Any]:
         OmegaConf.select(config, key) if isinstance(config, DictConfig) else config.get(key)
     )
     if not isinstance(items, list) or not items:
-        raise UserError(f"{key}: {items!r} is not a list with at least one entry.")
+        raise UserError(
+            f"{key}: {items!r} is not a list with at least one entry; give {key}=[NAME,...]."
+        )
     return items
 
 
@@ -370,6 +372,13 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
         name = place.removeprefix(f"{group}/")
         remedy = _nearest_of(name, choices(group) or error.options or ())
         sentence = f"{group}: there is no {group} {name!r}; {remedy}"
+    elif entry := re.match(r"(\w+)\[\d+\](\.\w+)?$", str(getattr(cause, "full_key", ""))):
+        setting = (entry[2] or ".KEY")[1:]
+        sentence = (
+            f"{entry[0]}: there is no such entry, or no such key in it; settings stand in an entry, "
+            f"as '{entry[1]}=[none,{{name: NAME, {setting}: VALUE}}]', and entries are counted from "
+            "0."
+        )
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
         inside = str(cause.full_key).rpartition(".")[0]
         keys = [*(groups() if "hydra" in cause.parent_node else ()), *map(str, cause.parent_node)]

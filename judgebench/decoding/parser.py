@@ -338,7 +338,7 @@ def parse_answer(
     too: to rescale it or to clamp it would be a guess.
 
     Never raises; its time is linear in the length of the text, and of more than 100,000 characters
-    the last are read (`numerals.read_part`).
+    the last are read (`read_part`).
 
     On a range with labels the answer is one of them, and so is the score: letters and words alone
     where it is worded, the number counted from the other end where it is reversed.

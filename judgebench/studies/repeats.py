@@ -58,7 +58,7 @@ def repeat_records(
         decisions: see `judgebench.studies.decisions.decision_records`, for the pass mark.
 
     Returns:
-        `Cell.named`, with None for the range of the record over ranges and for what is not asked;
+        `ScoreSeries.named`, with None for the range of the record over ranges and for what is not asked;
         texts, groups, repeats (most answers to one prompt), failed_share; `SHARES`, changed and
         flipped with intervals by groups; spread; needed: a list of {width, answers}; reason.
     """

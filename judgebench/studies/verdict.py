@@ -44,7 +44,7 @@ def verdict_records(
         deciding: see `judgebench.studies.decisions.decision_records`.
 
     Returns:
-        dataset, the keys of `Cell.named`, groups, settings (how many were chosen among), spearman
+        dataset, the keys of `ScoreSeries.named`, groups, settings (how many were chosen among), spearman
         and promised_spearman with their intervals; use, verdict, clause; value, rater and their
         intervals; needed; scores; raters_dropped and raters_doubtful, see `humans.odd_raters`; beside_raters:
         the verdict with the dropped raters, or without the doubtful ones.

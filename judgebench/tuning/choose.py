@@ -313,7 +313,7 @@ def choice_records(
         reads: whether the assistant takes a pass of its own for each text.
 
     Returns:
-        JSON's own types, never NaN: dataset, dimension, the keys of `Cell.named`; metric, n,
+        JSON's own types, never NaN: dataset, dimension, the keys of `ScoreSeries.named`; metric, n,
         groups; worth, gain (over the plain setting) and gain_se, in the metric's units, larger is
         better; better: the gain is more than chance; taken, best; share: of the folds that take it;
         settings: what all texts teach it; kappas: of each fold, where it contrasts; and for the

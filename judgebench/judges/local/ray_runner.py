@@ -97,7 +97,7 @@ class RayTrainer:
 
     def compute_there(self) -> None:
         """The arithmetic of readings is the actors' from now on, see
-        `judgebench.judges.local.models.compute_with`."""
+        `judgebench.judges.local.devices.compute_with`."""
         import torch
 
         from judgebench.judges.engine.hardware import compute_on
