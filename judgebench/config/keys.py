@@ -373,11 +373,9 @@ def explained(error: Exception, arguments: Sequence[str]) -> UserError:
         remedy = _nearest_of(name, choices(group) or error.options or ())
         sentence = f"{group}: there is no {group} {name!r}; {remedy}"
     elif entry := re.match(r"(\w+)\[\d+\](\.\w+)?$", str(getattr(cause, "full_key", ""))):
-        setting = (entry[2] or ".KEY")[1:]
         sentence = (
-            f"{entry[0]}: there is no such entry, or no such key in it; settings stand in an entry, "
-            f"as '{entry[1]}=[none,{{name: NAME, {setting}: VALUE}}]', and entries are counted from "
-            "0."
+            f"{entry[0]}: there is no such entry, counted from 0, or no such key in it; settings "
+            f"stand in an entry, as '{entry[1]}=[none,{{name: NAME, KEY: VALUE}}]'."
         )
     elif isinstance(getattr(cause, "parent_node", None), Mapping) and "not in" in str(cause):
         inside = str(cause.full_key).rpartition(".")[0]
