@@ -279,20 +279,6 @@ def test_any_flipped_bit_of_a_note_is_noticed(tmp_path):
     assert [one for one in silent if one != note] == []
 
 
-def test_a_note_of_an_earlier_version_is_read_and_its_flipped_url_noticed(run, provider):
-    provider.looks = 2
-    run("chat", "judge.batch=submit", code=75)
-    (path,) = notes()
-    content = json.loads(path.read_text())
-    for name in ("checksum", "refused", "guessed", "foreign"):
-        del content[name]
-    path.write_text(json.dumps(content | {"url": content["url"].replace("127.0.0.1", "126.0.0.1")}))
-    assert "its keys are of another judge" in run("chat", "judge.batch=submit", code=2)
-    path.write_text(json.dumps(content))
-    run("chat")
-    assert len(provider.batches) == 1
-
-
 def test_notes_lie_beside_the_store_whatever_it_is_called(run, provider, tmp_path, monkeypatch):
     provider.looks = 2
     here, there = tmp_path / "work", tmp_path / "there"

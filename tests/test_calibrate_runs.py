@@ -84,7 +84,7 @@ def test_scores_are_those_of_the_run_in_a_file_and_in_python_together_and_alone(
     assert (written[["low", "high", "wide"]] == [1, 5, True]).all(axis=None)
     single = "Single texts: no; 100 % of their 90 % intervals are wider than 50 % of the scale."
     assert f"Means of many texts: unknown. {single}" in " ".join(out.split())
-    judge = Judge.from_card("run/judge_card.yaml", store="another.sqlite", level=0.8, wide=1.0)
+    judge = Judge.from_card("run/judge_card.yaml", store="another.sqlite", coverage=0.8, wide=1.0)
     together = judge.score_all([{"source": text["source"], "output": text["output"]} for text in texts[:5]])
     alone = judge.score(texts[3]["source"], texts[3]["output"])
     assert [judged.score for judged in together] == pytest.approx(list(written["score"][:5]), abs=1e-3)
@@ -168,7 +168,7 @@ def test_another_model_or_another_reading_of_it_is_refused(calibrated, score, ti
         (("card=nowhere.yaml",), "there is no such file"),
         (("card=run/config.yaml",), "this is no judge card"),
         (("card=run/judge_card.yaml",), "data.path is not given"),
-        (("card=run/judge_card.yaml", "data.path=texts.jsonl", "level=1.0"), "level: 1.0 should be less than 1"),
+        (("card=run/judge_card.yaml", "data.path=texts.jsonl", "coverage=1.0"), "coverage: 1.0 should be less than 1"),
         (("card=run/judge_card.yaml", "data.path=texts.jsonl", "wide=0"), "wide: 0 should be greater than 0"),
         (("card=run/judge_card.yaml", "data.path=texts.jsonl", "out=scores.txt"), "the ending says what is written"),
         (

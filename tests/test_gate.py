@@ -45,7 +45,7 @@ from tests.cards.test_card import DECISION
 from tests.conftest import write_rows
 
 ROOT = Path(__file__).parents[1]
-EARLIER = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_26d5f633.yaml")
+EARLIER = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
 FAST = ("metrics.resamples=200", "report=false", "run_dir=gate")
 
 
@@ -276,7 +276,7 @@ def test_mistakes_are_sentences(gate, arguments, sentence):
 
 def test_a_card_asks_for_its_own_verdicts():
     uses = {"order_texts": "yes", "compare_systems": "with care", "report_scores": "no", "resist_attacks": "with care"}
-    card = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_26d5f633.yaml")
+    card = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
     with pytest.raises(UserError, match="a card without a verdict"):
         requirements_of(None, card)
     object.__setattr__(card, "uses", [{"use": use, "verdict": verdict} for use, verdict in uses.items()])
@@ -348,7 +348,7 @@ def test_a_verdict_meets_a_requirement_that_is_no_better(verdict, yes, with_care
 
 @pytest.mark.parametrize(("bound", "code"), [(0.6, "passed"), (0.9, "failed")])
 def test_a_judge_that_decides_is_bounded_from_below(bound, code):
-    card = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_26d5f633.yaml")
+    card = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
     asked = {"decide": "with_care", "tpr_low": bound, "tnr": bound, "kappa": bound, "pass_rate_high": bound}
     with pytest.raises(UserError, match=r"require\.tpr_low: the card does not say pass or fail"):
         requirements_of(asked, card)
@@ -654,7 +654,7 @@ def test_the_file_for_github_runs_as_printed_without_torch(place, tmp_path):
 )  # fmt: skip
 def test_the_gate_of_a_recorded_judge_names_what_it_takes(called, monkeypatch, tmp_path, more, sentence):
     monkeypatch.chdir(tmp_path)
-    card = ROOT / "tests" / "cards" / "judge_card_26d5f633.yaml"
+    card = ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml"
     asked = (f"card={card}", "data=conala_sample", "require={failed: 0}", *FAST)
     code, _, err = called(gate_main, *asked, *more, mistaken=True)
     assert code == 2
@@ -695,7 +695,7 @@ def test_a_server_that_is_away_is_no_judge_that_fails(called, monkeypatch, tmp_p
     assert (code, "now says that it is small-2" in err) == (2, True), err
     again = shlex.split(re.search(r"compare it with the card: (.*)\.$", err.strip())[1])
     assert again == ["python", "-m", "judgebench", "gate", *changed, "check_models=false"]
-    assert called(gate_main, *again[3:])[0] == 0
+    assert called(gate_main, *again[4:])[0] == 0
     small_server.otherwise = lambda handler, seen: handler.send(401, "{}")
     away = (*command, "store=other.sqlite", "junit=away.xml")
     code, out, err = called(gate_main, *away, mistaken=True)

@@ -70,7 +70,7 @@ def test_job_logging_is_hydras(judgebench, mine):
     judgebench("hydra/job_logging=default", "hydra.job.name=mine", *REPLAY)
     logged = [line.partition(" - ") for line in Path("mine.log").read_text().splitlines()]
     check_steps([said for _, _, said in logged])
-    assert re.fullmatch(r"\[[\d ,:-]+\]\[judgebench\.pipeline\]\[INFO\]", logged[0][0])
+    assert re.fullmatch(r"\[[\d ,:-]+\]\[judgebench\.runs\.pipeline\]\[INFO\]", logged[0][0])
     handler = "+hydra.job_logging.handlers.file={class: logging.FileHandler, filename: own.txt, formatter: simple}"
     _, out, _ = judgebench(handler, "hydra.job_logging.root={level: INFO, handlers: [file]}", *REPLAY)
     check_steps(Path("own.txt").read_text().splitlines())
@@ -124,16 +124,16 @@ def test_names_of_a_file_forge_no_line(judgebench):
     ("command", "steps"),
     [
         (
-            ["importing", "mine.jsonl", "out=taken"],
+            ["from", "mine.jsonl", "out=taken"],
             ["Read 20 rows of mine.jsonl; wrote 20 texts and 0 answers"],
         ),
-        (["labelling", "mine.jsonl", "out=label.html"], [r"Wrote 20 texts to .*label\.html\."]),
+        (["label", "mine.jsonl", "out=label.html"], [r"Wrote 20 texts to .*label\.html\."]),
     ],
 )
 def test_v_shows_the_steps_of_other_commands(mine, command, steps):
-    module, *given = command
+    word, *given = command
     for flags in ([], ["-v"]):
-        call = [sys.executable, "-m", f"judgebench.{module}", *flags, *given]
+        call = [sys.executable, "-m", "judgebench", word, *flags, *given]
         done = subprocess.run(call, capture_output=True, text=True, check=True)
         said = done.stdout.splitlines()
         logged = [step for step in steps if any(re.match(step, line) for line in said)]

@@ -18,6 +18,7 @@ from judgebench.command.record import public
 from judgebench.data.benchmarks import Mini
 from judgebench.readings import reading
 from judgebench.results.folder import RunFolder
+from tests.conftest import left_of
 from tests.served import answer
 from tests.test_cli import told
 
@@ -121,7 +122,7 @@ def test_free_answers_are_recorded_with_the_decoding_that_wrote_them(judgebench,
     assert RunFolder.open("again").read("readings")["text"].equals(live.read("readings")["text"])
     _, _, err = judgebench(*RECORDED, *written, "decoding.lambda=0.25", "run_dir=never", mistaken=True)
     assert "readings.parquet has no free answers of pair by contrastive (lambda 0.25, t 1)" in err
-    assert not Path("never").exists()
+    assert left_of("never") == []
     _, _, err = judgebench(*RECORDED, mistaken=True)
     assert "judge.mode: readings.parquet has free answers and no probabilities; take judge.mode=generate" in err
 
@@ -267,7 +268,7 @@ def test_a_mistaken_command_is_one_sentence(judgebench, readings, one_recording,
     for words, message in (
         ((), "one run folder and one out=FILE are needed"),
         ((run, "readings.parquet"), "one run folder and one out=FILE are needed"),
-        ((run, "out=x.parquet", "--force"), "unrecognized arguments: --force"),
+        ((run, "out=x.parquet", "--force"), "--force: there is no such flag"),
         ((run, "out=x.jsonl"), "give a name that ends in .parquet"),
         ((run, "out=nowhere/x.parquet"), "there is no folder nowhere"),
         (("nowhere", "out=x.parquet"), "nowhere: this folder does not exist"),

@@ -1,13 +1,12 @@
 """Runs with references and with reasoning, end to end: what is written, read and left, and users' mistakes."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+from tests.conftest import left_of
 from tests.test_cli import QUICK, told
 
 DEFENSES = ("none", "cot", "random_reference", "w_cap", "cap")
@@ -75,7 +74,7 @@ def test_references_are_written_once_a_context_and_held_against_every_text(judge
     code, _, err = judgebench(*leaking, "run_dir=leaking", mistaken=True)
     assert code == 2
     assert "which would flatter the defense" in err
-    assert not Path("leaking").exists()
+    assert left_of("leaking") == []
 
 
 def test_strengths_are_tried_and_chosen(judgebench, tiny_pair):

@@ -48,7 +48,6 @@ NEEDS = {
     "assistant=early_exit": ["assistant.layer=1"],
     "assistant=model": ["assistant.path=owner/name"],
     "assistant=recorded": ["judge=recorded", "judge.path=qwen2.5-coder"],
-    "attack=phrase": ["attack.phrase_file=phrase.json"],
     "judge=api": ["judge.url=http://127.0.0.1:8000/v1", "judge.model=m"],
     "judge=base": ["judge.path=owner/name"],
     "judge=llama_cpp": ["judge.tokenizer=owner/name"],
@@ -80,7 +79,7 @@ def test_hydra_makes_what_a_choice_names(choice, tmp_path):
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
         config = compose("config", [asked, *NEEDS.get(choice, ()), f"run_dir={tmp_path}"])
     node = config[group]
-    if node is None:  # as attack=none
+    if node is None:  # as tutor=none
         return
     made = instantiate(node)
     target = node.get("_target_")
@@ -97,7 +96,7 @@ def test_only_choices_that_need_a_value_are_given_one():
                 instantiate(compose("config", [choice])[choice.partition("=")[0]])
 
 
-DEFAULTS = ("assistant/base", "data/jsonl", "defense/base", "judge/api", "judge/base", "judge/panel")
+DEFAULTS = ("assistant/base", "data/jsonl", "judge/api", "judge/base", "judge/panel")
 DEFAULTS += ("judge/recorded", "judge/replay", "tutor/base")
 """Files that show every key of a class. A configuration says there what it takes; the class holds the same, for a card
 or a Python program that leaves keys out."""

@@ -443,6 +443,13 @@ def data_of(parts: Parts) -> RatingDataset:
     return data
 
 
+def _tuner(config: Mapping[Any, Any]) -> Tuner | None:
+    """The tuner; None for none, also where an experiment has settings of one."""
+    tune = config.get("tune")
+    without = isinstance(tune, Mapping) and TARGET not in tune
+    return None if without else built(config, "tune", Tuner)
+
+
 def _prompt(config: Mapping[Any, Any]) -> Any:
     """conf/prompt without its keys on rivals."""
     prompt = plain(config.get("prompt")) or None
@@ -475,7 +482,7 @@ JUDGE_MAKERS: dict[str, Callable[[Any], Any]] = {
     "rivals": _rivals,
 }
 _MAKERS: dict[str, Callable[[Any], Any]] = {
-    "tuner": lambda config: built(config, "tune", Tuner),
+    "tuner": _tuner,
     "runner": lambda config: built(config, "runner", RayRunner),
     "ranking": lambda config: Ranking.parse(plain(config.get("pairwise"))),
     "margins": lambda config: settings_of(Margins, config.get("verdict") or {}, "verdict"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from judgebench.config.choices import choices
 from judgebench.config.keys import typed_overrides, typed_value
-from judgebench.defenses.detection import PlannedDetection
+from judgebench.defenses.detection import PERPLEXITY, PlannedDetection
 from judgebench.defenses.prompts import NONE
 from judgebench.defenses.references import REFERENCE_DEFENSES, PlannedReferences
 from judgebench.judges.spec import (
@@ -99,6 +99,20 @@ _REFERENCES = Need(
     "another defense",
 )
 
+_DETECTION = Need(
+    "defenses: {}",
+    lambda parts: [
+        defense.name
+        for defense in parts.defenses
+        if isinstance(defense, PlannedDetection)
+        and (parts.place != SERVED or defense.helper is None)
+    ],
+    LOCAL,
+    "a model here must read for it",
+    "another defense, or with a served judge a model here, as {name: perplexity, helper: {path: "
+    "DIR}}",
+)
+
 NEEDS = (
     Need(
         "decoding {}",
@@ -134,19 +148,7 @@ NEEDS = (
         "assistant=none",
     ),
     _REFERENCES,
-    Need(
-        "defenses: {}",
-        lambda parts: [
-            defense.name
-            for defense in parts.defenses
-            if isinstance(defense, PlannedDetection)
-            and (parts.place != SERVED or defense.helper is None)
-        ],
-        LOCAL,
-        "a model here must read for it",
-        "another defense, or with a served judge a model here, as {name: perplexity, helper: {path: "
-        "DIR}}",
-    ),
+    _DETECTION,
 )
 """Of a judge."""
 
@@ -158,6 +160,16 @@ RUN_NEEDS = (
             entry_name(entry)
             for entry in parts.config.get("defenses") or ()
             if entry_name(entry) in REFERENCE_DEFENSES and not parts.defenses
+        ],
+    ),
+    replace(
+        _DETECTION,
+        of=lambda parts: [
+            PERPLEXITY
+            for entry in parts.config.get("defenses") or ()
+            if entry_name(entry) == PERPLEXITY
+            and not parts.defenses
+            and (parts.place != SERVED or entry == PERPLEXITY)
         ],
     ),
     Need(

@@ -6,6 +6,7 @@ import pytest
 from judgebench.stats import correlation
 from judgebench.stats.clusters import Clusters, group_weights
 from judgebench.stats.correlation import kendall, pearson, spearman
+from judgebench.studies.evaluate import _sentence
 
 ALL = (pearson, spearman, kendall)
 
@@ -117,7 +118,7 @@ def test_articles_whose_humans_agree_on_one_score_are_counted_and_left_out_besid
 def test_what_cannot_be_computed_has_a_reason_and_no_interval(level, rows, reason):
     judge, human, group, _ = (column[rows] for column in data(systems=3))
     found = correlate(level, judge, human, group, np.full(len(judge), "one"), resamples=20)
-    assert reason in found.missing
+    assert reason in _sentence(found)
     assert found.values.shape == (3, 1)
     assert not found.constant
 
@@ -128,7 +129,7 @@ def test_one_group_says_why_it_has_no_intervals(level):
     system, group = np.arange(len(judge)), np.full(len(judge), "one")
     found = correlate(level, judge, human, group, system, resamples=20)
     assert found.known
-    assert "there is one group" in found.missing
+    assert "there is one group" in _sentence(found)
     assert correlate(level, judge, human, group, system, resamples=0).missing is None
 
 
