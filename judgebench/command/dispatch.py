@@ -14,6 +14,10 @@ from judgebench.config.choices import COMMANDS
 from judgebench.words.terminal import print_safely
 
 
+_ALONE = frozenset({"-v", "--verbose", "-m", "--multirun", "-h", "--help"})
+"""Flags that take no value."""
+
+
 def word_first(arguments: Sequence[str]) -> list[str]:
     """Arguments with the word of a command before the flags that stand in front of it.
 
@@ -21,7 +25,7 @@ def word_first(arguments: Sequence[str]) -> list[str]:
         >>> word_first(["-v", "score", "card=a.yaml"]), word_first(["-m", "+exp=demo"])
         (['score', '-v', 'card=a.yaml'], ['-m', '+exp=demo'])
     """
-    flags = list(takewhile(lambda word: word.startswith("-"), arguments))
+    flags = list(takewhile(_ALONE.__contains__, arguments))
     word = arguments[len(flags) : len(flags) + 1]
     if not word or word[0] not in COMMANDS:
         return list(arguments)
