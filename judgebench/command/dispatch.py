@@ -13,7 +13,6 @@ from judgebench.command.completion import asked
 from judgebench.config.choices import COMMANDS
 from judgebench.words.terminal import print_safely
 
-
 _ALONE = frozenset({"-v", "--verbose", "-m", "--multirun", "-h", "--help"})
 """Flags that take no value."""
 
