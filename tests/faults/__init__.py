@@ -12,5 +12,5 @@
     test_fuzz       a short run of scripts/fuzz.py
 
 Elsewhere: kill -9 of sweeps' workers on every storage (tests/study/test_kill.py), of a file's writer
-(tests/runtime/test_files.py); NaN in free answers and out of memory (tests/test_cli.py, tests/judges).
+(tests/runtime/test_files.py); NaN in free answers and out of memory (tests/command/test_cli.py, tests/judges).
 """

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_cli import REPOSITORY
+from tests.command.test_cli import REPOSITORY
 
 QUICK = ("logger=none", "report=false", "metrics.resamples=50", "data.limit_groups=4", "run_dir=run")
 SLOWLY = ("judge.engine=plain", "judge.max_batch_tokens=1")

@@ -20,7 +20,7 @@ from judgebench.tutor.vectors import load_vectors
 from judgebench.words.errors import UserError
 from tests.conftest import left_of, tiny_llama, write_gguf
 from tests.faults.conftest import QUICK, told
-from tests.test_reference_runs import ASKED, TUTOR
+from tests.runs.test_reference import ASKED, TUTOR
 
 
 def cut(path, share=0.5):

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from judgebench.results.folder import RunFolder
+from tests.command.test_cli import pair
 from tests.conftest import left_of
 from tests.faults.conftest import QUICK, SLOWLY, disk, rows, told
-from tests.test_adv_suffix_runs import PLAIN, learning
-from tests.test_cli import pair
+from tests.runs.test_adv_suffix import PLAIN, learning
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import psutil
 import pytest
 
 from judgebench.results.folder import RunFolder
+from tests.command.test_cli import pair
 from tests.conftest import left_of
 from tests.faults.conftest import QUICK, SLOWLY, command_in, rows, trials
-from tests.test_adv_suffix_runs import PLAIN, learning, phrase_of, steps
-from tests.test_cli import pair
+from tests.runs.test_adv_suffix import PLAIN, learning, phrase_of, steps
 
 
 def interrupted(run):

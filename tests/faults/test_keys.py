@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.command.test_cli import pair
 from tests.faults.conftest import QUICK
 from tests.served import garbage, status
-from tests.test_cli import pair
 from tests.tracking.wandb_file import records
 
 PLANTED = {

@@ -11,9 +11,9 @@ import pytest
 
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
+from tests.command.test_cli import pair
 from tests.faults.conftest import QUICK, SLOWLY, rows, trials
-from tests.test_adv_suffix_runs import PLAIN, agrees, learning, phrase_of, steps
-from tests.test_cli import pair
+from tests.runs.test_adv_suffix import PLAIN, agrees, learning, phrase_of, steps
 
 TUTOR = (
     *("tutor=judge", "tutor.max_new_tokens=6", "tutor.candidates=12", "tutor.alpha_high=1", "tutor.alpha_low=1"),

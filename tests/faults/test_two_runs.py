@@ -11,8 +11,8 @@ import pytest
 
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.files import LOCK, Held, locked
+from tests.command.test_cli import pair
 from tests.faults.conftest import QUICK, SLOWLY, rows, told
-from tests.test_cli import pair
 
 
 def test_in_one_folder_the_second_is_refused_and_a_killed_ones_lock_holds_nobody_up(judgebench, started, tiny_pair):

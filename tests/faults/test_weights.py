@@ -9,9 +9,9 @@ import torch
 
 from judgebench.judges.local.loading import ModelSource
 from judgebench.results.folder import RunFolder
+from tests.command.test_cli import sick_model
 from tests.conftest import left_of
 from tests.faults.conftest import QUICK, rows, told
-from tests.test_cli import sick_model
 
 CODE = """
 from pathlib import Path

@@ -16,7 +16,7 @@ from judgebench.command.report import main as report
 from judgebench.command.score import main as score
 from judgebench.runtime.files import Input, check_outputs
 from judgebench.words.errors import UserError
-from tests.test_gate import FAST, place  # noqa: F401 - a fixture
+from tests.command.test_gate import FAST, place  # noqa: F401 - a fixture
 
 JUDGE = ("judge=replay", "judge.path=judge/answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
 DATA = ("data=jsonl", "data.scale=[1,5]", "dimensions=[coherence]")

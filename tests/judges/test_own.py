@@ -23,7 +23,7 @@ from judgebench.types import Condition, Prompt, ScoreRange
 from judgebench.words.errors import UserError
 from tests.conftest import write_rows
 from tests.judges.own_judges import Dictionary, Gives, Likely, Says, Silent
-from tests.judges.test_recorded import EXAMPLES, SPLIT
+from tests.judges.precomputed.test_recorded import EXAMPLES, SPLIT
 
 HERE = "tests.judges.own_judges"
 CELL = Condition("coherence", ScoreRange(1, 3))

@@ -5,7 +5,7 @@ import pytest
 
 from judgebench.report.figures.attacks import assessment_figure, is_win_probability
 from judgebench.studies.evaluate import evaluate
-from tests.stats.test_evaluate import joined, table
+from tests.studies.test_evaluate import joined, table
 
 TITLES = {"main": "Some-Judge", "groups": "articles"}
 RULES = {"greedy": "argmax", "expectation": "expectation"}

@@ -18,7 +18,7 @@ from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.tutor.steering import Standard, Steer, decoder_layers, edit, steering
 from judgebench.tutor.texts import final_states
 from judgebench.words.errors import UserError
-from tests.judges.test_engine import model_of, prompts
+from tests.judges.engine.test_engine import model_of, prompts
 from tests.tutor.conftest import asking
 
 LAYERS = [1, 2, 4]

@@ -32,7 +32,7 @@ from judgebench.tutor.texts import (
 from judgebench.tutor.writing import Text
 from judgebench.types import Condition, ScoreRange
 from judgebench.words.errors import UserError
-from tests.judges.test_engine import model_of, prompts
+from tests.judges.engine.test_engine import model_of, prompts
 from tests.tutor.conftest import by_length, make_trainer, refusing
 
 

@@ -1,0 +1,397 @@
+"""Paired comparisons: the permutation test against scipy's, records of correlations and of attacks, what they say."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from judgebench.stats.clusters import CONFIDENCE, FEWEST, SIGNIFICANCE, group_weights, percentile_interval
+from judgebench.stats.correlation import LEVELS
+from judgebench.studies.paired import (
+    DIFFERENCES,
+    NOT_SIGNIFICANT,
+    Baseline,
+    attack_differences,
+    compare,
+    corrected_together,
+    default_pairs,
+    flipped_differences,
+    flips,
+    groups_needed,
+    holm,
+    permutation_p_value,
+)
+from judgebench.studies.scores import ScoreSeries
+from tests.studies.test_evaluate import joined, table
+from tests.studies.test_levels import correlate
+
+PAIR, GREEDY = ("pair", "contrastive"), ("main", "greedy")
+PAIRS = [(PAIR, GREEDY)]
+
+
+# --- the test -------------------------------------------------------------------------------------------------------
+
+
+def small_data(groups=8, size=3, seed=0):
+    rng = np.random.default_rng(seed)
+    human = rng.integers(3, 16, groups * size) / 3
+    first, second = (np.clip(np.round(human + rng.normal(size=len(human)) * s), 1, 5) for s in (0.5, 2))
+    return first, second, human, np.repeat(np.arange(groups), size), np.tile(np.arange(size), groups)
+
+
+def apart(level, first, second, human, group, system):
+    """Values [3], and with each group left out [3, J], of the difference."""
+    sides = [correlate(level, side, human, group, system, 2, jackknife=True) for side in (first, second)]
+    return sides[0].values[:, 0] - sides[1].values[:, 0], sides[0].jackknife - sides[1].jackknife
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_all_flips_give_scipys_exact_p(level):
+    values, left = apart(level, *small_data())
+    flipped, exact = flips(8, 1000, 0)
+    for value, without, permuted in zip(values, left, flipped_differences(values, left, flipped), strict=True):
+        shares = value + 7 * (without.mean() - without)
+        theirs = stats.permutation_test(
+            (shares, -shares),
+            lambda x, y, axis: (x - y).mean(axis=axis) / 2,
+            permutation_type="samples",
+            n_resamples=1000,
+        )
+        assert exact
+        assert sorted(permuted) == pytest.approx(sorted(theirs.null_distribution), abs=1e-9)
+        assert permutation_p_value(value, permuted, exact) == pytest.approx(theirs.pvalue)
+
+
+def test_within_documents_a_flip_is_a_swap_of_the_scores_themselves():
+    first, second, *rest = small_data()
+    swapped = np.array([[0, 1, 0, 0, 1, 1, 0, 1]])
+    permuted = flipped_differences(*apart("document", first, second, *rest), swapped)
+    here = swapped[0][rest[1]] == 1
+    sides = np.where(here, second, first), np.where(here, first, second)
+    assert permuted[:, 0] == pytest.approx(apart("document", *sides, *rest)[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_judges_that_differ_in_location_and_spread_alone_are_the_same(level):
+    first, _, *rest = small_data()
+    flipped, exact = flips(8, 1000, 0)
+    permuted = flipped_differences(*apart(level, first, 0.3 * first + 0.1, *rest), flipped)
+    assert permuted == pytest.approx(np.zeros((3, 256)), abs=1e-9)
+    assert permutation_p_value(0.0, permuted[0], exact) == 1.0
+
+
+def test_flips_and_p_by_hand():
+    every, exact = flips(3, 8, 0)
+    assert exact
+    assert sorted(map(tuple, every.tolist())) == [(a, b, c) for a in (0, 1) for b in (0, 1) for c in (0, 1)]
+    some, exact = flips(100, 500, 0)
+    assert (some.shape, exact) == ((500, 100), False)
+    assert some.mean() == pytest.approx(0.5, abs=0.02)
+    assert (some != flips(100, 500, 1)[0]).any()
+    permuted = np.array([0.1, -0.3, 0.3, 0.0, 0.2])
+    assert permutation_p_value(0.3, permuted, exact=True) == 2 / 5
+    assert permutation_p_value(-0.3, permuted, exact=False) == 3 / 6
+    assert permutation_p_value(0.5, permuted, exact=False) == 1 / 6  # never 0
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_lies_between_the_p_and_bonferronis_and_keeps_their_order(values):
+    p = np.array(values)
+    corrected, order = holm(p), np.argsort(values, kind="stable")
+    assert (corrected >= p).all()
+    assert (corrected <= np.minimum(1, len(p) * p) + 1e-15).all()
+    assert (np.diff(corrected[order]) >= 0).all()
+    # Holm rejects step by step: the k-th smallest as long as all up to it are at most 0.05 / (m - k + 1)
+    steps = p[order] <= 0.05 / np.arange(len(p), 0, -1)
+    assert (corrected[order] <= 0.05).sum() == pytest.approx(np.minimum.accumulate(steps).sum(), abs=1)
+
+
+def test_groups_needed_by_hand():
+    # one group's spread: 0.1 * 10 / 3; 1.960 + 0.842 = 2.8016 of them over the root of the groups must be 0.1
+    assert groups_needed(0.1, 0.1, 10) == np.ceil((2.8015852 * (1 / 3) / 0.1) ** 2) == groups_needed(-0.1, 0.1, 10)
+    assert groups_needed(0.0, 0.1, 10) is None
+    assert groups_needed(0.5, 0.0, 10) == FEWEST == 6
+
+
+@pytest.mark.parametrize(("groups", "significant"), [(FEWEST - 1, False), (FEWEST, True)])
+def test_the_clearest_difference_takes_the_fewest_groups(groups, significant):
+    """One judge is always right, the other always wrong."""
+    right, system = np.tile(np.arange(12.0), groups), np.tile(np.arange(12), groups)
+    flipped, exact = flips(groups, 1000, 0)
+    difference = apart("dataset", right, -right, right, np.repeat(np.arange(groups), 12), system)
+    assert (
+        permutation_p_value(2.0, flipped_differences(*difference, flipped)[1], exact) <= SIGNIFICANCE
+    ) == significant
+
+
+# --- correlations ---------------------------------------------------------------------------------------------------
+
+
+def part(judge, decoding, noise, low=1, seed=0, groups=12, systems=4, hyperparameters=(np.nan, np.nan), **cell):
+    """The rows of one series in one range."""
+    n = groups * systems
+    human = np.random.default_rng(99).integers(3, 16, n) / 3
+    score = np.clip(np.round(human + noise * np.random.default_rng([seed, low]).normal(size=n)), 1, 5) - 1 + low
+    cell |= {
+        "range_min": float(low),
+        "range_max": low + 4.0,
+        "lambda": hyperparameters[0],
+        "temperature": hyperparameters[1],
+    }
+    return table(lambda *_: score, lambda *_: human, groups, systems, judge=judge, decoding=decoding, **cell)
+
+
+def two_ranges(**more):
+    return joined(
+        *(part(*GREEDY, 1.5, low, seed=1, **more) for low in (0, 1)),
+        *(part(*PAIR, 0.5, low, seed=2, hyperparameters=(0.1 + low, 2.0), **more) for low in (0, 1)),
+    )
+
+
+def chosen(records, **what):
+    return [record for record in records if all(record[key] == value for key, value in what.items())]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_differences_are_those_of_the_levels_and_their_mean_is_resampled_jointly(level):
+    columns, gaps = two_ranges(), []
+    records = compare(columns, PAIRS, "mini", [level], 80, 3)
+    for low in (0, 1):
+        sides = []
+        for judge, decoding in (PAIR, GREEDY):
+            rows = (columns["judge"] == judge) & (columns["decoding"] == decoding) & (columns["range_min"] == low)
+            four = (columns[name][rows] for name in ("score", "human", "group_id", "system_id"))
+            sides.append(correlate(level, *four, resamples=80, seed=3))
+        gaps.append(sides[0].values - sides[1].values)
+        for record, first, second in zip(chosen(records, range_min=low), *(s.values[:, 0] for s in sides), strict=True):
+            assert (record["first"], record["second"]) == pytest.approx((first, second), abs=1e-14)
+            assert (record["n"], record["groups"]) == (sides[0].n, 12)
+    for low, gap in ((0, gaps[0]), (1, gaps[1]), (None, np.mean(gaps, axis=0))):
+        for record, values in zip(chosen(records, range_min=low), gap, strict=True):
+            expected = (values[0], *percentile_interval(values[1:]), values[1:].std(ddof=1))
+            names = ("difference", "low", "high", "se")
+            assert tuple(record[name] for name in names) == pytest.approx(expected, abs=1e-14)
+
+
+def test_what_it_says():
+    columns = joined(
+        part(*GREEDY, 3.0, seed=1, groups=60),
+        part(*PAIR, 0.3, seed=2, groups=60),
+        part("main", "twin", 3.0, seed=1, groups=60),
+        part("main", "like", 3.0, seed=3, groups=60),
+    )
+    pairs = [(PAIR, GREEDY), (GREEDY, PAIR), (("main", "twin"), GREEDY), (("main", "like"), GREEDY)]
+    better, worse, twin, like = compare(columns, pairs, "mini", ["dataset"], resamples=500)[1::3]
+    assert [r["says"] for r in (better, worse, twin, like)] == ["better", "worse", NOT_SIGNIFICANT, NOT_SIGNIFICANT]
+    assert [r["comparisons"] for r in (better, worse, twin, like)] == [4] * 4
+    assert better["groups_needed"] < 60 < like["groups_needed"]
+    assert (twin["difference"], twin["low"], twin["high"], twin["p"], twin["groups_needed"]) == (0, 0, 0, 1, None)
+    assert better["p"] == 1 / 20_001
+    assert like["groups_needed"] > 2 * 60  # as wherever an interval holds 0: (2.80 / 1.96)^2 times as many at least
+
+
+def test_what_is_read_together_is_corrected_together():
+    columns = joined(
+        *(part(*GREEDY, 1.5, seed=1, dimension=name) for name in ("coherence", "relevance")),
+        part(*PAIR, 0.9, seed=3, dimension="coherence"),
+        part(*PAIR, 1.2, seed=2, dimension="relevance"),
+    )
+    alone = compare(columns, PAIRS, "mini", ["dataset", "system"], resamples=400)
+    assert {record["comparisons"] for record in alone} == {1}
+    together = corrected_together(alone)
+    assert [list(record) for record in together] == [list(record) for record in alone]
+    for level in ("dataset", "system"):
+        family = chosen(together, level=level, statistic="kendall")
+        assert [record["comparisons"] for record in family] == [2, 2]
+        assert [r["p_holm"] for r in family] == holm(np.array([r["p"] for r in family])).tolist()
+    clear = [one | {"p": p, "low": 0.01, "high": 0.3} for one, p in zip(alone[1::6], (0.03, 0.04), strict=True)]
+    assert [one["says"] for one in corrected_together(clear[:1])] == ["better"]
+    assert [(one["p_holm"], one["says"]) for one in corrected_together(clear)] == [(0.06, NOT_SIGNIFICANT)] * 2
+
+
+def test_only_what_both_have_scored_and_somebody_rated_counts():
+    one, other = part(*PAIR, 0.5, seed=2), part(*GREEDY, 1.0, seed=1)
+    less = {name: column[5:] for name, column in one.items()}
+    other["human"] = np.where(np.arange(48) == 40, np.nan, other["human"])
+    less["human"] = np.where(np.arange(43) == 35, np.nan, less["human"])
+    order = np.random.default_rng(0).permutation(43)
+    mixed = {name: column[order] for name, column in less.items()}
+    kept = np.r_[5:40, 41:48]
+    whole = joined(*({name: column[kept] for name, column in side.items()} for side in (one, other)))
+    found = compare(joined(mixed, other), PAIRS, "mini", resamples=40)
+    for record, twin in zip(found, compare(whole, PAIRS, "mini", resamples=40), strict=True):
+        assert record == {k: pytest.approx(v, abs=1e-9) if isinstance(v, float) else v for k, v in twin.items()}
+    assert found[0]["n"] == 42
+
+
+def test_a_cell_without_both_gives_no_record_and_other_groups_no_mean():
+    columns = joined(part(*GREEDY, 1.0, 0), part(*PAIR, 0.5, 0), part(*GREEDY, 1.0, 1))
+    assert {r["range_min"] for r in compare(columns, PAIRS, "mini", resamples=20)} == {0.0}
+    some = {name: column[8:] for name, column in part(*PAIR, 0.5, 1).items()}
+    assert {r["range_min"] for r in compare(joined(columns, some), PAIRS, "mini", resamples=20)} == {0.0, 1.0}
+    unrated = columns | {"human": np.full(len(columns["human"]), np.nan)}
+    nothing = {name: column[:0] for name, column in columns.items()}
+    for table_, pairs in ((unrated, PAIRS), (columns, []), (nothing, PAIRS)):
+        assert compare(table_, pairs, "mini", resamples=20) == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "resamples", "chosen_on", "first"), [(12, 0, (), "low"), (1, 50, (), "low"), (12, 40, ["test"], "p")]
+)
+def test_without_resamples_there_are_differences_alone_and_without_a_test_no_p(groups, resamples, chosen_on, first):
+    columns = joined(part(*GREEDY, 1.0, groups=groups), part(*PAIR, 0.5, seed=2, groups=groups))
+    for record in compare(columns, PAIRS, "mini", resamples=resamples, chosen_on=chosen_on):
+        assert record["difference"] == record["first"] - record["second"]
+        names = list(record)
+        after = names[names.index(first) :]
+        assert {key: record[key] for key in after} == dict.fromkeys(after) | {"comparisons": 0}
+        assert (record["low"] is None) == (first == "low")
+
+
+def test_what_is_compared_unless_said():
+    names = [
+        *[("main", "greedy"), ("main", "expectation"), ("assistant", "greedy"), ("assistant", "expectation")],
+        *[("pair", "contrastive"), ("pair", "contrastive_expectation"), ("pair", "contrastive_per_range")],
+    ]
+    cells = [ScoreSeries("test", "coherence", 1, 5, 1, "none", "none", *name, None, None) for name in names]
+    rules = {name: "expectation" if "expectation" in name else "argmax" for _, name in names}
+    assert default_pairs(cells, rules) == [
+        (PAIR, GREEDY),
+        (("pair", "contrastive_expectation"), ("main", "expectation")),
+        (("pair", "contrastive_per_range"), GREEDY),
+        (PAIR, ("pair", "contrastive_per_range")),
+    ]
+    assert default_pairs(cells[:4], rules) == []
+
+
+def test_all_are_compared_with_one_plain_decoding():
+    series = (("expectation", 1.5, 1), ("x", 0.5, 2))
+    ranged = [part("main", name, noise, low, seed=seed) for name, noise, seed in series for low in (0, 1)]
+    others = [part("main", "over", 0.8, 0, seed=3), part("assistant", "x", 3.0, 0, seed=4)]
+    guarded = [part("main", "expectation", 1.5, low, seed=5, defense="cap") for low in (0, 1)]
+    columns, how = joined(*ranged, *others, *guarded), {"levels": ["dataset"], "resamples": 60}
+    records = chosen(compare(columns, Baseline("expectation", ["over"]), "mini", **how), statistic="spearman")
+    # every judge, decoding and defense against the one plain series; what is over all ranges, against its mean alone
+    assert [(r["first_decoding"], r["defense"], r.get("second_defense"), r["range_min"]) for r in records] == [
+        *(("x", "none", None, low) for low in (0.0, 1.0, None)),
+        ("over", "none", None, None),
+        *(("expectation", "cap", "none", low) for low in (0.0, 1.0, None)),
+    ]
+    assert {(r["second_judge"], r["second_decoding"]) for r in records} == {("main", "expectation")}
+    # corrected over what is shown first, whichever the defense, and over single ranges by themselves
+    for part_of_mean in (True, False):
+        family = [r for r in records if (r["range_min"] is not None) == part_of_mean]
+        assert len(family) == 4 - (not part_of_mean) == family[0]["comparisons"]
+        assert [r["p_holm"] for r in family] == holm(np.array([r["p"] for r in family])).tolist()
+    # a pair is what it is by itself, and both sides have their intervals
+    alone = chosen(compare(columns, [(("main", "x"), ("main", "expectation"))], "mini", **how), statistic="spearman")
+    for record, pair in zip(records[:3], alone, strict=True):
+        same = set(pair) - {"p_holm", "comparisons", "says"}
+        assert {name: record[name] for name in same} == {name: pair[name] for name in same}
+        assert record["first_low"] <= record["first"] <= record["first_high"]
+    over, plain = records[3], [record["second"] for record in records[:2]]
+    (own,) = {stats.spearmanr(others[0]["score"], others[0]["human"]).statistic}
+    assert (over["first"], over["second"]) == (pytest.approx(own), pytest.approx(np.mean(plain)))
+    assert over["ranges"] == 2
+
+
+# --- attacks --------------------------------------------------------------------------------------------------------
+
+
+def attacked(values, groups=2, systems=2, **cell):
+    """Columns with clean and attacked scores, `values[series][attack]`; no human rated them."""
+    hyperparameters = {GREEDY: {}, PAIR: {"lambda": 0.5, "temperature": 1.0}}
+    return joined(
+        *(
+            table(
+                lambda rng, n, scores=scores: np.array(scores, float),
+                lambda rng, n: np.full(n, np.nan),
+                *(groups, systems),
+                **{"judge": who[0], "decoding": who[1], "attack": attack, **hyperparameters[who], **cell},
+            )
+            for who, attacks in values.items()
+            for attack, scores in attacks.items()
+        )
+    )
+
+
+def drawn(rng, n, up):
+    clean = rng.integers(1, 6, n).astype(float)
+    return {"none": clean, "dsi": np.clip(clean + rng.integers(-1, up + 1, n), 1, 5)}
+
+
+def test_differences_of_changes_by_hand():
+    columns = attacked(
+        {
+            GREEDY: {"none": [1, 2, 4, 5], "dsi": [3, 5, 2, 5]},  # raised by 0.75 on average
+            PAIR: {"none": [2, 2, 3, 3], "dsi": [3, 3, 4, 4]},  # by 1, and twice its spread
+        }
+    )
+    records = attack_differences(columns, PAIRS, "mini", resamples=0)
+    assert {record["statistic"]: record["difference"] for record in records} == pytest.approx(
+        {
+            "change": 1 - 0.75,
+            "standardized": 2.0 - 0.75 / np.sqrt(2.5),
+            "rate_of_means": 1 / 2.5 - 0.25,
+            "mean_of_rates": (0.5 + 0.5 + 1 / 3 + 1 / 3) / 4 - 3 / 4,
+            "raised_share": 0.5,
+            # the pair's clean texts tie (rank 1.5), and each attacked one outscores the other: half a place gained
+            "places_gained": 0.25,
+            "win_share": 0.25,
+        }
+    )
+    assert [record["statistic"] for record in records] == list(DIFFERENCES)
+    names = ("first_judge", "second_judge", "attack", "first_lambda", "second_lambda", "n", "groups", "ranges", "low")
+    assert {tuple(r[name] for name in names) for r in records} == {("pair", "main", "dsi", 0.5, None, 4, 2, 1, None)}
+
+
+def test_intervals_are_those_of_an_explicit_paired_resampling():
+    rng = np.random.default_rng(0)
+    values = {GREEDY: drawn(rng, 36, 2), PAIR: drawn(rng, 36, 3)}
+    (_, record, *_) = attack_differences(attacked(values, 9, 4), PAIRS, "mini", resamples=80, seed=5)
+    gaps = []
+    for counts in group_weights(9, 80, 5):
+        rows = np.repeat(np.arange(36), np.repeat(counts, 4))
+        one, other = ({attack: side[rows] for attack, side in values[who].items()} for who in (PAIR, GREEDY))
+        sides = [(side["dsi"].mean() - side["none"].mean()) / side["none"].std() for side in (one, other)]
+        gaps.append(sides[0] - sides[1])
+    assert [record["low"], record["high"]] == pytest.approx(np.quantile(gaps, CONFIDENCE))
+    assert record["se"] == pytest.approx(np.std(gaps, ddof=1))
+
+
+@given(st.integers(0, 10_000), st.integers(2, 6), st.integers(1, 4))
+def test_a_decoding_differs_from_itself_by_nothing(seed, groups, systems):
+    columns = attacked({GREEDY: drawn(np.random.default_rng(seed), groups * systems, 2)}, groups, systems)
+    for record in attack_differences(columns, [(GREEDY, GREEDY)], "mini", resamples=20, seed=seed):
+        assert {record[name] for name in ("difference", "low", "high", "se")} <= {0.0, None}
+        assert record["says"] in (NOT_SIGNIFICANT, None)
+        assert json.loads(json.dumps(record, allow_nan=False)) == record
+
+
+def test_ranges_of_one_width_have_a_mean_and_others_none():
+    rng = np.random.default_rng(3)
+    values = {GREEDY: drawn(rng, 20, 1), PAIR: drawn(rng, 20, 3)}
+    parts = [attacked(values, 5, 4, range_min=low, range_max=high) for low, high in ((0, 4), (1, 5), (1, 10))]
+    one, two, mean = chosen(attack_differences(joined(*parts[:2]), PAIRS, "mini", resamples=20), statistic="change")
+    assert mean["difference"] == pytest.approx((one["difference"] + two["difference"]) / 2)
+    assert (mean["range_min"], mean["ranges"], mean["n"]) == (None, 2, 20)
+    records = chosen(attack_differences(joined(*parts), PAIRS, "mini", resamples=20), statistic="change")
+    assert [record["range_max"] for record in records] == [4, 5, 10]
+
+
+def test_unknown_numbers_and_missing_sides():
+    flat = {"none": [0, 0, 0], "dsi": [0, 1, 2]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        columns = attacked({GREEDY: flat, PAIR: flat}, 3, 1, range_min=0, range_max=4)
+        records = chosen(attack_differences(columns, PAIRS, "mini", resamples=20), difference=None)
+    unknown = {"standardized", "rate_of_means", "mean_of_rates", "places_gained", "win_share"}
+    assert ({record["statistic"] for record in records}, {record["says"] for record in records}) == (unknown, {None})
+    four = {"dsi": [1, 2, 3, 4]}, {"none": [1, 2, 3, 4]}
+    for one, other in ((four[0], four[0] | four[1]), (four[1], four[1])):
+        assert attack_differences(attacked({GREEDY: one, PAIR: other}), PAIRS, "mini") == []
+    assert attack_differences(attacked({GREEDY: drawn(np.random.default_rng(0), 4, 1)}), PAIRS, "mini") == []
