@@ -25,7 +25,8 @@ from judgebench.decoding.rules import (
     has_answer,
 )
 from judgebench.settings.fields import Amount, OneOf, Positive, check_fields
-from judgebench.types import Array
+from judgebench.stats.maps import Knots, isotonic, rescale, rising_slope
+from judgebench.types import Array, Scale
 from judgebench.words.errors import UserError
 
 
@@ -393,17 +394,9 @@ class Calibrated(_Repair):
         human = np.asarray(human, dtype=np.float64)[rows]
         scores = self.of.scores_across(answered)
         knots = answered[0].values[[0, -1]]
-        apart = scores - scores.mean()
-        slope = 0.0
-        if np.ptp(scores) > 0:
-            slope = max(0.0, apart @ human / (apart @ apart))
-        levels = human.mean() + slope * (knots - scores.mean())
+        levels = human.mean() + rising_slope(scores, human) * (knots - scores.mean())
         if self.shape == "isotonic":
-            from sklearn.isotonic import IsotonicRegression
-
-            line = IsotonicRegression().fit(scores, human)
-            knots = line.X_thresholds_
-            levels = line.y_thresholds_
+            knots, levels = isotonic(scores, human)
         return replace(
             self,
             knots=tuple(knots.tolist()),
@@ -411,8 +404,13 @@ class Calibrated(_Repair):
         )
 
     def _scores(self, readings: Sequence[Ranged]) -> Array:
-        scores = self.of.scores_across(readings)
-        return np.interp(scores, np.asarray(self.knots), np.asarray(self.levels))
+        line = Knots(np.asarray(self.knots), np.asarray(self.levels))
+        return line(self.of.scores_across(readings))
+
+
+def _ends(reading: Ranged) -> Scale:
+    """The lowest and the highest candidate."""
+    return reading.values[0], reading.values[-1]
 
 
 @dataclass(frozen=True)
@@ -433,11 +431,10 @@ class RangeMean(_Repair):
     across = True
 
     def _scores(self, readings: Sequence[Ranged]) -> Array:
-        ends = readings[0].values[[0, -1]]
         mapped = []
         for reading in readings:
             scores = self.of.scores(*reading)
-            mapped.append(np.interp(scores, reading.values[[0, -1]], ends))
+            mapped.append(rescale(scores, _ends(reading), _ends(readings[0])))
         answered = np.array([has_answer(main) for main, _, _ in readings])
         return np.average(mapped, axis=0, weights=answered)
 
@@ -449,7 +446,7 @@ class RangeMean(_Repair):
             shares = self.of.distribution([reading])
             if shares is None:
                 return None
-            placed = np.interp(reading.values, reading.values[[0, -1]], values[[0, -1]])
+            placed = rescale(reading.values, _ends(reading), _ends(readings[0]))
             spread = [np.interp(placed, values, unit) for unit in units]
             total += shares @ np.stack(spread, axis=1)
         return total / total.sum(axis=1, keepdims=True)

@@ -64,6 +64,7 @@ from judgebench.stats.correlation import (
     correlate,
     mean_pairwise_spearman,
 )
+from judgebench.stats.maps import nearest_place, rescale
 from judgebench.studies.scores import (
     CLEAN,
     Scores,
@@ -431,7 +432,6 @@ UNSTABLE_ABOVE = 0.05
 """A standard deviation of Spearman over ranges that is worth a flag: about that of the CD paper's
 own example, Llama 3.1 8B on coherence (0.367, 0.338, 0.257, 0.372: 0.053)."""
 
-_TIE = 1e-9  # means of experts and steps of a range carry rounding errors; a tie must stay a tie
 _NOISE = 0.95  # the quantile of what sampling alone brings about
 
 
@@ -622,37 +622,10 @@ def _flags(measured: Correlated, spearman_high: float | None, unstable: bool) ->
 # --- bias of a judge, stability over ranges, likeness to its assistant --------------------------
 
 
-def mapped(human: Array, scale: Scale, score_range: ScoreRange) -> Array | None:
-    """Human scores [n], mapped linearly from the data's scale to the range; None where the scale
-    has no length.
-
-    Example:
-        >>> mapped(np.array([1, 2.5, 5]), (1, 5), ScoreRange(0, 4)).tolist()
-        [0.0, 1.5, 4.0]
-    """
-    low, high = scale
-    if not low < high:
-        return None
-    share = (np.asarray(human, dtype=np.float64) - low) / (high - low)
-    return score_range.minimum + share * (score_range.maximum - score_range.minimum)
-
-
-def candidate_index(values: Array, score_range: ScoreRange) -> Array:
-    """[n] int64 the position of the candidate nearest to each value; half up, never outside.
-
-    Example:
-        >>> candidate_index(np.array([1, 2.5, 9]), ScoreRange(1, 5)).tolist()
-        [0, 2, 4]
-    """
-    steps = (np.asarray(values, dtype=np.float64) - score_range.minimum) / score_range.step
-    # half up, where numpy's own rounding goes to the even one
-    nearest = np.floor(steps + 0.5 + _TIE).astype(np.int64)
-    return np.clip(nearest, 0, len(score_range.values) - 1)
-
-
 def histogram(values: Array, score_range: ScoreRange) -> Array:
     """[candidates] int64 how many of the values [n] lie nearest to each candidate."""
-    return np.bincount(candidate_index(values, score_range), minlength=len(score_range.values))
+    candidates = np.array(score_range.values)
+    return np.bincount(nearest_place(values, candidates), minlength=len(candidates))
 
 
 def bias(judge: Array, human: Array, score_range: ScoreRange, scale: Scale | None) -> Numbers:
@@ -671,9 +644,9 @@ def bias(judge: Array, human: Array, score_range: ScoreRange, scale: Scale | Non
         >>> [round(value, 3) for value in record.values()]  # 3 + 2 + 0 points of distance over 3 texts and 4 points
         [0.417, 0.453, 0.417]
     """
-    target = mapped(human, scale, score_range) if scale is not None and len(human) else None
-    if target is None:
+    if scale is None or not scale[0] < scale[1] or not len(human):
         return {"bias_wasserstein": None, "bias_kl": None, "bias_shift": None}
+    target = rescale(human, scale, score_range.ends)
     width = score_range.maximum - score_range.minimum
     # in one dimension the cheapest transport moves the k-th smallest to the k-th smallest
     apart = np.abs(np.sort(judge) - np.sort(target))

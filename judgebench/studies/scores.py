@@ -18,6 +18,7 @@ import numpy as np
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, safe_divide
 from judgebench.stats.folds import cross_fitted
+from judgebench.stats.maps import rescale
 from judgebench.types import (
     FAILED,
     LABELS,
@@ -354,19 +355,6 @@ def ratings_of(
     return table, list(raters)
 
 
-def on_scale(scores: Array, score_range: ScoreRange, scale: Scale) -> Array:
-    """Scores [...] of a range, mapped linearly to the humans' scale: end to end.
-
-    Example:
-        >>> on_scale(np.array([0.0, 1.5, 4.0]), ScoreRange(0, 4), (1, 5)).tolist()
-        [1.0, 2.5, 5.0]
-    """
-    low, high = scale
-    width = score_range.maximum - score_range.minimum
-    share = (np.asarray(scores, dtype=np.float64) - score_range.minimum) / width
-    return low + share * (high - low)
-
-
 @dataclass(frozen=True)
 class JudgeScores:
     """One judge and decoding in one range, and the humans: the texts whose answers could be read.
@@ -489,7 +477,7 @@ class JudgeScores:
         """[N] scores mapped linearly to the humans' scale; as they are where that is unknown."""
         if self.scale is None:
             return self.scores
-        return on_scale(self.scores, self.cell.range, self.scale)
+        return rescale(self.scores, self.cell.range.ends, self.scale)
 
     @cached_property
     def calibrated(self) -> Array:

@@ -32,7 +32,7 @@ from judgebench.stats.clusters import (
     unknown,
     without_nan,
 )
-from judgebench.studies.paired import flips
+from judgebench.stats.permutation import flips
 from judgebench.types import Array, Record
 
 FLIPS = 1000

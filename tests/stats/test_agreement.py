@@ -12,8 +12,9 @@ from judgebench.stats.agreement import FIGURES
 from judgebench.stats.clusters import Clusters, jackknife
 from judgebench.stats.correlation import krippendorff_alpha
 from judgebench.stats.folds import cross_fitted
+from judgebench.stats.maps import nearest_place
 from judgebench.studies.agreement import agreement_record
-from judgebench.studies.humans import POINTS_FIGURES, nearest_category, pair_figures, points_record, rater_points_record
+from judgebench.studies.humans import POINTS_FIGURES, pair_figures, points_record, rater_points_record
 from tests.stats.panels import FIVE, alone, built, panel, ragged
 from tests.stats.recorded import DIMENSIONS
 
@@ -178,7 +179,7 @@ def test_raters_meet_each_other_and_never_themselves():
 
 
 def test_halves_go_up_whatever_the_rounding():
-    assert nearest_category(np.array([1.5, 2.4999999999999996, 2.49, NAN, 99.0]), FIVE).tolist() == [1, 2, 1, -1, 4]
+    assert nearest_place(np.array([1.5, 2.4999999999999996, 2.49, NAN, 99.0]), FIVE).tolist() == [1, 2, 1, -1, 4]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,13 @@ from scipy import stats
 
 from judgebench.stats.clusters import CONFIDENCE, FEWEST, SIGNIFICANCE, group_weights, percentile_interval
 from judgebench.stats.correlation import LEVELS
+from judgebench.stats.permutation import (
+    flipped_differences,
+    flips,
+    groups_needed,
+    holm,
+    permutation_p_value,
+)
 from judgebench.studies.paired import (
     DIFFERENCES,
     NOT_SIGNIFICANT,
@@ -19,11 +26,6 @@ from judgebench.studies.paired import (
     compare,
     corrected_together,
     default_pairs,
-    flipped_differences,
-    flips,
-    groups_needed,
-    holm,
-    permutation_p_value,
 )
 from judgebench.studies.scores import ScoreSeries
 from tests.studies.test_evaluate import joined, table
@@ -255,15 +257,13 @@ def test_without_resamples_there_are_differences_alone_and_without_a_test_no_p(g
 def test_what_is_compared_unless_said():
     names = [
         *[("main", "greedy"), ("main", "expectation"), ("assistant", "greedy"), ("assistant", "expectation")],
-        *[("pair", "contrastive"), ("pair", "contrastive_expectation"), ("pair", "contrastive_per_range")],
+        *[("pair", "contrastive"), ("pair", "contrastive_expectation")],
     ]
     cells = [ScoreSeries("test", "coherence", 1, 5, 1, "none", "none", *name, None, None) for name in names]
     rules = {name: "expectation" if "expectation" in name else "argmax" for _, name in names}
     assert default_pairs(cells, rules) == [
         (PAIR, GREEDY),
         (("pair", "contrastive_expectation"), ("main", "expectation")),
-        (("pair", "contrastive_per_range"), GREEDY),
-        (PAIR, ("pair", "contrastive_per_range")),
     ]
     assert default_pairs(cells[:4], rules) == []
 

@@ -14,10 +14,11 @@ from judgebench.decoding.rules import CrossFitted, Ranged
 from judgebench.decoding.scores import decode
 from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import SPEARMAN, influences, pearson, resampled_correlations, spearman
+from judgebench.stats.folds import deal_folds
 from judgebench.studies.scores import Scores
 from judgebench.tuning import CrossFit, learned
 from judgebench.tuning.choose import LEVEL, Candidates, choice_records, choose, worth_of
-from judgebench.tuning.learned import Learner, Tuned, deal
+from judgebench.tuning.learned import Learner, Tuned
 from judgebench.tuning.tune import cross_fit
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
 from judgebench.words.errors import UserError
@@ -162,11 +163,11 @@ def test_chance_shows_a_better_setting_in_five_per_cent_and_takes_another_as_oft
 
 def test_articles_are_dealt_whole_and_evenly():
     groups = np.repeat(np.arange(11), 3)
-    fold = deal(groups, 4, seed=1)
+    fold = deal_folds(groups, 4, seed=1)
     assert all(len(set(fold[groups == group])) == 1 for group in range(11))
     assert sorted(np.bincount(fold) // 3) == [2, 3, 3, 3]
-    assert (deal(groups, 4, seed=1) == fold).all()
-    assert (deal(groups, 4, seed=2) != fold).any()
+    assert (deal_folds(groups, 4, seed=1) == fold).all()
+    assert (deal_folds(groups, 4, seed=2) != fold).any()
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ class Watched(Candidates):
 def test_scores_and_choice_of_a_fold_do_not_change_with_its_own_human_scores(seed, monkeypatch):
     monkeypatch.setattr(learned, "DEALINGS", 1)  # which of several is shown takes all scores
     learners, human, groups = paired(seed=seed)
-    fold = deal(groups, 3, 0)
+    fold = deal_folds(groups, 3, 0)
     changed = np.where(fold == 1, 6 - human, human)
     others = [Learner(learner.decoding, learner.readings, changed, groups, GRID) for learner in learners]
     # the scores that are reported
@@ -196,13 +197,13 @@ def test_scores_and_choice_of_a_fold_do_not_change_with_its_own_human_scores(see
         assert before.learn(fold != 0).kappa != after.learn(fold != 0).kappa, "the others' do"
     # the promise: twice as many folds, of which each learns and chooses within the others
     seen = []
-    for of, rated in ((learners, human), (others, np.where(deal(groups, 6, 7) == 1, 6 - human, human))):
+    for of, rated in ((learners, human), (others, np.where(deal_folds(groups, 6, 7) == 1, 6 - human, human))):
         again = [Learner(learner.decoding, learner.readings, rated, groups, GRID) for learner in of]
         plain = candidates(again, rated, groups)
         watched = Watched(plain.scores, plain.learners, rated, groups)
         watched.promise(3, 1, 0, 7)
         seen.append(watched.seen)
-    rows = (deal(groups, 6, 7) != 1).tobytes()
+    rows = (deal_folds(groups, 6, 7) != 1).tobytes()
     assert len(seen[0]) == 6
     assert seen[0][rows][0] == seen[1][rows][0]
     assert (seen[0][rows][1] == seen[1][rows][1]).all()
@@ -254,7 +255,7 @@ def test_the_dealing_with_the_median_agreement_is_shown():
     (learner, *_), human, groups = paired(seed=1)
     found = []
     for seed in range(11):
-        fold = deal(groups, 3, seed)
+        fold = deal_folds(groups, 3, seed)
         parts = [learner.learn(fold != number) for number in range(3)]
         scores = CrossFitted(dict(zip(groups.tolist(), fold.tolist(), strict=True)), parts, learner).scores_of(
             groups.tolist(), learner.readings
@@ -292,7 +293,11 @@ def test_no_two_folds_leave_a_learner_fewer_texts_than_were_tried(seed):
     answered = rng.random(len(groups)) < 0.3
     main = np.where(answered[:, None], 0.0, -np.inf) * np.ones(5)
     learner = Learner(Expectation(), [Ranged(main, None, FIVE)], np.ones(len(groups)), groups, GRID)
-    tried, folds, twice = answered[learner.scarce(5)].sum(), deal(groups, 5, seed), deal(groups, 10, seed + 1)
+    tried, folds, twice = (
+        answered[learner.scarce(5)].sum(),
+        deal_folds(groups, 5, seed),
+        deal_folds(groups, 10, seed + 1),
+    )
     assert all(answered[(folds != one) & (twice != other)].sum() >= tried for one in range(5) for other in range(10))
 
 

@@ -11,7 +11,7 @@ from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.decoding.scores import decode
 from judgebench.stats.correlation import spearman
 from judgebench.studies.evaluate import evaluate
-from judgebench.tuning import Dev, Published, Shared
+from judgebench.tuning import Dev, Published
 from judgebench.tuning.tune import check_tuning, tune
 from judgebench.tuning.tuners import Setting, best_point, published_settings
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
@@ -86,20 +86,6 @@ def test_dev_takes_the_grids_best_on_dev_and_tells_test(rule):
         assert (record["dev_examples"], record["dev_groups"]) == (12, 3)
 
 
-def test_shared_has_one_setting_with_the_best_mean_and_keeps_those_per_range():
-    readings = readings_of(("coherence", "relevance"))
-    tuned, per_range = tune(readings, ARGMAX, Shared()), tune(readings, ARGMAX, Dev())
-    for dimension in ("coherence", "relevance"):
-        one = [r for r in tuned.records if (r["dimension"], r["decoding"]) == (dimension, "contrastive")]
-        assert len({(r["lambda"], r["temperature"]) for r in one}) == 1
-        means = [np.mean(points) for points in zip(*([p["dev"] for p in r["grid"]] for r in one), strict=True)]
-        assert one[0]["shared"]["dev"] == pytest.approx(max(means), abs=1e-12)
-        assert np.mean([r["dev"] for r in one]) == pytest.approx(one[0]["shared"]["dev"], abs=1e-12)
-    kept = [r | {"decoding": "contrastive"} for r in tuned.records if r["decoding"] == "contrastive_per_range"]
-    assert kept == list(per_range.records)
-    assert set(tuned.decodings["coherence", RANGES[0]]) == {"contrastive", "contrastive_per_range"}
-
-
 def readings_by_hand(*ranges):
     # two texts a split: 1 1 up to kappa 1, 2 1 up to 2, then 2 2; the humans say 1 2; in other ranges nothing moves
     found = []
@@ -114,9 +100,8 @@ def readings_by_hand(*ranges):
     return found
 
 
-@pytest.mark.parametrize("tuner", [Dev, Shared])
-def test_a_judge_that_tells_nothing_apart_is_not_preferred_to_one_that_errs(tuner):
-    (record, *_) = tune(readings_by_hand(), ARGMAX, tuner(lambdas=[0.5, 1.5, 3], temperatures=[1])).records
+def test_a_judge_that_tells_nothing_apart_is_not_preferred_to_one_that_errs():
+    (record, *_) = tune(readings_by_hand(), ARGMAX, Dev(lambdas=[0.5, 1.5, 3], temperatures=[1])).records
     assert [point["dev"] for point in record["grid"]] == pytest.approx([0, -1, 0])
     assert [point["constant"] for point in record["grid"]] == [True, False, True]
     assert (record["kappa"], record["dev"], record["constant"]) == (pytest.approx(1.5), pytest.approx(-1), False)
@@ -149,12 +134,12 @@ def test_attacked_texts_take_the_clean_ones_setting():
 
 def test_scores_and_metrics_carry_each_cells_setting_and_the_edge():
     readings = readings_of()
-    tuned = tune(readings, DECODINGS, Shared())
+    tuned = tune(readings, DECODINGS, Dev())
     columns = decode(readings, DECODINGS, tuned.decodings)
     records = tuned.flagged(evaluate(columns, "data", resamples=0))
     told = {(r["decoding"], r["range_min"]): r for r in tuned.records}
     pair = [r for r in records if r["judge"] == "pair"]
-    assert {r["decoding"] for r in pair} == {f"{d}{s}" for d in list(DECODINGS)[1:] for s in ("", "_per_range")}
+    assert {r["decoding"] for r in pair} == {*list(DECODINGS)[1:]}
     for record in pair:
         own = told[record["decoding"], record["range_min"]]
         assert (record["lambda"], record["temperature"]) == (own["lambda"], own["temperature"])
@@ -173,23 +158,21 @@ def test_what_cannot_be_tuned_is_refused():
     check(Dev())
     with pytest.raises(UserError, match=r"tune=dev: .*judge\.mode=score_tokens"):
         check(Dev(), mode="generate")
-    with pytest.raises(UserError, match=r"tune=shared: .*data\.dev_share"):
-        check(Shared(), splits=("test",))
+    with pytest.raises(UserError, match=r"tune=dev: .*data\.dev_share"):
+        check(Dev(), splits=("test",))
     check(Published(), splits=("test",))
     check(Dev(), DECODINGS)
     with pytest.raises(UserError, match=r"no decoding contrasts"):
         check(Dev(), {"greedy": Greedy(), "expectation": Expectation()})
     with pytest.raises(UserError, match=r"tune\.decodings: 'greedy' is not one of those that contrast: contrastive"):
         check(Dev(decodings=["greedy"]))
-    with pytest.raises(UserError, match=r"decoding contrastive_per_range: tune=shared gives this name"):
-        check(Shared(), ARGMAX | {"contrastive_per_range": Contrastive(1.0)})
 
 
 def test_the_smallest_and_the_largest_kappa_are_edges():
     tuner = Dev([0.1, 1], [1, 2])
-    edges = {setting: tuner.at_edge(None, setting) for setting in [*tuner.grid, Setting(5.0, 1.0), Setting(0.3, 1.0)]}
+    edges = {setting: tuner.at_edge(setting) for setting in [*tuner.grid, Setting(5.0, 1.0), Setting(0.3, 1.0)]}
     assert list(edges.values()) == [False, True, True, False, True, False]
-    assert Dev([1], [1]).at_edge(None, Setting(1.0, 1.0))
+    assert Dev([1], [1]).at_edge(Setting(1.0, 1.0))
 
 
 @pytest.mark.parametrize(
