@@ -41,8 +41,8 @@ def test_the_range_does_not_matter_where_only_it_was_moved():
 
 
 def test_bins_are_the_nearest_candidates_half_up():
-    halves, values = np.array([1.0, 1.5, 2.0]), np.array([1, 1.24, 1.25, 1.75, 2, 7, -3])
-    assert nearest_place(values, halves).tolist() == [0, 0, 1, 2, 2, 2, 0]
+    halves, values = np.array([1.0, 1.5, 2.0]), np.array([1, 1.24, 1.25, 1.75, 2, 7, -3, np.nan])
+    assert nearest_place(values, halves).tolist() == [0, 0, 1, 2, 2, 2, 0, -1]
     assert nearest_place(np.array([2 + 1 / 3 + 1 / 6]), np.array(FIVE.values)).tolist() == [2]  # 2.5, rounded
     assert histogram(np.array([1.2, 1.4, 4.6]), FIVE).tolist() == [2, 0, 0, 0, 1]
     assert set(bias(np.ones(1), np.array([3.0]), FIVE, (3, 3)).values()) == {None}

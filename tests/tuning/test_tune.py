@@ -24,6 +24,7 @@ DECODINGS = {
     "contrastive_expectation": Contrastive(7.0, rule="expectation"),
 }
 ARGMAX = {"greedy": Greedy(), "contrastive": Contrastive(7.0)}
+PLAIN = {"greedy": Greedy(), "expectation": Expectation()}
 MODELS = ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-3B-Instruct")
 
 
@@ -86,27 +87,6 @@ def test_dev_takes_the_grids_best_on_dev_and_tells_test(rule):
         assert (record["dev_examples"], record["dev_groups"]) == (12, 3)
 
 
-def readings_by_hand(*ranges):
-    # two texts a split: 1 1 up to kappa 1, 2 1 up to 2, then 2 2; the humans say 1 2; in other ranges nothing moves
-    found = []
-    for score_range in ranges or (ScoreRange(1, 2),):
-        for split in ("dev", "test"):
-            for i, height in enumerate((-1.0, -2.0)):
-                example = Example(f"{split}-{i}", f"{split}-{i}", "s", "An article.", "A text.", {"coherence": i + 1.0})
-                prompt = Prompt(example, Condition("coherence", score_range), "", "", np.zeros(1))
-                assistant = (0.0, -1.0) if score_range.minimum == 1 else (0.0, 0.0)
-                main = (0.0, height) if score_range.minimum == 1 or i == 0 else (height, 0.0)
-                found.append(Reading(prompt, split, main, assistant))
-    return found
-
-
-def test_a_judge_that_tells_nothing_apart_is_not_preferred_to_one_that_errs():
-    (record, *_) = tune(readings_by_hand(), ARGMAX, Dev(lambdas=[0.5, 1.5, 3], temperatures=[1])).records
-    assert [point["dev"] for point in record["grid"]] == pytest.approx([0, -1, 0])
-    assert [point["constant"] for point in record["grid"]] == [True, False, True]
-    assert (record["kappa"], record["dev"], record["constant"]) == (pytest.approx(1.5), pytest.approx(-1), False)
-
-
 def test_published_takes_the_papers():
     tuner = Published()
     cells = [("coherence", score_range) for score_range in RANGES]
@@ -150,24 +130,6 @@ def test_scores_and_metrics_carry_each_cells_setting_and_the_edge():
     assert not any("edge" in r["flags"] for r in records if r["judge"] != "pair")
 
 
-def check(tuner, decodings=ARGMAX, mode="score_tokens", splits=("dev", "test")):
-    check_tuning(tuner, decodings, mode, splits, [("coherence", RANGES[0])], MODELS)
-
-
-def test_what_cannot_be_tuned_is_refused():
-    check(Dev())
-    with pytest.raises(UserError, match=r"tune=dev: .*judge\.mode=score_tokens"):
-        check(Dev(), mode="generate")
-    with pytest.raises(UserError, match=r"tune=dev: .*data\.dev_share"):
-        check(Dev(), splits=("test",))
-    check(Published(), splits=("test",))
-    check(Dev(), DECODINGS)
-    with pytest.raises(UserError, match=r"no decoding contrasts"):
-        check(Dev(), {"greedy": Greedy(), "expectation": Expectation()})
-    with pytest.raises(UserError, match=r"tune\.decodings: 'greedy' is not one of those that contrast: contrastive"):
-        check(Dev(decodings=["greedy"]))
-
-
 def test_the_smallest_and_the_largest_kappa_are_edges():
     tuner = Dev([0.1, 1], [1, 2])
     edges = {setting: tuner.at_edge(setting) for setting in [*tuner.grid, Setting(5.0, 1.0), Setting(0.3, 1.0)]}
@@ -193,49 +155,55 @@ def test_the_best_point_of_a_grid(values, constant, place):
     assert best_point(Dev([0.5, 1], [1, 2]).grid, values, constant) == place  # kappas 0.5, 0.25, 1, 0.5
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"lambdas": []}, r"tune\.lambdas: \[\] should "),
-        ({"lambdas": [-1]}, r"tune\.lambdas\[0\]: -1 should "),
-        ({"lambdas": [math.nan]}, r"tune\.lambdas\[0\]: nan should"),
-        ({"temperatures": [0]}, r"tune\.temperatures\[0\]: 0 should "),
-        ({"decodings": "contrastive"}, r"tune\.decodings: 'contrastive' should "),
-    ],
-)
-def test_nonsense_is_refused(given, sentence):
-    with pytest.raises(UserError, match=sentence):
-        Dev(**given)
-    with pytest.raises(UserError, match=r"tune\.main: 5 should "):
-        Published(main=5)
+PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "published" / "cd_hyperparameters.csv"
 
 
-QWEN = ("Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-3B-Instruct")
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "published" / "cd_hyperparameters.csv"
-CELLS = [(d, ScoreRange(k, k + 4)) for d in ("coherence", "relevance", "consistency") for k in range(4)]
-
-
-def test_each_of_the_four_pairs_has_twelve_cells_all_on_the_papers_grid():
-    assert len(published_settings()) == 4
+def test_published_settings_lie_on_the_papers_grid_and_are_what_the_shared_file_says():
+    cells = {(name, ScoreRange(k, k + 4)) for name in ("coherence", "relevance", "consistency") for k in range(4)}
     kappas = {setting.same for setting in Dev().grid}
-    for cells in published_settings().values():
-        assert set(cells) == set(CELLS)
-        assert all(setting.same in kappas for setting in cells.values())
-
-
-def test_it_is_what_the_shared_file_says():
-    if not SHARED.is_file():
+    assert len(published_settings()) == 4
+    for settings in published_settings().values():
+        assert set(settings) == cells
+        assert all(setting.same in kappas for setting in settings.values())
+    if not PUBLISHED.is_file():
         pytest.skip("../shared/published is not there")
-    with SHARED.open(encoding="utf-8") as file:
+    with PUBLISHED.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             cell = (row["dimension"], ScoreRange(float(row["range_min"]), float(row["range_max"])))
             found = published_settings()[row["main"], row["assistant"]][cell]
             assert found == Setting(float(row["lambda"]), float(row["temperature"]))
 
 
-def test_what_the_paper_does_not_have_is_named():
-    asked = [*CELLS, ("coherence", ScoreRange(1, 10)), ("fluency", ScoreRange(1, 5))]
-    with pytest.raises(UserError, match=r"coherence 1-10, fluency 1-5; .*tune=dev"):
-        Published().check(asked, QWEN)
-    with pytest.raises(UserError, match=r"no settings for /models/qwen with no second model.*tune\.main="):
-        Published().check(CELLS, ("/models/qwen", None))
+HERE = [("coherence", RANGES[0])]
+AWAY = [*HERE, ("coherence", ScoreRange(1, 10)), ("fluency", ScoreRange(1, 5))]
+
+
+@pytest.mark.parametrize(
+    ("check", "sentence"),
+    [
+        (
+            lambda: check_tuning(Dev(), ARGMAX, "generate", {"dev"}, HERE, MODELS),
+            r"tune=dev: .*judge\.mode=score",
+        ),
+        (lambda: check_tuning(Dev(), ARGMAX, "score_tokens", {"test"}, HERE, MODELS), r"tune=dev: .*data\.dev_share"),
+        (lambda: check_tuning(Dev(), PLAIN, "score_tokens", {"dev"}, HERE, MODELS), "no decoding contrasts"),
+        (
+            lambda: check_tuning(Dev(decodings=["greedy"]), ARGMAX, "score_tokens", {"dev"}, HERE, MODELS),
+            r"tune\.decodings: 'greedy' is not one of those that contrast: contrastive",
+        ),
+        (lambda: Published().check(AWAY, MODELS), r"coherence 1-10, fluency 1-5; .*tune=dev"),
+        (
+            lambda: Published().check(HERE, ("/models/q", None)),
+            r"no settings for /models/q with no second.*tune\.main",
+        ),
+        (lambda: Dev(lambdas=[]), r"tune\.lambdas: \[\] should "),
+        (lambda: Dev(lambdas=[-1]), r"tune\.lambdas\[0\]: -1 should "),
+        (lambda: Dev(lambdas=[math.nan]), r"tune\.lambdas\[0\]: nan should"),
+        (lambda: Dev(temperatures=[0]), r"tune\.temperatures\[0\]: 0 should "),
+        (lambda: Dev(decodings="contrastive"), r"tune\.decodings: 'contrastive' should "),
+        (lambda: Published(main=5), r"tune\.main: 5 should "),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(check, sentence):
+    with pytest.raises(UserError, match=sentence):
+        check()
