@@ -69,6 +69,7 @@ from judgebench.studies.scores import (
     CLEAN,
     Scores,
     ScoreSeries,
+    at_rows,
     common_rows,
     missing_bounds,
     series_of,
@@ -257,8 +258,7 @@ def against_clean(
         parts: the columns of scores of each cell.
         correlated: those of each cell and level with the humans, all resampled alike.
     """
-    nothing = {name: column[:0] for name, column in parts[cell].items()}
-    unattacked = parts.get(cell.clean, nothing)
+    unattacked = parts.get(cell.clean, at_rows(parts[cell], np.arange(0)))
     # the same texts on both sides: an attack may have been run on fewer
     clean, attacked = common_rows([unattacked, parts[cell]])
     sides = (clean["score"], attacked["score"])
@@ -272,9 +272,7 @@ def against_clean(
     # only the rated texts of both count: all of each cell, or those that were read on both sides
     read = (clean["status"] != FAILED) & (attacked["status"] != FAILED)
     rated = np.isfinite(attacked["human"]) & (read | ~read.any())
-    rated_sides = []
-    for side in (clean, attacked):
-        rated_sides.append({name: column[rated] for name, column in side.items()})
+    rated_sides = [at_rows(side, rated) for side in (clean, attacked)]
     sizes = {len(part["human"]) for part in (attacked, parts[cell], unattacked)}
     # then both correlations are known already, and resampled alike
     all_rated = read.all() and len(sizes) == 1
@@ -410,7 +408,7 @@ def _of_part(part: Columns, learned: Any, contexts: str, systems: str) -> dict[s
     if systems != ALL:
         known = np.isin(part["system_id"].astype(str), list(learned.systems))
         rows &= known == (systems == SEEN)
-    return {name: column[rows] for name, column in part.items()}
+    return at_rows(part, rows)
 
 
 # --- records of agreement -----------------------------------------------------------------------

@@ -370,28 +370,3 @@ def test_a_run_scores_by_each_of_them(tmp_path, monkeypatch):
         judgebench.run(["+exp=demo", "decoding=[ridge]"])
     with pytest.raises(UserError, match="this prompt compares two"):
         judgebench.run(["+exp=demo_live", "prompt=comparative", "decoding=[ridge]", "tune=crossfit"])
-
-
-@pytest.mark.parametrize(
-    "decoding",
-    [
-        *(Expectation(), Contrastive(0.5, rule="expectation"), NullContext()),
-        *(Ordinal(0.7, (0.1, 0.2, 0.3, 0.4)), RangeMean(Expectation())),
-    ],
-)
-def test_the_mean_of_a_distribution_is_the_score_and_a_silent_text_has_none(decoding):
-    sides, _ = texts(20, ranges=2)
-    sides[0].main[3], sides[1].main[3] = -INF, -INF
-    shares = decoding.distribution(sides)
-    spoken = np.arange(20) != 3
-    assert shares.sum(axis=1) == pytest.approx(spoken.astype(float))
-    assert (shares @ VALUES)[spoken] == pytest.approx(decoding.scores_across(sides)[spoken])
-
-
-def test_what_gives_a_score_alone_has_no_distribution_and_half_of_a_median_lies_below():
-    sides, human = texts(20)
-    for rule in (Greedy(), Contrastive(0.5), NullContext("argmax"), RangeMean(Greedy()), Ridge(penalty=1.0)):
-        assert rule.fitted(sides, human).distribution(sides) is None
-    (score,), shares = Median().scores_across([sides[0].at([0])]), Median().distribution([sides[0].at([0])])[0]
-    below = np.clip(score + 0.5 - VALUES, 0, 1)  # each candidate's mass from half a step below it to half above
-    assert shares @ below == pytest.approx(0.5)
