@@ -184,20 +184,20 @@ def paired_figures(
     """
     # 1. scores [ranges, sides, N] of the texts that all cells have, as part of the range;
     # calibrated ones likewise
-    parts = common_rows([table.part(cell) for of_range in cells for cell in of_range])
+    listed = [cell for of_range in cells for cell in of_range]
+    parts = common_rows([table.part(cell) for cell in listed])
     human = parts[0]["human"]
     groups = parts[0]["group_id"]
-    shape = len(cells), len(cells[0]), len(human)
-    scores = np.array([part["score"] for part in parts]).reshape(shape)
-    low = np.array([of_range[0].range_min for of_range in cells])[:, None, None]
-    high = np.array([of_range[0].range_max for of_range in cells])[:, None, None]
-    shares = (scores - low) / (high - low)
+    scores = [part["score"] for part in parts]
+    ends = [cell.range.ends for cell in listed]
+    rescaled = [rescale(*pair) for pair in zip(scores, ends, strict=True)]
+    shares = np.array(rescaled).reshape(len(cells), len(cells[0]), -1)
     used = np.isfinite(human) | (kind in (RANGE_SHARE, ATTACK))
     bottom, top = scale if scale and scale[0] < scale[1] else (0.0, 1.0)
     calibrates = kind in (POINTS, RANGE_SHARE)
     if calibrates:
-        raw = scores[:, 0]
-        fitted = np.array([cross_fitted(of_range, human, groups, seed=seed) for of_range in raw])
+        # one cell a range
+        fitted = np.array([cross_fitted(raw, human, groups, seed=seed) for raw in scores])
         used &= np.isfinite(fitted).all(axis=0)
         calibrated = rescale(fitted, (bottom, top))
         shares = np.stack([calibrated, shares[:, 0]], axis=1)  # after, and before

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -139,20 +140,21 @@ def cross_fit(
             if decoding.across and ranges[0] != score_range:
                 continue
             asked = ranges if decoding.across else [score_range]
-            undefended = [cells.get((dimension, part, CLEAN), {}) for part in asked]
-            defended = [cells.get((dimension, part, defense), {}) for part in asked]
-            keys = [key for key in texts if all(key in side for side in undefended + defended)]
+            sides = []
+            for shown, part in product((CLEAN, defense), asked):
+                sides.append(cells.get((dimension, part, shown), {}))
+            keys = [key for key in texts if all(key in side for side in sides)]
             if not keys:
                 continue
-            plain = [ranged([side[key] for key in keys]) for side in undefended]
-            shown_texts = [ranged([side[key] for key in keys]) for side in defended]
+            read = [ranged([side[key] for key in keys]) for side in sides]
             examples = [texts[key].prompt.example for key in keys]
             human = np.array([example.human[dimension] for example in examples], dtype=np.float64)
             low, high = scale.get(dimension) or (human.min(), human.max())
             human = rescale(human, (low, high if high > low else low + 1.0), score_range.ends)
             groups = np.array([example.group_id for example in examples])
             check_groups(len(set(groups)), dimension)
-            learner = Learner(decoding, plain, human, groups, tuner.grid, shown_texts)
+            plain, defended = read[: len(asked)], read[len(asked) :]
+            learner = Learner(decoding, plain, human, groups, tuner.grid, defended)
             of_range = tuned.setdefault((dimension, score_range), {})
             try:
                 learner.learn(learner.scarce(tuner.folds))
