@@ -107,11 +107,8 @@ def test_without_a_ceiling_there_is_a_reason(ratings, reason):
 
 # Winning rate and advantage of the authors' alt_test (github.com/nitaytech/AltTest) with neg_rmse.
 AUTHORS = {
-    ("coherence", "gemini_flash"): (2 / 3, 0.6368055555555555),
     ("coherence", "gpt-4o"): (1.0, 0.7416666666666667),
     ("coherence", "mistral-v03"): (1 / 3, 0.5850694444444444),
-    ("consistency", "gpt-4o"): (0.0, 0.4225694444444444),
-    ("consistency", "llama-31"): (0.0, 0.6815972222222223),
     ("consistency", "mistral-v03"): (1.0, 0.8875000000000001),
 }
 

@@ -7,7 +7,6 @@ import json
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,21 +56,6 @@ def test_complete_tables_give_the_anova_estimates():
         more = [other for other in squares if all(a <= b for a, b in zip(key, other, strict=True))]
         signed = sum((-1) ** (sum(other) - sum(key)) * squares[other] for other in more)
         assert variance[0] == pytest.approx(signed / sizes[key], abs=1e-12)
-
-
-def test_statsmodels_mixed_model_estimates_the_same_where_none_is_negative():
-    """REML of a balanced design is ANOVA where no estimate is negative."""
-    smf = pytest.importorskip("statsmodels.formula.api", reason="statsmodels is not installed")
-    rng = np.random.default_rng(1)
-    values = rng.normal(size=(20, 1)) * 1.5 + rng.normal(size=(1, 6)) + rng.normal(size=(20, 6)) * 0.7
-    text, rater = np.indices(values.shape).reshape(2, -1)
-    frame = pd.DataFrame({"score": values.ravel(), "text": text, "rater": rater, "all": 1})
-    parts = {"text": "0 + C(text)", "rater": "0 + C(rater)"}
-    fit = smf.mixedlm("score ~ 1", frame, groups="all", vc_formula=parts, re_formula="0").fit(reml=True)
-    components = crossed(values, ("text", "rater")).components
-    for name, variance in zip(sorted(parts), fit.vcomp, strict=True):
-        assert components[frozenset({name})][0] == pytest.approx(variance, rel=1e-3)
-    assert components[frozenset(parts)][0] == pytest.approx(fit.scale, rel=1e-3)
 
 
 def by_pairs(values, rows):
