@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -233,26 +234,30 @@ def compare(
     records = Rows()
     for (split, *_), matched in _tables(table, pairs):
         for level in levels:
-
-            def correlations(cells: Sides, level: str = level) -> SeriesGap | None:
-                # on the texts of both: one judge may have failed where texts are hard
-                sides = common_rows([table.rated(cell) for cell in cells])
-                both = [correlate_part(level, side, resamples, seed, True) for side in sides]
-                if not both[0].known:
-                    return None
-                values = np.stack([side.values for side in both])
-                left = np.stack([side.jackknife for side in both])
-                groups = np.unique(sides[0]["group_id"]).tolist()
-                return SeriesGap([cells], values, left, groups, both[0].n)
-
+            measure = partial(_correlations, table, level, resamples, seed)
             rows = []
             for ranges in matched:
-                for gap in _gaps(ranges, correlations):
-                    tested = split not in chosen_on
-                    rows += _compared(gap, tested, seed, isinstance(pairs, Baseline))
+                for gap in _gaps(ranges, measure):
+                    rows += _compared(
+                        gap, split not in chosen_on, seed, isinstance(pairs, Baseline)
+                    )
             head = {"dataset": dataset, "split": split, "level": level}
             records += corrected_together([head | row for row in rows])
     return records
+
+
+def _correlations(
+    table: Scores, level: str, resamples: int, seed: int, cells: Sides
+) -> SeriesGap | None:
+    """The correlations of both sides; None where nothing can be correlated."""
+    # on the texts of both: one judge may have failed where texts are hard
+    sides = common_rows([table.rated(cell) for cell in cells])
+    both = [correlate_part(level, side, resamples, seed, jackknife=True) for side in sides]
+    if not both[0].known:
+        return None
+    values = np.stack([side.values for side in both])
+    left = np.stack([side.jackknife for side in both])
+    return SeriesGap([cells], values, left, np.unique(sides[0]["group_id"]).tolist(), both[0].n)
 
 
 def _compared(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:
@@ -346,28 +351,7 @@ def attack_differences(
         resamples.
     """
     table = Scores.of(scores)
-
-    def measure(cells: Sides) -> SeriesGap | None:
-        """`DIFFERENCES` of both sides; None where no text has all four scores."""
-        first, second = cells
-        needed = [first.clean, first, second.clean, second]
-        if not all(cell in table.cells for cell in needed):
-            return None
-        parts = common_rows([table.part(cell) for cell in needed])
-        groups = parts[1]["group_id"]
-        if not len(groups):
-            return None
-        clusters = Clusters.of(groups, resamples, seed)
-        both = []
-        for clean, attacked in (parts[:2], parts[2:]):
-            sides = (clean["score"], attacked["score"])
-            both.append(changes(*sides, first.range, clusters, parts[1].get("text_id")))
-        values = np.array([[side[name] for name in DIFFERENCES] for side in both])
-        # points of ranges of different widths are no one unit
-        width = first.range_max - first.range_min
-        labels = np.unique(groups).tolist()
-        return SeriesGap([cells], values, values[..., :0], labels, len(groups), width)
-
+    measure = partial(_changes, table, resamples, seed)
     records = Rows()
     for (_, _, attack, _), matched in _tables(table, pairs):
         for ranges in matched if attack != CLEAN else ():
@@ -378,6 +362,28 @@ def attack_differences(
                     _judged(record, MORE, LESS)
                     records.append(record)
     return records
+
+
+def _changes(table: Scores, resamples: int, seed: int, cells: Sides) -> SeriesGap | None:
+    """`DIFFERENCES` of both sides; None where no text has all four scores."""
+    first, second = cells
+    needed = [first.clean, first, second.clean, second]
+    if not all(cell in table.cells for cell in needed):
+        return None
+    parts = common_rows([table.part(cell) for cell in needed])
+    groups = parts[1]["group_id"]
+    if not len(groups):
+        return None
+    clusters = Clusters.of(groups, resamples, seed)
+    both = []
+    for clean, attacked in (parts[:2], parts[2:]):
+        sides = (clean["score"], attacked["score"])
+        both.append(changes(*sides, first.range, clusters, parts[1].get("text_id")))
+    values = np.array([[side[name] for name in DIFFERENCES] for side in both])  # [2, S, 1 + B]
+    # points of ranges of different widths are no one unit
+    width = first.range_max - first.range_min
+    labels = np.unique(groups).tolist()
+    return SeriesGap([cells], values, values[..., :0], labels, len(groups), width)
 
 
 # --- which pairs --------------------------------------------------------------------------------
