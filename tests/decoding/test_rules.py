@@ -72,20 +72,6 @@ def test_only_lambda_over_temperature_matters(main, assistant, lambda_, temperat
         assert (one.scores(main, assistant, VALUES) == other.scores(main, assistant, VALUES)).all()
 
 
-@given(finite_tables, finite_tables, lambdas, st.integers(-9, 9), st.integers(-9, 9))
-def test_constants_of_a_row_do_not_matter(main, assistant, lambda_, up, down):
-    decoding = Contrastive(lambda_)
-    shifted = decoding.scores(main + up, assistant + down, VALUES)
-    rows = clear(main - lambda_ * assistant)
-    assert (shifted == decoding.scores(main, assistant, VALUES))[rows].all()
-    normalized = decoding.scores(log_softmax(main, axis=1), log_softmax(assistant, axis=1), VALUES)
-    assert (normalized == decoding.scores(main, assistant, VALUES))[rows].all()
-    means = Contrastive(lambda_, rule="expectation")
-    assert means.scores(main + up, assistant + down, VALUES) == pytest.approx(
-        means.scores(main, assistant, VALUES), abs=1e-9
-    )
-
-
 @given(finite_tables, finite_tables, lambdas)
 def test_candidates_and_tokens_share_one_law(main, assistant, lambda_):
     decoding = Contrastive(lambda_, alpha=0.01)

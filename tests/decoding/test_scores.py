@@ -89,14 +89,6 @@ def test_a_judge_of_places_alone_finds_no_text_better(place_one):
     assert won(read(place_one, place_one), **EXPECTED, **BEST)["score"] == pytest.approx([0.5, 0.5])
 
 
-def test_attacks_and_decodings_keep_apart_and_in_order():
-    readings = [*read(0.9, 0.1), *[reading(o, attack="dsi", main_logprobs=(-1.0, -2.0)) for o in ORDERS]]
-    wins = won(readings, **BEST, **EXPECTED)
-    rows = list(zip(wins["attack"], wins["decoding"], strict=True))
-    assert rows == [("none", "greedy"), ("dsi", "greedy"), ("none", "expectation"), ("dsi", "expectation")]
-    assert wins["score"][:2].tolist() == [1.0, 0.5]
-
-
 @pytest.mark.parametrize(
     ("scale", "said", "other", "scores"),
     [

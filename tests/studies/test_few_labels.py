@@ -16,7 +16,6 @@ from judgebench.stats.prediction_powered import (
     with_judge,
 )
 from judgebench.studies.prediction_powered import few_labels_of, predicted_means, prediction_powered_records
-from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.sides import cell, partly, side
 
 NAN = np.nan
@@ -39,13 +38,6 @@ def drawn(seed=0, articles=80, labelled=20, systems=4, noise=0.7, scale=None):
         human = np.clip(np.round(human), *scale)
     chosen = rng.permutation(articles)[:labelled]
     return FewLabels(np.where(np.isin(group, chosen), human, NAN), judge, group, system, scale)
-
-
-def part_of(columns, count, seed=0):
-    """Recorded columns, with the ratings of some articles alone."""
-    chosen = np.random.default_rng(seed).permutation(np.unique(columns.groups))[:count]
-    human = np.where(np.isin(columns.groups, chosen), columns.human, NAN)
-    return FewLabels(human, columns.judge, columns.groups, columns.systems, SCALE)
 
 
 # --- labels alone -----------------------------------------------------------------------------------------------------
@@ -166,23 +158,6 @@ def test_a_judge_that_says_nothing_leaves_the_labels_and_a_perfect_one_knows_the
         truth = perfect.judge[perfect.systems == int(record["system"])].mean() / 2
         assert record["predicted_these_low"] <= truth <= record["predicted_these_high"]
         assert record["narrower_these"] > 0.6 > record["narrower"]
-
-
-@needs_recorded
-@pytest.mark.parametrize("dimension", DIMENSIONS)
-def test_on_recorded_ratings_it_holds_and_the_judge_alone_does_not(dimension):
-    columns = recorded(dimension, "gpt-4o")
-    truth = {name: columns.human[columns.systems == name].mean() for name in np.unique(columns.systems)}
-    inside, alone, narrower = [], [], []
-    for seed in range(10):
-        for record in predicted_means(part_of(columns, 20, seed)):
-            value = truth[record["system"]]
-            inside.append(record["predicted_low"] - 1e-9 <= value <= record["predicted_high"] + 1e-9)
-            alone.append(record["judge_low"] <= value <= record["judge_high"])
-            narrower.append(record["narrower"])
-    assert np.mean(inside) >= 0.93
-    assert np.mean(alone) <= 0.35  # with the judge's own bias
-    assert 0.02 <= np.mean(narrower) <= 0.2
 
 
 # --- the study --------------------------------------------------------------------------------------------------------
