@@ -162,8 +162,8 @@ PASSED = 0.5
 """Winning rate from which on a judge passes."""
 
 EXPERTS = 0.2
-"""Epsilon that the paper suggests where raters are experts; .15 for skilled annotators, .1 for
-crowd workers."""
+"""Epsilon, the share of texts that a judge may lose more often than a rater, being cheaper: what the
+paper suggests where raters are experts; .15 for skilled annotators, .1 for crowd workers."""
 
 _TRIED = 101  # ratings, by their quantiles: all there are on usual scales
 _TIE = 1e-9  # of the spread: the two are equally close
@@ -241,9 +241,11 @@ def clustered_p(differences: Array, group: Array, epsilon: float) -> float:
 
 
 def alternative_record(
-    scores: Array, ratings: Array, clusters: Clusters, epsilon: float = EXPERTS
+    scores: Array,
+    ratings: Array,
+    clusters: Clusters,
 ) -> Record:
-    """The alternative annotator test of a judge.
+    """The alternative annotator test of a judge, with the epsilon of `EXPERTS`.
 
     Args:
         scores: [N] the judge's on the raters' scale, raw or calibrated; NaN where it gave none.
@@ -251,8 +253,6 @@ def alternative_record(
             scores first (`humans.rounded`), or they lose every text on which people agree.
         ratings: [N, R], NaN where a rater gave none.
         clusters: of the texts; one a text gives the paper's test.
-        epsilon: the share of texts that the judge may lose more often than a rater, being cheaper,
-            from 0 to 1.
 
     Returns:
         tested: raters with at least `FEWEST_RATED` shared texts in `FEWEST` groups; winning_rate:
@@ -274,17 +274,17 @@ def alternative_record(
     # 1. who wins each text, and over whom the judge wins
     sides = closer(scores, ratings)
     group = clusters.number
-    tested, rate = _tested(sides, group, epsilon)
+    tested, rate = _tested(sides, group)
     columns = list(tested)
     passes = None if rate is None else rate >= PASSED
     advantage = _advantage(sides[0], columns, clusters)
     record: Record = {
         "tested": len(columns),
-        "epsilon": epsilon,
+        "epsilon": EXPERTS,
         "scoring": "rmse",
         "winning_rate": rate,
         "passes": passes,
-        "paper_winning_rate": _tested(sides, np.arange(len(ratings)), epsilon)[1],
+        "paper_winning_rate": _tested(sides, np.arange(len(ratings)))[1],
         **clusters.record({"advantage": advantage}),
         "raters": [],
     }
@@ -313,7 +313,7 @@ def alternative_record(
         other_rate = None
         other = np.full(len(advantage), np.nan)
         if name in blind:
-            other_rate = _tested(blind[name], group, epsilon)[1]
+            other_rate = _tested(blind[name], group)[1]
             other = _advantage(blind[name][0], columns, clusters)
         difference = advantage - other
         record |= {
@@ -328,9 +328,7 @@ def alternative_record(
     return record | {"by_favorite": by_favorite}
 
 
-def _tested(
-    sides: Sides, group: Array, epsilon: float
-) -> tuple[dict[int, tuple[float, float]], float | None]:
+def _tested(sides: Sides, group: Array) -> tuple[dict[int, tuple[float, float]], float | None]:
     """Columns of the raters that are tested -> p and corrected p; and the winning rate, None
     without any."""
     judge, rater = sides
@@ -343,7 +341,7 @@ def _tested(
             differences = (rater - judge)[rows, column]
             # only raters with enough texts, or p would be that of a few texts
             columns.append(column)
-            p_values.append(clustered_p(differences, groups, epsilon))
+            p_values.append(clustered_p(differences, groups, EXPERTS))
     if not columns:
         return {}, None
     corrected = _by_false_discovery(np.array(p_values)).tolist()

@@ -126,12 +126,12 @@ def expanded(groups: int) -> Ends:
     return low, 1 - low
 
 
-def percentile_interval(resampled: Array, ends: Ends = CONFIDENCE) -> Ends | None:
+def percentile_interval(resampled: Array) -> Ends | None:
     """The percentile interval of a statistic's resampled values [B]; None without resamples."""
     if not resampled.size:
         return None
-    low, high = np.quantile(resampled, ends)
-    return float(low), float(high)
+    low, high = np.quantile(resampled, CONFIDENCE).tolist()
+    return low, high
 
 
 def with_intervals(figures: Mapping[str, Array], ends: Ends = CONFIDENCE) -> Numbers:

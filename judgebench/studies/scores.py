@@ -8,6 +8,7 @@ ratings and the log-probabilities of its texts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
@@ -245,24 +246,16 @@ def series_of(cells: Iterable[ScoreSeries]) -> dict[Key, dict[ScoreRange, ScoreS
     so they are None there; only where one range holds several settings of a judge and decoding is
     each a series of its own.
     """
-    # 1. judges and decodings of each range
-    by_judge: dict[Key, dict[ScoreRange, list[ScoreSeries]]] = {}
     listed = list(dict.fromkeys(cells))
-    for cell in listed:
-        ranges = by_judge.setdefault(_judge_key(cell), {})
-        ranges.setdefault(cell.range, []).append(cell)
-    # 2. by their settings as well, where one range holds several
+    judges = [(*cell.table, cell.judge, cell.decoding) for cell in listed]
+    # by their settings as well, where one range holds several
+    times = Counter((judge, cell.range) for judge, cell in zip(judges, listed, strict=True))
+    several = {judge for (judge, _), count in times.items() if count > 1}
     series: dict[Key, dict[ScoreRange, ScoreSeries]] = {}
-    for cell in listed:
-        key = _judge_key(cell)
-        most = max(map(len, by_judge[key].values()))
-        hyperparameters = cell.hyperparameters if most > 1 else (None, None)
-        series.setdefault((*key, *hyperparameters), {})[cell.range] = cell
+    for judge, cell in zip(judges, listed, strict=True):
+        hyperparameters = cell.hyperparameters if judge in several else (None, None)
+        series.setdefault((*judge, *hyperparameters), {})[cell.range] = cell
     return series
-
-
-def _judge_key(cell: ScoreSeries) -> Key:
-    return (*cell.table, cell.judge, cell.decoding)
 
 
 def at_rows(part: Columns, rows: Array) -> dict[str, Array]:

@@ -116,7 +116,7 @@ AUTHORS = {
 @pytest.mark.parametrize(("dimension", "judge"), AUTHORS)
 def test_independent_texts_give_the_authors_numbers(dimension, judge):
     ratings, _, judges = panel(dimension)
-    record = alternative_record(judges[judge], ratings, Clusters.of(np.arange(960), 0), 0.2)
+    record = alternative_record(judges[judge], ratings, Clusters.of(np.arange(960), 0))
     assert record["winning_rate"] == record["paper_winning_rate"]
     assert (record["winning_rate"], record["advantage"]) == pytest.approx(AUTHORS[dimension, judge], abs=1e-12)
 
