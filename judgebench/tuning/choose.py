@@ -250,9 +250,10 @@ class Candidates:
         times_taken = np.zeros(self.scores.shape[1])  # [S]
         figures: dict[str, list[Array]] = defaultdict(list)
         for repeat in range(repeats):
-            # 1. each fold's choice by the other folds, and the scores that it gives
 
             def answer(teaching: Array, asked: Array, seed: int = seed + repeat + 1) -> Array:
+                """The scores of the setting that the other folds choose: standardized, on the
+                humans' scale, and as they are."""
                 scores = self.taught(teaching, folds, seed)
                 setting = self.choose(teaching, scores).taken
                 times_taken[setting] += 1
@@ -261,6 +262,7 @@ class Candidates:
                 estimate = fit_linear(column[:, None], self.human, teaching)[:, 0]
                 return np.stack([standard, estimate, column])[:, asked]
 
+            # 1. each fold's choice by the other folds, and the scores that it gives
             fold = deal_folds(self.groups, parts, seed + repeat)
             standard, estimate, plain = by_other_folds(fold, answer)
             # 2. their worth, [1 + B] each

@@ -102,7 +102,6 @@ def test_articles_whose_humans_agree_on_one_score_are_counted_and_left_out_besid
         ("document", slice(None, None, 3), "no group has two texts"),
         ("dataset", slice(1), "there is one text"),
         ("dataset", slice(0), "nobody rated"),
-        ("document", slice(0), "nobody rated"),
     ],
 )
 def test_what_cannot_be_computed_has_a_reason_and_no_interval(level, rows, reason):
