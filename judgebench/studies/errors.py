@@ -1,10 +1,8 @@
-"""Causes of a judge's errors: what it gives beyond the humans' mean, by the length, form and author
-of the text.
+"""Texts on which a judge errs: what it gives beyond the humans' mean to the texts of one system, or
+of one third of lengths, compared with all others.
 
-Two views of the same errors. A regression has factors of the text together: length, form and the
-judge's own family. Slices compare the texts of one system, or of one third of lengths, with all
-others. Standard errors are clustered by group (CR1), with Student's t of one degree of freedom less
-than there are groups.
+Standard errors are clustered by group (CR1), with Student's t of one degree of freedom less than
+there are groups.
 
 There are no slices by the humans' score: a judge that is right on average gives less than the
 humans to the texts that they scored highest, and more to the lowest, as soon as humans or judge err
@@ -14,14 +12,12 @@ bad ones. So a slice comes with the humans' mean.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import CONFIDENCE, FEWEST, Estimate, keys_of, unknown
+from judgebench.stats.clusters import CONFIDENCE, Estimate, keys_of, unknown
 from judgebench.studies.paired import correct
 from judgebench.studies.scores import JudgeScores
 from judgebench.types import Array, Record, Rows
@@ -29,66 +25,9 @@ from judgebench.types import Array, Record, Rows
 MOST_SYSTEMS = 100
 """More systems get no slice each."""
 
-LEAST = {"length": 0.5, "format": 0.5}
-"""How far texts must differ, from the 5th percentile to the 95th of lengths (in doublings), and
-from the least to the most marked-up (share of lines), so that a coefficient is no extrapolation."""
+LEAST_DOUBLINGS = 0.5
+"""How far lengths must differ, from the 5th percentile to the 95th, for slices by length."""
 
-FAMILIES = (
-    "gpt",
-    "claude",
-    "gemini",
-    "gemma",
-    "llama",
-    "mistral",
-    "mixtral",
-    "qwen",
-    "qwq",
-    "phi",
-    "deepseek",
-    "command",
-    "falcon",
-    "olmo",
-    "vicuna",
-    "alpaca",
-    "yi",
-    "glm",
-    "granite",
-    "nemotron",
-    "smollm",
-    "grok",
-    "palm",
-    "bard",
-    "prometheus",
-    "internlm",
-    "baichuan",
-    "zephyr",
-    "kimi",
-    "minimax",
-    "dolly",
-    "mpt",
-    "opt",
-    "bloom",
-    "pythia",
-    "stablelm",
-    "starcoder",
-    "nova",
-    "jamba",
-    "bart",
-    "pegasus",
-)
-"""Names of families of models, as they stand in the names of models and systems."""
-
-_MARKED = re.compile(
-    r"\s*(?:[-*+•–]\s|\d{1,3}[.)]\s|#{1,6}\s|```|~~~|>\s|\|.*\|)|.*\*\*[^*\s][^*]*\*\*"
-)
-"""A line of a list, a heading, a fence of code, a quotation or a table, or one with bold words."""
-
-_SAME = {
-    "length": "texts differ little in length",
-    "format": "texts differ little in marked-up lines",
-    "family": "no system, or every one, is of the judge's family by its name",
-}
-_UNKNOWN = "the texts are not known"
 _NEAR = 1e-9
 
 
@@ -133,82 +72,28 @@ def clustered_regression(
     return coefficients
 
 
-def marked_share(text: str) -> float:
-    """The share of a text's lines that are marked up: of lists, headings, code, quotations and
-    tables, or with bold words; 0 without lines.
-
-    Example:
-        >>> marked_share("Two reasons:\\n- speed\\n- **cost**\\n\\nThat is all.")
-        0.5
-    """
-    lines = [line for line in text.splitlines() if line.strip()]
-    return sum(bool(_MARKED.match(line)) for line in lines) / len(lines) if lines else 0.0
-
-
-def family_of(model: str | None) -> str | None:
-    """The family of a model by its name, of `FAMILIES`; None where it names none.
-
-    Example:
-        >>> family_of("meta-llama/Llama-3.1-8B"), family_of("gpt-4o"), family_of("judge")
-        ('llama', 'gpt', None)
-    """
-    # whole words of letters: "opt" is not found in "adopted"
-    return next((family for family in FAMILIES if family in _words(model or "")), None)
-
-
-def _words(name: str) -> list[str]:
-    return re.findall(r"[a-z]+", name.lower())
-
-
 # --- the study ----------------------------------------------------------------------------------
 
 
 def error_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/errors.json, one a judge, decoding and range: bias, the mean error, in
-    points of the humans' scale; factors of the regression; slices (systems, thirds of lengths) with
-    the humans' mean, the mean error, and apart, that less the mean of all other texts; left_out:
-    factor or slice -> the reason; p_holm over all factors, and over all slices."""
-    # for all samples that judged the same texts
-    of_texts: dict[Any, dict[str, Array | str]] = {}
-    records = []
-    for sample in samples:
-        key = (tuple(sample.names.tolist()), sample.model)
-        if key not in of_texts:
-            of_texts[key] = text_factors(sample)
-        records.append(sample.head | _record(sample, of_texts[key]))
-    return records
+    points of the humans' scale; slices (systems, thirds of lengths) with the humans' mean, the mean
+    error, and apart, that less the mean of all other texts, with p, and p_holm over all slices;
+    left_out: kind of slices -> the reason."""
+    return [sample.head | _record(sample) for sample in samples]
 
 
-def text_factors(sample: JudgeScores) -> dict[str, Array | str]:
-    """length (log2 of the characters: one more is twice as long), format, family -> [N] of the
-    texts, independent of what the judge said; or why it is unknown."""
-    factors: dict[str, Array | str] = {"length": _UNKNOWN, "format": _UNKNOWN}
-    if len(sample.texts):
-        lengths = [max(1, len(text.strip())) for text in sample.texts]
-        # In doublings: a hundred characters more are much for a sentence and nothing for an essay.
-        factors["length"] = np.log2(lengths)
-        factors["format"] = np.array([marked_share(text) for text in sample.texts])
-    family = family_of(sample.model)
-    factors["family"] = "the judge's name tells no family of models"
-    if family is not None:
-        of_family = [float(family in _words(str(name))) for name in sample.systems]
-        factors["family"] = np.array(of_family)
-    return factors
-
-
-def _record(sample: JudgeScores, of_texts: Mapping[str, Array | str]) -> Record:
+def _record(sample: JudgeScores) -> Record:
     # raw scores, for calibrated ones have lost the errors that are looked for
     errors = sample.on_scale - sample.human
     used = np.isfinite(errors)
     errors = errors[used]
     groups = sample.groups[used]
     human = sample.human[used]
-    systems = sample.systems[used]
     record: Record = {
         "texts": len(errors),
         "groups": len(np.unique(groups)),
         **unknown(["bias"]),
-        "factors": [],
         "slices": [],
         "left_out": {},
         "reason": None,
@@ -222,27 +107,13 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, Array | str]) -> Record:
     if record["groups"] < 2:
         record["reason"] = "No intervals: there is one group, and they take at least two."
     # 1. all texts
-    ones = np.ones(len(errors))
-    ((bias, _),) = clustered_regression(ones[:, None], errors, groups)
+    ((bias, _),) = clustered_regression(np.ones((len(errors), 1)), errors, groups)
     record |= keys_of("bias", bias)
-    # 2. factors together
-    factors = {}
-    for name, values in of_texts.items():
-        factors[name] = values if isinstance(values, str) else values[used]
-    columns, left_out = _columns(factors, groups)
-    if columns:
-        # together, or the length would take what belongs to the form of long texts
-        design = np.column_stack([ones, *columns.values()])
-        _, *fitted = clustered_regression(design, errors, groups)
-        for name, (estimate, p) in zip(columns, fitted, strict=True):
-            row = {"factor": name} | keys_of("estimate", estimate) | {"p": p, "p_holm": None}
-            record["factors"].append(row)
-        correct(record["factors"])
-    # 3. slices, each compared with all other texts
+    # 2. slices, each compared with all other texts
     lengths = None
     if len(sample.texts):
         lengths = np.array([len(text.strip()) for text in sample.texts])[used]
-    slices, without = _slices(systems, lengths)
+    slices, record["left_out"] = _slices(sample.systems[used], lengths)
     for (kind, name), inside in slices.items():
         row = {
             "kind": kind,
@@ -253,7 +124,7 @@ def _record(sample: JudgeScores, of_texts: Mapping[str, Array | str]) -> Record:
         record["slices"].append(row | _slice_record(errors, groups, inside) | {"p_holm": None})
     # one correction over all slices: of twenty, one is apart by chance
     correct(record["slices"])
-    return record | {"left_out": left_out | without}
+    return record
 
 
 def _slice_record(errors: Array, groups: Array, inside: Array) -> Record:
@@ -276,42 +147,6 @@ def _slice_record(errors: Array, groups: Array, inside: Array) -> Record:
     return keys_of("error", error) | keys_of("apart", apart) | {"p": p}
 
 
-def _columns(
-    factors: Mapping[str, Array | str], groups: Array
-) -> tuple[dict[str, Array], dict[str, str]]:
-    """Centered columns [n] of the factors that can be told from each other and from chance; reasons
-    for the others."""
-    columns = dict[str, Array]()
-    left_out = {n: values for n, values in factors.items() if isinstance(values, str)}
-    for name, values in factors.items():
-        if isinstance(values, str):
-            continue
-        # with few groups that have a text off the most frequent value, clustered errors are too
-        # small
-        kinds, counts = np.unique(values, return_counts=True)
-        usual = kinds[counts.argmax()]
-        differing = len(np.unique(groups[values != usual]))
-        centered = values - values.mean()
-        design = np.column_stack([np.ones(len(values)), *columns.values(), centered])
-        if _span(name, values) < LEAST.get(name, _NEAR):
-            left_out[name] = _SAME[name]
-        elif differing < FEWEST <= len(np.unique(groups)):
-            left_out[name] = f"fewer than {FEWEST} groups have texts that differ in it"
-        elif len(values) <= design.shape[1]:
-            left_out[name] = "there are too few texts"
-        # in the order of the factors: the first of two that go together stays
-        elif np.linalg.matrix_rank(design) < design.shape[1]:
-            left_out[name] = "it goes with the other factors, so their shares cannot be separated"
-        else:
-            columns[name] = centered
-    return columns, left_out
-
-
-def _span(name: str, values: Array) -> float:
-    low, high = np.quantile(values, [0.05, 0.95] if name == "length" else [0.0, 1.0])
-    return float(high - low)
-
-
 def _slices(
     systems: Array, lengths: Array | None
 ) -> tuple[dict[tuple[str, str], Array], dict[str, str]]:
@@ -330,22 +165,23 @@ def _slices(
         for name in names:
             slices["system", str(name)] = systems == name
     if lengths is None:
-        left_out["slices by length"] = _UNKNOWN
+        left_out["slices by length"] = "the texts are not known"
         return slices, left_out
     thirds = _thirds(lengths)
     if len(thirds) > 1:
         # thirds by lengths of these very texts, for what is long depends on the task
         slices |= {("length", name): inside for name, inside in thirds.items()}
     else:
-        left_out["slices by length"] = _SAME["length"]
+        left_out["slices by length"] = "texts differ little in length"
     return slices, left_out
 
 
 def _thirds(lengths: Array) -> dict[str, Array]:
     """Name -> [n] the texts of each third of the lengths that holds any; none where lengths differ
     little."""
-    logarithms = np.log2(np.maximum(lengths, 1))
-    if _span("length", logarithms) < LEAST["length"]:
+    # in doublings: a hundred characters more are much for a sentence and nothing for an essay
+    shortest, longest = np.quantile(np.log2(np.maximum(lengths, 1)), [0.05, 0.95]).tolist()
+    if longest - shortest < LEAST_DOUBLINGS:
         return {}
     first, second = np.quantile(lengths, [1 / 3, 2 / 3], method="lower").tolist()
     short = lengths <= first

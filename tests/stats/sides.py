@@ -32,7 +32,6 @@ def side(logprobs=None, scores=None, groups=12, **more) -> JudgeScores:
         "scale": (1.0, 5.0),
         "over_vocabulary": ("main", "assistant"),
         "texts": ["word " * (1 + i % 7) for i in range(60)],
-        "model": "gpt-4o",
         "resamples": 40,
     }
     return JudgeScores(**(given | {"logprobs": logprobs, "scores": scores} | more))

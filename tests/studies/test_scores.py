@@ -40,7 +40,7 @@ def readings_of(names):
 def samples(columns, *rows, readings=None, scale=(1.0, 5.0), **more):
     readings = readings_of(NAMES[:0]) if readings is None else readings
     ends, run = {"coherence": scale}, {"dataset": "mini", "resamples": 20}
-    return samples_of(Scores.of(columns), readings, ratings_of(*rows), ends, {"main": "Qwen"}, **run, **more)
+    return samples_of(Scores.of(columns), readings, ratings_of(*rows), ends, **run, **more)
 
 
 def test_ragged_ratings_meet_their_texts_by_name_and_means_stand_in():
@@ -59,10 +59,10 @@ def test_ragged_ratings_meet_their_texts_by_name_and_means_stand_in():
 def test_clean_texts_of_the_reported_split_keep_their_place():
     parts = ({}, {"attack": "dsi"}, {"judge": "assistant"}, {"split": "dev"}, {"decoding": "expectation"})
     found = samples(joined(*(table(scores, scores, **part) for part in parts)))
-    assert [(one.cell.judge, one.cell.decoding, one.model) for one in found] == [
-        ("main", "greedy", "Qwen"),
-        ("assistant", "greedy", None),
-        ("main", "expectation", "Qwen"),
+    assert [(one.cell.judge, one.cell.decoding) for one in found] == [
+        ("main", "greedy"),
+        ("assistant", "greedy"),
+        ("main", "expectation"),
     ]
     assert found[0].head["dataset"] == "mini"
 
@@ -156,7 +156,6 @@ ODD = {
     "ragged": {"ratings": np.where(RNG.random((60, 3)) < 0.5, NAN, WHOLE.ratings)},
     "certain": {"logprobs": {"main": np.where(np.eye(5)[np.arange(60) % 5] > 0, 0.0, -np.inf)}},
     "no texts": {"texts": ()},
-    "no name": {"model": None},
 }
 REASONS = {
     "beside_humans": {
