@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "judgebench"
 
 MECHANISMS = {
     "atomic replacement of a file": (r"\bos\.replace\(", ["runtime/files.py"]),
-    "clause of a verdict in code, not in a template": (r'\bclause ?= ?f"|Verdict\(\w+, f?"\w', []),
+    "clause of a verdict in code, not in a template": (r'Verdict\(\w+, f?"\w|_replace\(.*clause=f?"', []),
 }
 """What it is: a pattern of its code, and the files that may hold it."""
 
