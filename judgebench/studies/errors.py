@@ -1,8 +1,7 @@
 """Texts on which a judge errs: what it gives beyond the humans' mean to the texts of one system, or
 of one third of lengths, compared with all others.
 
-Standard errors are clustered by group (CR1), with Student's t of one degree of freedom less than
-there are groups.
+Intervals are Student's over groups (`judgebench.stats.ratios`).
 
 There are no slices by the humans' score: a judge that is right on average gives less than the
 humans to the texts that they scored highest, and more to the lowest, as soon as humans or judge err
@@ -15,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import CONFIDENCE, Estimate, keys_of, unknown
+from judgebench.stats.clusters import Estimate, keys_of, unknown
+from judgebench.stats.ratios import clustered_estimate
 from judgebench.studies.paired import correct
 from judgebench.studies.scores import JudgeScores
 from judgebench.types import Array, Record, Rows
@@ -27,53 +26,6 @@ MOST_SYSTEMS = 100
 
 LEAST_DOUBLINGS = 0.5
 """How far lengths must differ, from the 5th percentile to the 95th, for slices by length."""
-
-_NEAR = 1e-9
-
-
-def clustered_regression(
-    factors: Array, outcome: Array, groups: Array
-) -> list[tuple[Estimate, float | None]]:
-    """The ordinary least-squares regression of outcome [n] on factors [n, k] of full rank, with
-    errors clustered by groups [n] (labels): CR1, Stata's, (X'X)^-1 (sum_g X_g'e_g e_g'X_g) (X'X)^-1
-    G/(G-1) (n-1)/(n-k). Cameron and Miller, "A Practitioner's Guide to Cluster-Robust Inference"
-    (2015).
-
-    Returns:
-        Of each factor its coefficient with a 95 % interval, and p; neither interval nor p where
-            there is no error, as with one group or without any noise.
-    """
-    number = np.unique(groups, return_inverse=True)[1]
-    freedom = int(number.max())
-    if freedom < 1:
-        estimates = np.linalg.lstsq(factors, outcome)[0]
-        errors = np.zeros(factors.shape[1])
-    else:
-        n, k = factors.shape
-        # the sandwich: bread (X'X)^-1 = pinv pinv', meat the outer products of the groups' sums
-        inverse = np.linalg.pinv(factors)  # [k, n]
-        estimates = inverse @ outcome
-        rest = outcome - factors @ estimates
-        sums = np.zeros((freedom + 1, k))
-        np.add.at(sums, number, factors * rest[:, None])
-        # where n = k there is no error at all
-        small = (freedom + 1) / freedom * (n - 1) / max(n - k, 1)
-        scattered = inverse @ inverse.T @ sums.T  # [k, G]
-        errors = np.sqrt(small * (scattered**2).sum(axis=1))
-    coefficients: list[tuple[Estimate, float | None]] = []
-    for estimate, error in zip(estimates.tolist(), errors.tolist(), strict=True):
-        # no error, no p: where there is no noise a test would divide by 0
-        if error <= _NEAR:
-            coefficients.append((Estimate(estimate), None))
-            continue
-        far = error * float(scipy.special.stdtrit(freedom, CONFIDENCE[1]))
-        p = 2 * float(scipy.special.stdtr(freedom, -abs(estimate) / error))
-        coefficients.append((Estimate(estimate, estimate - far, estimate + far), p))
-    return coefficients
-
-
-# --- the study ----------------------------------------------------------------------------------
-
 
 def error_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/errors.json, one a judge, decoding and range: bias, the mean error, in
@@ -107,8 +59,7 @@ def _record(sample: JudgeScores) -> Record:
     if record["groups"] < 2:
         record["reason"] = "No intervals: there is one group, and they take at least two."
     # 1. all texts
-    ((bias, _),) = clustered_regression(np.ones((len(errors), 1)), errors, groups)
-    record |= keys_of("bias", bias)
+    record |= keys_of("bias", _mean(errors, groups))
     # 2. slices, each compared with all other texts
     lengths = None
     if len(sample.texts):
@@ -127,23 +78,29 @@ def _record(sample: JudgeScores) -> Record:
     return record
 
 
+def _mean(errors: Array, groups: Array) -> Estimate:
+    """The mean error, without an interval where errors do not vary."""
+    mean = float(errors.mean())
+    estimate, p = clustered_estimate(mean, (errors - mean) / len(errors), groups)
+    return Estimate(mean) if p is None else estimate
+
+
 def _slice_record(errors: Array, groups: Array, inside: Array) -> Record:
     """The mean error of the texts inside, and apart, that less the mean of all others."""
-    ones = np.ones(len(errors))
-    own_errors = errors[inside]
-    own_groups = groups[inside]
-    mean = float(own_errors.mean())
+    error = _mean(errors[inside], groups[inside])
     others = float(errors[~inside].mean())
-    error = Estimate(mean)
-    apart = Estimate(mean - others)
+    apart = Estimate(error.value - others)
     p = None
-    if len(own_errors) > 1:
-        ((error, _),) = clustered_regression(ones[inside, None], own_errors, own_groups)
-    if len(errors) > 2 and len(np.unique(own_groups)) > 1:
-        # a regression on being inside: its coefficient is the difference of two means, with errors
-        # by groups
-        design = np.column_stack([ones, inside])
-        _, (apart, p) = clustered_regression(design, errors, groups)
+    if len(errors) > 2 and len(np.unique(groups[inside])) > 1:
+        # as in a regression on being inside, whose coefficient is the difference of two means
+        texts = inside.sum()
+        left = (errors - error.value) / texts
+        right = (errors - others) / (len(errors) - texts)
+        # two means are two parameters: CR1's (n - 1) / (n - 2)
+        small = np.sqrt((len(errors) - 1) / (len(errors) - 2))
+        influence = small * np.where(inside, left, -right)
+        difference, p = clustered_estimate(apart.value, influence, groups)
+        apart = apart if p is None else difference
     return keys_of("error", error) | keys_of("apart", apart) | {"p": p}
 
 

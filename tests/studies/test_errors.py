@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from judgebench.studies.errors import clustered_regression, error_records
+from judgebench.studies.errors import error_records
 from judgebench.studies.paired import holm
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.sides import cell, sample_of, side
@@ -27,17 +27,19 @@ def sandwich(design, outcome, groups):
     return estimates, errors, 2 * stats.t.sf(np.abs(estimates / errors), count - 1)
 
 
-@pytest.mark.parametrize("groups", [3, 40])
-def test_regression_is_the_sandwich(groups):
-    rng = np.random.default_rng(groups)
-    of = rng.integers(0, groups, 200)
-    design = np.column_stack([np.ones(200), rng.normal(size=(200, 2)) + of[:, None] / 10])
-    outcome, labels = rng.normal(size=200) + of, np.array([f"g{group}" for group in of])
-    rows = zip(clustered_regression(design, outcome, labels), *sandwich(design, outcome, labels), strict=True)
-    for (found, found_p), estimate, error, p in rows:
-        far = stats.t.ppf(0.975, len(np.unique(of)) - 1) * error
-        assert found == pytest.approx((estimate, estimate - far, estimate + far), abs=1e-10)
-        assert found_p == pytest.approx(p, rel=1e-6, abs=1e-14)
+@pytest.mark.parametrize("groups", [3, 12])
+def test_slices_are_the_sandwichs(groups):
+    sample = side(groups=groups)
+    errors, ones = sample.on_scale - sample.human, np.ones(60)
+    (record,) = error_records([sample])
+    assert {row["kind"] for row in record["slices"]} == {"system", "length"}
+    freedom = stats.t.ppf(0.975, groups - 1)
+    for row in (row for row in record["slices"] if row["kind"] == "system"):
+        inside = sample.systems == row["slice"]
+        own = sandwich(ones[inside, None], errors[inside], sample.groups[inside])
+        (_, apart), (_, error), (_, p) = sandwich(np.column_stack([ones, inside]), errors, sample.groups)
+        assert (row["apart"], row["apart_high"], row["p"]) == pytest.approx((apart, apart + freedom * error, p))
+        assert (row["error"], row["error_high"]) == pytest.approx((own[0][0], own[0][0] + freedom * own[1][0]))
 
 
 @needs_recorded
