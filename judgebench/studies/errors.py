@@ -27,6 +27,7 @@ MOST_SYSTEMS = 100
 LEAST_DOUBLINGS = 0.5
 """How far lengths must differ, from the 5th percentile to the 95th, for slices by length."""
 
+
 def error_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/errors.json, one a judge, decoding and range: bias, the mean error, in
     points of the humans' scale; slices (systems, thirds of lengths) with the humans' mean, the mean
