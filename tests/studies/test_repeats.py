@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from judgebench.studies.repeats import repeat_records
-from tests.conftest import SHARED
-
-DIALOGUES = SHARED / "external" / "dialogue_repeats.jsonl"
 
 
 def answers(values, groups=None, ends=((1.0, 5.0),), judge="main"):
@@ -128,17 +124,3 @@ def test_a_judge_that_never_changes_and_one_that_is_chance():
     (record,) = repeat_records(answers(noise), [], "made")
     assert record["repeat_share"] > 0.9
     assert repeat_records({}, [], "made") == []
-
-
-@pytest.mark.skipif(not DIALOGUES.is_file(), reason="the recorded repeats are not there")
-def test_a_public_judge_that_was_asked_five_times():
-    rows = [json.loads(line) for line in DIALOGUES.read_text().splitlines()]
-    for question in sorted({row["question"] for row in rows}):
-        asked = [row for row in rows if row["question"] == question]
-        table = [[row["judges"][run] for run in row["repeats"]["gpt-4"]] for row in asked]
-        values = np.array(table, dtype=float)[:, None]
-        (record,) = repeat_records(answers(values), [], "dialogues")
-        of_text, within = one_way((values[:, 0] - 1) / 4)
-        assert record["repeat_share"] == pytest.approx(within / (of_text + within))
-        changed = [np.mean([one != other for one, other in combinations(row, 2)]) for row in values[:, 0]]
-        assert record["changed"] == pytest.approx(np.mean(changed))

@@ -17,7 +17,7 @@ from judgebench.studies.scores import ScoreSeries
 from judgebench.studies.systems import system_records
 from judgebench.studies.verdict import verdict_records
 from judgebench.words.errors import UserError
-from tests.stats.recorded import needs_recorded, recorded
+from tests.stats.recorded import needs_recorded
 from tests.test_scripts import script
 
 simulate = script("simulate")
@@ -133,7 +133,7 @@ def test_scores_whose_error_is_no_smaller_than_a_constants_are_not_reported_what
     assert record["clause"].endswith(always) == (not nearer)
 
 
-@pytest.mark.parametrize("judge", ["as a rater", "noisy", "lenient", "perfect"])
+@pytest.mark.parametrize("judge", ["as a rater", "lenient"])
 @pytest.mark.parametrize("alone", [False, True], ids=["systems", "one system"])
 def test_the_value_is_the_error_of_the_scores_that_the_verdict_is_about(judge, alone):
     sample = simulate.simulated_judge(judge, 60, seed=2)
@@ -169,14 +169,6 @@ def test_an_interval_of_r2_that_holds_the_margin_is_too_few_texts_and_only_one_b
     record, _ = reported(simulate.simulated_judge("blind", 200, seed=0))
     assert record["verdict"] == NO
     assert record["clause"].startswith("hardly better than the mean rating: R² -0.0")
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_judge_that_gives_every_text_one_score_may_not_report_it(seed):
-    """Of seed 1 always saying 3 is nearer to the ratings than the mean rating of other articles is."""
-    sample = simulate.simulated_judge("constant", 20, seed=seed)
-    assert (beside_humans_records([sample])[0]["r2"] > 0.05) == (seed == 1)
-    assert simulate.verdicts(sample)["report_scores"]["verdict"] == NO
 
 
 def test_without_raters_there_is_no_yes_and_two_texts_of_one_article_are_enough():
@@ -311,24 +303,6 @@ def test_recorded_judges_are_told_apart():
     lines = list(simulate.verdict(type("options", (), {"recorded": [], "data_sets": 0})))[2:]
     ordered = [line.split(" | ")[2].split(":")[0] for line in lines]
     assert {word: ordered.count(word) for word in (YES, CARE, NO)} == {YES: 1, CARE: 18, NO: 5}
-
-
-@needs_recorded
-@pytest.mark.parametrize(("judge", "word"), [("gemini_pro", CARE), ("gpt-4o-mini", YES), ("llama-31", YES)])
-def test_relevance_takes_a_judge_that_is_nearer_than_the_mean_rating_and_none_with_half_of_its_scores_shuffled(
-    judge, word
-):
-    data = recorded("relevance", judge)
-    rng = np.random.default_rng(0)
-    half = rng.random(len(data.judge)) < 0.5
-    mixed = data.judge.copy()
-    mixed[half] = rng.permutation(mixed[half])
-    for scores, expected in ((data.judge, {word}), (mixed, {CARE, FEW})):
-        scores = np.clip(scores, 1, 5)
-        record, systems = reported(simulate.study_sample(judge, scores, data.raters, data.groups, data.systems))
-        assert record["verdict"] in expected
-        nearer = systems["unseen_error_largest_saved_low"] > 0
-        assert nearer == (expected == {YES})
 
 
 def test_the_rules_that_are_shown_have_the_margins_of_the_run():
