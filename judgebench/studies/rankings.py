@@ -51,6 +51,7 @@ from judgebench.stats.clusters import (
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows, tied_ranks
 from judgebench.studies.scores import COMPARED, Scores
 from judgebench.types import Array, Columns, Record, Row, Rows
+from judgebench.words.formats import say
 
 DEV = "dev"
 
@@ -294,24 +295,17 @@ def _win_share(won: float, tied: float, lost: float) -> float | None:
     return (won + tied / 2) / total if total else None
 
 
-def _listed(numbers: Sequence[int], systems: Sequence[str], most: int = 4) -> str:
-    more = f" and {len(numbers) - most} more" if len(numbers) > most else ""
-    return ", ".join(systems[number] for number in numbers[:most]) + more
-
-
 def why_unranked(comparisons: Comparisons, systems: Sequence[str]) -> str | None:
     """A sentence that says why there are no strengths; None where there are."""
     if len(systems) > MOST_RANKED:
-        return f"{len(systems):,} systems are more than the {MOST_RANKED} that are ranked"
+        return say("unranked", part="many", systems=systems, most=MOST_RANKED)
     if len(systems) < 2:
-        return f"all texts are by one system, {systems[0] if systems else 'none'}"
+        return say("unranked", part="one", systems=systems)
     if not comparisons.table().sum():
-        return "nobody compared these texts"
+        return say("unranked", part="nobody")
     # nothing is borrowed from the prior to compare those who never met
     if len(apart := comparisons.parts) > 1:
-        names = "; ".join(_listed(part, systems) for part in apart)
-        parts = f"the systems fall into {len(apart)} parts that never met"
-        return f"{parts}, directly or through others: {names}"
+        return say("unranked", part="parts", systems=systems, apart=apart)
     return None
 
 
@@ -319,21 +313,13 @@ def why_resting(comparisons: Comparisons, prior: float, systems: Sequence[str]) 
     """A sentence that says why strengths are finite by the prior alone; None where they are without
     it."""
     if comparisons.decided_by_place:
-        return (
-            "the place decides every comparison: what it is worth is finite by pairwise.prior "
-            f"({prior:g}) alone, and nothing is told of strengths"
-        )
+        return say("unranked", part="place", prior=prior)
     levels = comparisons.levels
     if len(levels) == 1:
         return None
-    best = _listed(levels[0], systems)
-    worst = _listed(levels[-1], systems)
-    if len(levels[0]) > len(levels[-1]):
-        never = f"{worst} never won against or tied with any of the others"
-    else:
-        others = worst if len(levels) == 2 else "any of the others"
-        never = f"{best} never lost to or tied with {others}"
-    return f"{never}: without pairwise.prior ({prior:g}) strengths would be infinite"
+    # of the fewer systems, the best or the worst, it is said
+    part = "never won" if len(levels[0]) > len(levels[-1]) else "never lost"
+    return say("unranked", part=part, prior=prior, systems=systems, levels=levels)
 
 
 def _bounded(name: str, values: Array | None) -> Numbers:
