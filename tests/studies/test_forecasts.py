@@ -108,14 +108,6 @@ def test_mass_by_hand():
 # --- intervals of single texts ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("texts", [9, 10, 50])
-def test_single_texts_give_the_usual_quantile(texts):
-    scores = np.random.default_rng(texts).random(texts)
-    expected = np.sort(scores)[int(np.ceil((texts + 1) * 0.9 - 1e-9)) - 1]
-    assert conformal_quantile(scores, np.arange(texts), 0.9) == expected
-    assert conformal_quantile(scores, np.arange(texts), 0.99) == float("inf")
-
-
 def test_intervals_are_those_of_crepes():
     crepes = pytest.importorskip("crepes", reason="the library crepes is not installed")
     rng = np.random.default_rng(0)

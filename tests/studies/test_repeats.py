@@ -8,33 +8,17 @@ import numpy as np
 import pytest
 
 from judgebench.studies.repeats import repeat_records
+from tests.studies.test_evaluate import CELL
 
 
-def answers(values, groups=None, ends=((1.0, 5.0),), judge="main"):
+def answers(values, groups=None, ends=((1.0, 5.0),)):
     """Columns of answers [texts, ranges, repeats] in points of each range."""
     texts, _, _ = values.shape
     groups = np.arange(texts) if groups is None else groups
     rows = [
-        {
-            "example_id": f"t{text:03d}",
-            "group_id": f"g{groups[text]}",
-            "system_id": "s",
-            "split": "test",
-            "dimension": "quality",
-            "range_min": low,
-            "range_max": high,
-            "range_step": 1.0,
-            "attack": "none",
-            "defense": "none",
-            "judge": judge,
-            "decoding": "greedy",
-            "lambda": np.nan,
-            "temperature": np.nan,
-            "score": value,
-            "status": "parsed",
-            "human": 3.0,
-            "repeat": repeat,
-        }
+        CELL
+        | {"dimension": "quality", "range_min": low, "range_max": high}
+        | {"example_id": f"t{text:03d}", "group_id": f"g{groups[text]}", "score": value, "repeat": repeat}
         for text, of_text in enumerate(values)
         for (low, high), of_range in zip(ends, of_text, strict=True)
         for repeat, value in enumerate(of_range)

@@ -224,15 +224,6 @@ def test_systems_are_compared_over_the_articles_that_both_have():
     json.dumps([record, alone], allow_nan=False)
 
 
-def test_several_texts_of_a_system_in_an_article_count_by_their_mean():
-    system, group = np.array([0, 0, 1, 0, 1, 1]), np.array([0, 0, 0, 1, 1, 1])
-    judge, human = np.array([1.0, 3, 4, 2, 5, 1]), np.array([2.0, 2, 3, 1, 4, 4])
-    (record,) = system_records([of_systems(judge, human, group, system)])
-    assert record["pairwise_accuracy"] == 1.0
-    rows = [(row["system"], row["texts"], row["mean"]) for row in record["ranking"]]
-    assert rows == [("1", 3, pytest.approx(10 / 3)), ("0", 3, 2.0)]
-
-
 @pytest.mark.parametrize(
     ("sample", "reason"),
     [

@@ -18,58 +18,44 @@ from judgebench.studies.systems import system_records
 from judgebench.studies.verdict import verdict_records
 from judgebench.words.errors import UserError
 from tests.stats.recorded import needs_recorded
+from tests.stats.sides import attacked_table
 from tests.test_scripts import script
 
 simulate = script("simulate")
 
 
+FAILING = r"no answer for 31 % of the texts; \d+ % of pairs .* \d+ to \d+ with what"
+SYSTEM = "no better than knowing the system: per system"
+
+
 @pytest.mark.parametrize(
-    ("judge", "articles", "words"),
+    ("judge", "articles", "words", "clause"),
     [
-        ("perfect", 40, (YES, CARE, YES, YES)),  # fifteen pairs of systems leave a wide interval
-        ("lenient", 40, (YES, CARE, YES, YES)),
-        ("noisy", 40, (CARE, CARE, CARE, None)),
-        ("length", 40, (NO, FEW, NO, NO)),  # six systems are few
-        ("blind", 40, (NO, NO, NO, NO)),
-        ("constant", 40, (NO, NO, NO, NO)),
-        ("inverted", 40, (NO, NO, NO, NO)),
-        ("perfect", 9, (FEW, FEW, FEW, FEW)),
+        ("perfect", 40, (YES, CARE, YES, YES), ""),  # fifteen pairs of systems leave a wide interval
+        ("lenient", 40, (YES, CARE, YES, YES), ""),
+        ("noisy", 40, (CARE, CARE, CARE, None), ""),
+        ("length", 40, (NO, FEW, NO, NO), ""),  # six systems are few
+        ("blind", 40, (NO, NO, NO, NO), ""),
+        ("constant", 40, (NO, NO, NO, NO), "every text gets the same score"),
+        ("inverted", 40, (NO, NO, NO, NO), "against the humans: "),
+        ("perfect", 9, (FEW, FEW, FEW, FEW), "9 rated articles; it takes 10"),
+        # those that seem better than they are
+        ("failing", 60, (CARE, CARE, CARE, CARE), FAILING),
+        ("system", 60, (NO, None, None, NO), f"{SYSTEM} 50 %, one rater"),
+        ("system, noisy", 60, (NO, None, None, NO), SYSTEM),
+        ("article", 60, (NO, NO, None, NO), "50 % of pairs"),
+        ("half shuffled", 60, (None, None, None, CARE), ""),
+        ("two values", 60, (CARE, None, None, CARE), ""),
+        ("rare low", 60, (NO, None, None, NO), ""),
     ],
 )
-def test_simulated_judges_get_the_verdict_that_is_true_of_them(judge, articles, words):
+def test_simulated_judges_get_the_verdict_that_is_true_of_them(judge, articles, words, clause):
     records = simulate.verdicts(simulate.simulated_judge(judge, articles, seed=1))
     for use, word in zip(records, words, strict=False):
         assert word in (None, records[use]["verdict"]), (use, records[use])
-    assert records["resist_attacks"]["verdict"] == UNMEASURED
-
-
-@pytest.mark.parametrize(
-    ("judge", "words", "clause"),
-    [
-        (
-            "failing",
-            (CARE, CARE, None, CARE),
-            r"no answer for 31 % of the texts; \d+ % of pairs .* \d+ to \d+ with what",
-        ),
-        (
-            "system",
-            (NO, None, None, NO),
-            r"no better than knowing the system: per system 50 %, one rater",
-        ),
-        ("system, noisy", (NO, None, None, NO), "no better than knowing the system: per system"),
-        ("article", (NO, NO, None, NO), "50 % of pairs"),
-        ("half shuffled", (None, None, None, CARE), ""),
-        ("two values", (CARE, None, None, CARE), ""),
-        ("rare low", (NO, None, None, NO), ""),
-    ],
-)
-def test_judges_that_seem_better_than_they_are_get_no_yes(judge, words, clause):
-    records = simulate.verdicts(simulate.simulated_judge(judge, 60, seed=1))
-    for use, word in zip(records, words, strict=False):
-        assert word in (None, records[use]["verdict"]), (use, records[use])
     assert re.search(clause, records["order_texts"]["clause"])
-    if judge == "failing":
-        assert not any(record["verdict"] == YES for record in records.values())
+    assert records["resist_attacks"]["verdict"] == UNMEASURED
+    assert all(record["clause"] for record in records.values())
 
 
 @pytest.mark.parametrize(("margin", "word"), [(0.4, YES), (0.38, CARE)])
@@ -211,15 +197,8 @@ def test_an_interval_that_holds_a_coin_and_a_rater_says_how_many_articles_may_te
 
 def resisted(sample, effects, margins=None):
     """The record of resist_attacks, where scores under (attack, defense) are a function of the clean ones."""
-    parts = []
     clean = {("none", defense): np.array for _, defense in effects}
-    for (attack, defense), effect in (clean | effects).items():
-        cell = {**sample.cell.named, "attack": attack, "defense": defense}
-        part = {name: np.full(len(sample.scores), value) for name, value in cell.items()}
-        part |= {"example_id": sample.names, "group_id": sample.groups, "system_id": sample.systems}
-        part |= {"score": effect(sample.scores), "human": sample.human}
-        parts.append(part | {"status": np.full(len(sample.scores), "ok")})
-    table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    table = attacked_table(sample, {place: effect(sample.scores) for place, effect in (clean | effects).items()})
     metrics = evaluate(table, "made", ["dataset"], 200, 0, {"quality": (1.0, 5.0)})
     studies = {"metrics": metrics, "humans": [], "forecasts": [], "beside_humans": [], "systems": []}
     record = verdict_records([sample], [sample.head | {"taken": True}], studies, margins or Margins())[-1]
