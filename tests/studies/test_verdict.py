@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from jinja2.exceptions import UndefinedError
 
 from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Estimate
@@ -17,6 +18,7 @@ from judgebench.studies.scores import ScoreSeries
 from judgebench.studies.systems import system_records
 from judgebench.studies.verdict import verdict_records
 from judgebench.words.errors import UserError
+from judgebench.words.formats import say
 from tests.stats.recorded import needs_recorded
 from tests.stats.sides import attacked_table
 from tests.test_scripts import script
@@ -291,3 +293,9 @@ def test_the_rules_that_are_shown_have_the_margins_of_the_run():
     assert "within 0.25 of the range" in wide["resist_attacks"].yes
     assert "within 0.1 of the scale" in wide["report_scores"].yes
     assert not any("{" in text for rule in usual.values() for text in rule)
+
+
+@pytest.mark.parametrize("template", ["clause", "clause_scores", "clause_order", "clause_attacks", "unranked"])
+def test_a_reason_without_words_is_a_mistake(template):
+    with pytest.raises(UndefinedError, match="no_such_part"):
+        say(template, part="luck")

@@ -8,7 +8,7 @@ rated a part; `like_*` holds the same of articles like these.
 from __future__ import annotations
 
 from judgebench.report.table import Block, Col, Paragraph, View, labelled_rows, values
-from judgebench.report.views.correlations import advised_rows, of_cells
+from judgebench.report.views.correlations import of_cells
 from judgebench.results.results import Results
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.types import Record, Row, Rows
@@ -119,9 +119,7 @@ FORECASTS = View(
 
 def error_rows(results: Results) -> Rows:
     """The records of errors.json of the advised settings, with labels."""
-    names = ("condition", "range", "who", "setting")
-    advised = {values(row, names) for row in advised_rows(results)}
-    rows = [row for row in labelled_rows(results.errors) if values(row, names) in advised]
+    rows = of_cells(results, labelled_rows(results.errors))
     return [row | {"series": f"{row['who']} in range {row['range']}"} for row in rows]
 
 
