@@ -30,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from judgebench.stats.bradley_terry import (
     ELO,
@@ -104,13 +105,11 @@ class TextPairs:
         ends = np.sort(ends, axis=0)
         _, pair, often = np.unique(ends, axis=1, return_inverse=True, return_counts=True)
         # 2. the systems, numbered as they appear: first the judged texts', then the rivals'
-        writers = column("system_id") + column("rival_system_id")
-        systems = list(dict.fromkeys(writers))
-        number = {name: place for place, name in enumerate(systems)}
-        numbers = np.array([number[name] for name in writers], dtype=np.int64)
+        writers = np.array(column("system_id") + column("rival_system_id"), dtype=object)
+        numbers, systems = pd.factorize(writers)
         first, second = numbers.reshape(2, -1)
         return cls(
-            systems=systems,
+            systems=systems.tolist(),
             first=first,
             second=second,
             wins=in_both_places("score"),

@@ -42,10 +42,7 @@ def one_way(values):
 
 def test_shares_are_those_of_the_analysis_of_variance_and_pairs_those_of_loops():
     values = made(0)
-    decisions = [
-        {"dimension": "quality", "range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "defense": "none"}
-        | {"judge": "main", "pass_mark": 3.25}
-    ]
+    decisions = [CELL | {"dimension": "quality", "decoding": "expectation", "pass_mark": 3.25}]
     (record,) = repeat_records(answers(values), decisions, "made")
     of_text, within = one_way(values[:, 0] / 4)
     assert record["repeat_share"] == pytest.approx(within / (of_text + within))
