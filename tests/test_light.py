@@ -45,7 +45,7 @@ OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
         ((*OWN, "data.path=none.jsonl"), "there is no such file"),
         ((*OWN, "data.path=lacks.jsonl"), "lacks.jsonl: no field 'output' (the judged text)"),
         (
-            ("judgebench", "defenses=[nothing]", "pairwise.human_tie=-1", "prompt.rubrics=nowhere"),
+            ("judgebench", "defenses=[nothing]", "pairwise.prior=-1", "prompt.rubrics=nowhere"),
             "defenses: there is no",
         ),
         (("judgebench", "+exp=demo", "ranges=[[7,9]]"), "answers under quality, 7-9"),

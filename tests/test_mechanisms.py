@@ -13,6 +13,7 @@ MECHANISMS = {
     "folds of groups": (r"% folds\b", ["stats/folds.py"]),
     "p of flipped signs": (r"np\.abs\(permuted\)", ["stats/permutation.py"]),
     "Holm's correction": (r"def \w*holm\w*\(", ["stats/permutation.py"]),
+    "clause of a verdict in code, not in a template": (r'Verdict\(\w+, f?"\w|_replace\(.*clause=f?"', []),
 }
 """What it is: a pattern of its code, and the files that may hold it."""
 
