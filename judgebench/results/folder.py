@@ -31,7 +31,6 @@ from judgebench.runtime.log import steps_in
 from judgebench.runtime.parquet import read_table, write_table
 from judgebench.runtime.parsing import YAML_LIMITS, read_yaml
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.runtime.versions import translate_settings
 from judgebench.types import Record, Row
 from judgebench.words.errors import UserError
 
@@ -226,7 +225,7 @@ class RunFolder:
         with self.reading(artifact.path) as path:
             if artifact.path.endswith(".yaml"):
                 remedy = "restore the file or run again"
-                return translate_settings(read_yaml(path, str(path), limits=_LIMITS, remedy=remedy))
+                return read_yaml(path, str(path), limits=_LIMITS, remedy=remedy)
             if not artifact.path.endswith(".parquet"):
                 return json.loads(path.read_text(encoding="utf-8"))
             return plain_frame(read_table(path, columns))
