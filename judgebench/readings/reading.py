@@ -30,7 +30,7 @@ from judgebench.runtime.files import atomic, check_run_file, user_path, writing
 from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
 from judgebench.types import Array, Prompt, Reading, Record, Row, ScoreRange
-from judgebench.words.errors import UserError, escape_control
+from judgebench.words.errors import UserError, escape_control, reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -426,9 +426,8 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
         raise UserError(
-            f"{path}: cannot be read as recorded readings ({reason}); {_AGAIN}."
+            f"{path}: cannot be read as recorded readings ({reason(error)}); {_AGAIN}."
         ) from error
 
 

@@ -26,13 +26,21 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from judgebench.results.schema import ARTIFACTS, FILES, LOG, Presence, columns_of, own_files
-from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked, write_digests
+from judgebench.runtime.files import (
+    DIGESTS,
+    Held,
+    atomic,
+    check_digest,
+    locked,
+    write_digests,
+    writing,
+)
 from judgebench.runtime.log import steps_in
 from judgebench.runtime.parquet import read_table, write_table
 from judgebench.runtime.parsing import YAML_LIMITS, read_yaml
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.types import Record, Row
-from judgebench.words.errors import UserError
+from judgebench.words.errors import UserError, reason
 
 ARTIFACT = {artifact.name: artifact for artifact in ARTIFACTS}
 """Name -> artifact."""
@@ -233,13 +241,9 @@ class RunFolder:
     @contextmanager
     def writing(self, path: Path) -> Iterator[None]:
         """Turns a failure to write `path` into a `UserError`."""
-        try:
+        remedy = "; mend that, or choose another folder with run_dir=.."
+        with writing(f"run_dir: {path}", remedy):
             yield
-        except OSError as error:
-            raise UserError(
-                f"run_dir: {path} cannot be written ({error.strerror or error}); mend that, or "
-                "choose another folder with run_dir=..."
-            ) from error
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Path]:
@@ -254,9 +258,8 @@ class RunFolder:
             check_digest(self.path, name)
             yield path
         except (pa.ArrowException, OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             raise UserError(
-                f"{path}: cannot be read ({reason}); restore the file or run again."
+                f"{path}: cannot be read ({reason(error)}); restore the file or run again."
             ) from error
 
 

@@ -33,7 +33,6 @@ from judgebench.runs.experiment import Experiment
 from judgebench.runtime.distributed import NullTrainer, begin_group, process_group
 from judgebench.runtime.session import Session
 from judgebench.settings.fields import plain
-from judgebench.settings.run import check_tables
 from judgebench.types import Row
 from judgebench.words.console import WIDTH, Terminal
 from judgebench.words.errors import Clock, UserError
@@ -161,9 +160,6 @@ class Job:
             experiment = processes.together(lambda: _parsed(parts, last, trainer))
             # 2. what the run writes to; the first process, which alone writes there, keeps others
             # out
-            tables: Sequence[str] = ()
-            if config.get("tables"):
-                tables = check_tables(config.tables)
             folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
             loggers: Sequence[MakeLogger] = ()
             if config.get("logger"):
@@ -183,7 +179,7 @@ class Job:
             folder=folder,
             loggers=loggers,
             last=last,
-            tables=tables,
+            tables=list(dict.fromkeys(config.get("tables") or ())),
             clock=clock,
             console=console,
             trainer=trainer,

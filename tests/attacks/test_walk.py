@@ -160,7 +160,7 @@ def test_a_vocabulary_of_which_nothing_survives(walk):
         (Search, {"contexts": [0.5]}, "must ascend to 1"),
         (Search, {"contexts": [1.0, 0.5], "survivors": [0.5]}, "must ascend to 1"),
         (Search, {"contexts": [0.5, 1.0]}, r"search\.survivors: it has 0 entries and search\.contexts 2"),
-        (AdvSuffix, {"against": ["greedy", "greedy"]}, r"attacks: adv_suffix\.against: .* names a decoding twice"),
+        (AdvSuffix, {"against": ["greedy", "greedy"]}, r"attacks: adv_suffix\.against: .* names one twice"),
         (
             AdvSuffix,
             {"contexts": 0, "systems": []},
