@@ -9,6 +9,13 @@ PACKAGE = Path(__file__).parents[1] / "judgebench"
 
 MECHANISMS = {
     "atomic replacement of a file": (r"\bos\.replace\(", ["runtime/files.py"]),
+    "device and inode of a file": (r"\bst_ino\b", ["runtime/files.py"]),
+    "SHA-256 of a file": (r"\bhashlib\.file_digest\(", ["runtime/files.py"]),
+    "locks of folders": (r"\bflock\(", ["runtime/files.py"]),
+    "shapes of plain values and of settings": (r"\bTypeAdapter\(", ["runtime/shapes.py"]),
+    "the nearest name": (r"\bget_close_matches\(", ["settings/fields.py"]),
+    "a store of readings": (r"\bsqlite3\.connect\(", ["readings/store.py"]),
+    "parquet that no changed bit passes": (r"\bwrite_page_checksum\b", ["runtime/parquet.py"]),
 }
 """What it is: a pattern of its code, and the files that may hold it."""
 

@@ -12,7 +12,6 @@ not found, so its prompt is read again, too.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +30,7 @@ from judgebench.readings.reading import (
     unpack_readings,
 )
 from judgebench.runtime.distributed import Processes, process_group
-from judgebench.runtime.files import NO_STORE, on_network
+from judgebench.runtime.files import NO_STORE, inode, on_network, sha256_of
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
 
@@ -244,8 +243,7 @@ class ReadingStore:
             and row[1] == checksum(name, None, row[0], 0.0, None)
         ):
             return str(row[0], "ascii")
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = sha256_of(path)
         _DIGESTS[state] = digest
         # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading
         # reports it
@@ -322,11 +320,8 @@ class ReadingStore:
     def _identity(self) -> tuple[int, int] | None:
         """Device and inode of the file; None where there is none, as of a store in memory. Over a
         network an inode may change while the file stays, so there any file will do."""
-        try:
-            stat = os.stat(self._absolute)
-        except (OSError, ValueError):
-            return None
-        return (0, 0) if self._network else (stat.st_dev, stat.st_ino)
+        place = inode(self._absolute)
+        return (0, 0) if place and self._network else place
 
     def _check_file(self) -> None:
         """Checks that the file is still that which was opened: what goes to a deleted one is lost

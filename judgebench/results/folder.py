@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import yaml
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from judgebench.results.schema import ARTIFACTS, FILES, LOG, Presence, columns_of, own_files
 from judgebench.runtime.files import (
@@ -39,6 +39,7 @@ from judgebench.runtime.log import steps_in
 from judgebench.runtime.parquet import read_table, write_table
 from judgebench.runtime.parsing import YAML_LIMITS, read_yaml
 from judgebench.runtime.secrets import mask_secrets
+from judgebench.settings.fields import plain
 from judgebench.types import Record, Row
 from judgebench.words.errors import UserError, reason
 
@@ -270,12 +271,7 @@ def masked(config: DictConfig | Row) -> Record:
         >>> masked({"seed": 1, "api_key": "sk-123456"})
         {'seed': 1, 'api_key': '***'}
     """
-    plain = (
-        OmegaConf.to_container(config, resolve=True, enum_to_str=True)
-        if OmegaConf.is_config(config)
-        else config
-    )
-    hidden: Record = mask_secrets(plain)
+    hidden: Record = mask_secrets(plain(config))
     return hidden
 
 

@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -31,6 +30,7 @@ from judgebench.results.folder import RunFolder
 from judgebench.runs.dry_run import show_dry_run
 from judgebench.runs.experiment import Experiment
 from judgebench.runtime.distributed import NullTrainer, begin_group, process_group
+from judgebench.runtime.files import inode
 from judgebench.runtime.session import Session
 from judgebench.settings.fields import plain
 from judgebench.types import Row
@@ -92,12 +92,12 @@ class LastRun:
         if again.served is not None:
             again.served = unpaid(again.served)
         config = experiment.parts.config
-        return cls(key_of(config), _inode(path_of(config, "store")), experiment, again)
+        return cls(key_of(config), inode(path_of(config, "store")), experiment, again)
 
     def serves(self, config: DictConfig) -> bool:
         """True where its data and readings are a configuration's too, and the store's file, which
         must hold what a run says it has stored, is there as it was."""
-        return (self.key, self.store) == (key_of(config), _inode(path_of(config, "store")))
+        return (self.key, self.store) == (key_of(config), inode(path_of(config, "store")))
 
 
 def key_of(config: DictConfig) -> str:
@@ -105,14 +105,6 @@ def key_of(config: DictConfig) -> str:
     less its `FREE` entries."""
     read = {key: plain(config[key]) for key in config if key not in FREE}
     return json.dumps([os.getcwd(), read], sort_keys=True, default=str)
-
-
-def _inode(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
 
 
 # --- a run under way ----------------------------------------------------------------------------
