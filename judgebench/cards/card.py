@@ -25,7 +25,6 @@ import numpy as np
 import yaml
 from annotated_types import Gt, Lt
 
-from judgebench.config.earlier import in_entries
 from judgebench.config.inputs import inputs_of
 from judgebench.config.keys import command_line
 from judgebench.decoding.repairs import Calibrated, Median, NullContext, Ordinal, Ridge
@@ -39,7 +38,6 @@ from judgebench.judges.spec import JudgeSpec
 from judgebench.runtime.files import Input, atomic, user_path, writing
 from judgebench.runtime.parsing import YAML_LIMITS, parse_yaml, read_bytes, read_yaml
 from judgebench.runtime.shapes import check_shape
-from judgebench.runtime.versions import translate_settings
 from judgebench.settings.components import entry_name
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
@@ -520,7 +518,7 @@ class JudgeCard:
                     raise UserError(
                         f"files: {file} lies outside the card's folder; do not use this card."
                     )
-            parts = in_entries(translate_settings(content["parts"]))
+            parts = content["parts"]
             values: Record = {key: content.get(key) for key in _KEYS}
             values |= {
                 "range": ScoreRange.parse(content["range"]),

@@ -125,14 +125,13 @@ def _rebuilt(folder: RunFolder, config: Row) -> Rebuilt:
     from judgebench.attacks import AdvSuffix, LearnedPhrase, attacked_text
     from judgebench.cards.card import NO_ASSISTANT
     from judgebench.config.check import judge_parts
-    from judgebench.config.earlier import in_entries
     from judgebench.config.parts import built
     from judgebench.data.dataset import RatingDataset
     from judgebench.defenses import Planned
     from judgebench.runs.experiment import examples_of, judge_of
 
     given = {
-        **in_entries(config),
+        **config,
         "judge": {"_target_": "judgebench.judges.precomputed.recorded.PlainJudge"},
         "assistant": NO_ASSISTANT,
         "decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}},

@@ -162,7 +162,7 @@ def test_a_judge_is_known_by_its_class_so_that_one_of_its_kind_is_seen(monkeypat
 
 
 def test_a_card_of_a_panel_is_refused(tmp_path):
-    of_panel = {"_target_": "judgebench.judges.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
+    of_panel = {"_target_": "judgebench.judges.precomputed.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
     card(parts={**PARTS, "judge": of_panel}).write(tmp_path / "card.yaml")
     with pytest.raises(UserError, match=r"panel\.PanelSpec', which is no part of a judge"):
         JudgeCard.read(tmp_path / "card.yaml")

@@ -46,7 +46,7 @@ def rows_of(count: int) -> list[dict]:
 
 def parts() -> dict:
     judge = {"_target_": "judgebench.judges.precomputed.replay.ReplaySpec", "path": "answers.jsonl"}
-    judge |= {"fields": {"example_id": "example_id", "text": "text"}, "mode": "generate"}
+    judge |= {"fields": {"example_id": "example_id", "text": "text"}}
     return {**PARTS, "judge": judge, "prompt": {**PARTS["prompt"], "truncate": "error", "template_options": None}}
 
 
