@@ -28,7 +28,7 @@ RUBRIC = "Rate {{Summary}} from {min_range} to {max_range}.\n\n${oc.env:HOME} \\
 
 DECISION = {"fail": "fail", "pass": "pass", "pass_mark": 2.5, "fail_to": None, "pass_from": None, "asked": 1.0}
 DECISION |= {"tpr": 0.92, "tpr_low": 0.85, "tpr_high": 0.96, "tnr": 0.81, "tnr_low": None, "tnr_high": None}
-DECISION |= {"error": 0.05, "costs": {"false_pass": 5.0, "false_fail": 1.0}}
+DECISION |= {"error": 0.05, "rater_error": None, "lowest": None, "costs": {"false_pass": 5.0, "false_fail": 1.0}}
 
 
 def card(**changes) -> JudgeCard:
@@ -44,7 +44,7 @@ def card(**changes) -> JudgeCard:
         "figures": {"dev": {"spearman": 0.5}, "test": {"spearman": 0.25, "spearman_low": None}},
         "attacks": [],
         "tried": [{"decoding": "greedy", "dev_spearman": 0.5}],
-        "data": {"name": "mine", "sha256": "1" * 64},
+        "data": {"name": "mine", "sha256": "1" * 64, "texts": []},
         "limits": ["It holds for nothing else."],
         "made_with": {"git_commit": None},
     }
@@ -135,12 +135,11 @@ def _reordered(text: str) -> str:
     return yaml.safe_dump(yaml.safe_load(text), sort_keys=True)
 
 
-def test_a_card_of_an_earlier_version_is_read_and_its_classes_are_where_they_are_now(capsys):
-    """Written at 26d5f633 by calibrating recorded readings of conala_sample."""
-    earlier = JudgeCard.read(Path(__file__).with_name("judge_card_26d5f633.yaml"))
+def test_a_card_of_an_earlier_version_is_read(capsys):
+    """Written at 77ff865a by calibrating recorded readings of conala_sample."""
+    earlier = JudgeCard.read(Path(__file__).with_name("judge_card_77ff865a.yaml"))
     assert capsys.readouterr().err == "", "its digest is the one that it states"
-    assert earlier.title == "Qwen2.5-Coder-1.5B-Instruct, quality 3-7, expectation"
-    assert earlier.figures["promised"]["spearman"] == pytest.approx(0.6849, abs=1e-4)
+    assert earlier.title == "Qwen2.5-Coder-1.5B-Instruct, quality 1-5, greedy"
     assert earlier.no_intervals is None
     parts = parts_of(earlier)
     assert parts["judge"]["path"] == earlier.parts["judge"]["path"]
@@ -254,7 +253,7 @@ def test_files_that_are_no_card_are_told_apart(tmp_path):
         wrong[yaml.safe_dump({**content, "intervals": errors})] = (
             r"card.yaml: intervals: they take a spread \[a, b, c\]"
         )
-    for name in content.keys() - {"format", "sha256", "intervals", "uses", "decision", "scores"}:
+    for name in content.keys() - {"format", "sha256"}:
         wrong[yaml.safe_dump({key: value for key, value in content.items() if key != name})] = "damaged"
     with pytest.raises(UserError, match="there is no such file"):
         JudgeCard.read(path)
