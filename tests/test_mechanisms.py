@@ -9,6 +9,9 @@ PACKAGE = Path(__file__).parents[1] / "judgebench"
 
 MECHANISMS = {
     "atomic replacement of a file": (r"\bos\.replace\(", ["runtime/files.py"]),
+    "retries of requests": (r"\bAsyncRetrying\b", ["judges/served/client.py"]),
+    "refusals after which another try may succeed": (r"\b408, 409\b", ["judges/served/protocol.py"]),
+    "prompts matched with what was recorded": (r"\bprompt_sha256\"\] ==", ["judges/precomputed/recorded.py"]),
 }
 """What it is: a pattern of its code, and the files that may hold it."""
 

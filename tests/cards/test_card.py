@@ -160,13 +160,6 @@ def test_a_judge_is_known_by_its_class_so_that_one_of_its_kind_is_seen(monkeypat
     assert maker_at(("decoding", "mine", "of"), "judgebench.decoding.Greedy") is Greedy
 
 
-def test_a_card_of_a_panel_is_refused(tmp_path):
-    of_panel = {"_target_": "judgebench.judges.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
-    card(parts={**PARTS, "judge": of_panel}).write(tmp_path / "card.yaml")
-    with pytest.raises(UserError, match=r"panel\.PanelSpec', which is no part of a judge"):
-        JudgeCard.read(tmp_path / "card.yaml")
-
-
 def test_a_card_of_one_task_is_refused_for_another():
     for dimension, scale in ((None, None), ("coherence", [1, 5]), (None, [1.0, 5])):
         card().check_task(dimension, scale)
@@ -222,10 +215,8 @@ def test_a_key_goes_nowhere_that_the_user_has_not_named():
         ("assistant", "_target_", "judgebench.runtime.files.os.system"),
         ("decoding", "greedy", {"_target_": "subprocess.run"}),
         ("decoding", "greedy", {"_target_": "judgebench.decoding.Greedy", "_args_": [1]}),
-        ("prompt", "template_options", {"x": [{"_target_": "builtins.eval"}]}),
         ("judge", "_target_", "judgebench.defenses.settings.Helper"),
         ("defenses", 0, {"_target_": "judgebench.judges.spec.JudgeSpec"}),
-        ("defenses", 0, {"name": "perplexity", "helper": {"_target_": "judgebench.defenses.settings.Helper"}}),
     ],
 )
 def test_a_card_makes_nothing_but_a_judge(tmp_path, place, key, value):

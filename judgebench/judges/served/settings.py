@@ -244,9 +244,6 @@ _CHECKED_ELSEWHERE = (
     "key_variable",
     "extra_body",
     "price",
-    "path",
-    "dtype",
-    "engine",
     "role",
 )
 """Settings that have sentences of their own."""
