@@ -198,7 +198,7 @@ def fleet_with_kills(seed: int, started: Callable[..., Started]) -> int:
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        *(("anthropic", 1), ("fleet", 1)),
+        *(("chat", 1), ("fleet", 1)),
         *(pytest.param(kind, 20, marks=pytest.mark.exhaustive) for kind in ("chat", "anthropic", "fleet")),
     ],
 )
