@@ -51,26 +51,26 @@ def card(**changes) -> JudgeCard:
     return JudgeCard(**{**base, **changes})
 
 
-def test_a_card_is_read_as_it_was_written(tmp_path):
-    card().write(tmp_path / "card.yaml")
-    assert JudgeCard.read(tmp_path / "card.yaml") == card()
+USES = [{"use": "order_texts", "verdict": "yes", "clause": "75 % of pairs", "value": 0.75}]
+CARDS = [
+    *({}, {"uses": USES}, {"estimate": None, "scale": None}, {"range": ScoreRange.parse(["fail", "pass"])}),
+    {"intervals": Errors((0.5, -0.25, 0.1), (0.0, 1.5, 0.333333), (0, 0, 7)), "decision": DECISION}
+    | {"scores": {"7": 2.5, "12345678": 3.0}},
+]
+
+
+@pytest.mark.parametrize("changes", CARDS)
+def test_a_card_is_read_as_it_was_written(tmp_path, changes):
+    card(**changes).write(tmp_path / "card.yaml")
+    assert JudgeCard.read(tmp_path / "card.yaml") == card(**changes)
     assert (tmp_path / "card.yaml").read_text().startswith("# A judge card")
-    judged = card(uses=[{"use": "order_texts", "verdict": "yes", "clause": "75 % of pairs", "value": 0.75}])
-    judged.write(tmp_path / "judged.yaml")
-    assert JudgeCard.read(tmp_path / "judged.yaml").verdict[0].startswith("  order texts      yes  ")
+
+
+def test_a_card_says_what_its_judge_may_do_and_why_it_has_no_intervals():
+    assert card(uses=USES).verdict[0].startswith("  order texts      yes  ")
     assert card().verdict[0].startswith("  - It has no verdict, for it was made with human_agreement=false")
-    bare = card(estimate=None, scale=None)
-    bare.write(tmp_path / "bare.yaml")
-    assert JudgeCard.read(tmp_path / "bare.yaml") == bare
-    assert "no map from its scores to the humans' scale" in bare.no_intervals
-    worded = card(range=ScoreRange.parse(["fail", "pass"]))
-    worded.write(tmp_path / "worded.yaml")
-    assert JudgeCard.read(tmp_path / "worded.yaml") == worded
-    whole = card(intervals=Errors((0.5, -0.25, 0.1), (0.0, 1.5, 0.333333), (0, 0, 7)), decision=DECISION)
-    object.__setattr__(whole, "scores", {"7": 2.5, "12345678": 3.0})
-    whole.write(tmp_path / "whole.yaml")
-    assert JudgeCard.read(tmp_path / "whole.yaml") == whole
-    assert whole.no_intervals is None
+    assert "no map from its scores to the humans' scale" in card(estimate=None, scale=None).no_intervals
+    assert card(**CARDS[-1]).no_intervals is None
 
 
 SCORES = np.array([1.0, 1.5, 2.0, 2.4, 2.5, 3.0, np.nan])

@@ -135,7 +135,7 @@ def test_a_judge_that_refuses_or_answers_in_words_gives_no_score_and_that_is_sai
     small_server.otherwise = REFUSALS[how]
     if scores_from == "samples":
         small_server.otherwise = some_answers(["4", *["I cannot rate this."] * 7])
-        asked += ("judge.seed=0", "judge.concurrency=1")
+        asked += ("judge.seed=0",)
     out = run(*asked)[1]
     folder = RunFolder.open("run")
     scores = folder.read("scores")
