@@ -24,6 +24,7 @@ from judgebench.command.words import Words
 from judgebench.runtime.files import NO_STORE, check_outputs, user_path
 from judgebench.types import Prompt, Record, Records, Row, Rows, Split
 from judgebench.words.errors import UserError
+from judgebench.words.formats import say
 from judgebench.words.terminal import print_safely
 
 if TYPE_CHECKING:
@@ -87,15 +88,7 @@ def record(run: Path, out: Path) -> list[str]:
     lines = []
     if rebuilt.left_out:
         lines.append(f"Left out, {computed}.")
-    titles = [model["title"] for model in about["models"].values()]
-    count = len(about["conditions"])
-    conditions = f"{count} conditions" if count > 1 else f"{count} condition"
-    kind = "free answers" if about["mode"] == "generate" else "readings"
-    data = about["data"]
-    lines.append(
-        f"{len(rows):,} {kind} of {' with '.join(titles)} on {data['examples']:,} {data['name']} "
-        f"texts under {conditions}, {out.stat().st_size:,} bytes."
-    )
+    lines.append(say("recorded", readings=len(rows), about=about, bytes=out.stat().st_size))
     return [*lines, str(out)]
 
 
