@@ -235,6 +235,7 @@ def test_a_served_judge_is_known_by_its_name_and_by_what_its_server_says(
     ("answer", "reason"),
     [
         (lambda human: f"{round(6 - human)}", "is promised a Spearman of -0."),
+        (lambda human: "3", "gives every text the same score"),
         (lambda human: "no idea", "does not answer with a score"),
     ],
 )

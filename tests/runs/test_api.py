@@ -184,6 +184,14 @@ def refusing_temperature(handler, seen):
     (refused if "temperature" in seen["body"] else answer("4"))(handler, seen)
 
 
+def test_a_server_without_lists_is_never_read_otherwise_in_silence(run, small_server):
+    small_server.otherwise = answer(lists=False)
+    _, _, err = run(mistaken=True)
+    assert "gives no log-probabilities" in err
+    assert "judge.scores_from=samples" in err
+    assert not Path("run/scores.parquet").exists()
+
+
 SAID = re.compile(r"Requests to (\S+) for (\S+): ([\d,]+), with about ([\d,]+) prompt.*?Cost: about \$(\S+) at most\.")
 
 

@@ -122,7 +122,7 @@ def test_a_note_from_a_clock_that_is_days_ahead_is_looked_for_now(run, provider,
 
 
 def test_a_batch_that_is_not_listed_yet_is_told(run, provider, small_server, monkeypatch):
-    monkeypatch.setattr(batch, "_SETTLED", 2.0)
+    monkeypatch.setattr(batch, "_SETTLED", 0.7)
     small_server.replies = [garbage()]
     run("anthropic", code=2)
     told = run("anthropic", "judge.batch=submit", code=75)
@@ -146,21 +146,28 @@ def test_a_batch_that_expires_whole_is_submitted_again_but_not_for_ever(run, pro
     assert len(provider.batches) == 3
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_what_is_refused_for_good_is_a_sentence_and_sent_again_on_request(run, provider, way):
+def test_what_is_refused_for_good_is_a_sentence_and_sent_again_on_request(run, provider):
     provider.fate = lambda batch, number: "invalid" if number == 1 else "ok"
-    told = run(way, code=2)
+    told = run("anthropic", code=2)
     assert "1 of the" in told
     assert "1 of the 12 requests that were missing failed for good (invalid)" in told
     assert "All other answers are stored" in told
     first = len(provider.batches["batch_0"])
     provider.fate = lambda batch, number: "ok"
     for how in ("wait", "submit", "submit"):
-        assert "judge.retry_refused=true" in run(way, f"judge.batch={how}", code=2)
+        assert "judge.retry_refused=true" in run("anthropic", f"judge.batch={how}", code=2)
     assert len(provider.batches) == 1
-    run(way, "judge.retry_refused=true")
+    run("anthropic", "judge.retry_refused=true")
     assert [len(requests) for requests in provider.batches.values()] == [first, 1]
     assert notes() == []
+
+
+def test_what_is_refused_again_is_asked_for_once_a_command(run, provider):
+    provider.fate = lambda batch, number: "invalid" if number == 1 or batch else "ok"
+    run("chat", code=2)
+    for _ in range(2):
+        assert "failed for good" in run("chat", "judge.retry_refused=true", code=2)
+    assert [len(requests) for requests in provider.batches.values()] == [12, 1, 1]
 
 
 def test_a_list_without_an_end_is_not_taken_for_one_without_the_batch(run, provider, monkeypatch):
@@ -207,7 +214,7 @@ def test_two_answers_to_one_request_are_told_and_neither_is_stored(run, provider
 
 @pytest.mark.parametrize(
     ("way", "custom_id"),
-    [("chat", ["a"]), ("chat", "left out"), ("anthropic", "another")],
+    [("chat", "left out"), ("anthropic", "another")],
 )
 def test_an_answer_that_names_no_request_is_told_and_not_paid_again(run, provider, way, custom_id):
     if custom_id == "left out":
@@ -225,13 +232,12 @@ def test_an_answer_that_names_no_request_is_told_and_not_paid_again(run, provide
     assert notes() == []
 
 
-@pytest.mark.parametrize("content", [b"\xff", b'{"keys": 3}'])
-def test_a_damaged_note_is_told_and_nothing_is_paid_again(run, provider, content):
+def test_a_damaged_note_is_told_and_nothing_is_paid_again(run, provider):
     provider.looks = 2
     run("chat", "judge.batch=submit", code=75)
     (note,) = notes()
     whole = note.read_bytes()
-    note.write_bytes(content)
+    note.write_bytes(b'{"keys": 3}')
     told = run("chat", "judge.batch=submit", code=2)
     assert note.name in told
     assert "to pay for its requests again, remove it" in told
