@@ -21,6 +21,9 @@ MECHANISMS = {
     "the nearest name": (r"\bget_close_matches\(", ["settings/fields.py"]),
     "a store of readings": (r"\bsqlite3\.connect\(", ["readings/store.py"]),
     "parquet that no changed bit passes": (r"\bwrite_page_checksum\b", ["runtime/parquet.py"]),
+    "retries of requests": (r"\bAsyncRetrying\b", ["judges/served/client.py"]),
+    "refusals after which another try may succeed": (r"\b408, 409\b", ["judges/served/protocol.py"]),
+    "prompts matched with what was recorded": (r"\bprompt_sha256\"\] ==", ["judges/precomputed/recorded.py"]),
 }
 """What it is: a pattern of its code, and the files that may hold it."""
 
