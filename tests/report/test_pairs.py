@@ -16,7 +16,7 @@ from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.readings.reading import reading_frame
 from judgebench.report.browser.data import bounds, index_data, reading_chunks
 from judgebench.report.browser.index import index_of
-from judgebench.report.figures.scores import pairwise_figures
+from judgebench.report.figures.charts import elo_chart
 from judgebench.report.views.pairwise import RANKING, ranking_blocks, ranking_records
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.results import Results
@@ -130,16 +130,12 @@ def test_only_the_strongest_of_many_systems_are_shown(records):
     assert "20 more systems are in pairwise.json." in [getattr(block, "text", "") for block in ranking_blocks(of(many))]
 
 
-def test_the_figure_shows_systems_compared_with_the_humans(records):
-    figures = pairwise_figures(of(records))
-    assert set(figures) == {"ranking_joint"}
+def test_the_chart_shows_systems_compared_with_the_humans(records):
+    chart = elo_chart(of(records), "joint")
     first, second, *_ = (row for row in ranking_records(of(records)) if row["lead"])
-    axes = figures["ranking_joint"].axes
-    order = [one["system"] for one in first["ranking"]]
-    assert [text.get_text() for text in axes[0].get_yticklabels()] == order
-    assert [axis.get_title(loc="left") for axis in axes] == ["judge", "humans"]
-    lines = [line for axis in axes for line in axis.lines]
-    points = [line for line in lines if line.get_marker() in ("o", "D", "s") and len(line.get_xdata()) == 1]
-    drawn = sorted(float(line.get_xdata()[0]) for line in points)
+    assert [label for label, _ in chart.lines] == [one["system"] for one in first["ranking"]]
+    drawn = sorted(mark.value for _, marks in chart.lines for mark in marks)
     shown = [one["elo"] for row in (first, second) for one in row["ranking"]]
     assert drawn == pytest.approx(sorted([*shown, *(one["human_elo"] for one in first["ranking"])]))
+    assert list(chart.keys.values())[-1] == "humans"
+    assert elo_chart(of(records), "another").lines == []
