@@ -6,16 +6,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from judgebench.judges.local.loading import ModelSource
 from judgebench.report.figures.style import shorten
 from judgebench.report.paper.tables import (
+    Declared,
     Measure,
     PaperTable,
     decoding_of,
+    fill_table,
     grouped,
     judges_of,
     model_key,
@@ -85,7 +87,13 @@ def build_cap(runs: Iterable[Results]) -> list[PaperTable]:
     dimensions or ranges have no line.
     """
     cells = cap_cells(runs)
-    tables = [_filled(declared, cells) for declared in _declared()]
+    declared = (
+        (cells.attacked, [*_change_tables(), _reference_table()]),
+        (cells.clean, _spearman_tables()),
+        (cells.costs, _seconds_tables()),
+        (cells.steered, _strength_tables()),
+    )
+    tables = [fill_table(table, rows) for rows, several in declared for table in several]
     return [table for table in tables if table is not None]
 
 
@@ -315,138 +323,72 @@ def _steered(run: Results, dimension: str, tutor: str | None) -> Record | None:
 # --- tables in general --------------------------------------------------------------------------
 
 
-def _same(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows
+def _table(
+    number_: int,
+    caption: str,
+    labels: Mapping[str, str],
+    measures: Sequence[Measure],
+    *,
+    dataset: str = "",
+    select: Callable[[pd.DataFrame], pd.DataFrame] = lambda rows: rows,
+    csv: Mapping[str, str] | None = None,
+    signs: Sequence[str] = (),
+    **declared: Any,
+) -> Declared:
+    """A table of the paper's places, of one data set or of all.
 
-
-@dataclass(frozen=True)
-class _Declared:
-    """A table of the paper as it is declared: which cells stand in it, and beside which print.
-
-    Attributes:
-        source: the cells, a field of `CapCells`; of one `dataset`, or of all that the paper has.
-        select: those of the cells that stand in the table.
-        lines: the selected cells with the columns of `measures` and `labels`.
-        printed: the paper's figures, as `<key>_published`, for the selected cells.
-        keys: columns by which a line of ours and one of the print are the same.
-        first: whose lines come first, "ours" or "printed"; "": they stand among each other by
-            judge, attack and defense.
-        notes: sentences on the selected cells.
-        csv: columns of the CSV -> those of the rows; None: as the labels.
-        resampled: how intervals were found, where that is told.
-        alone: whether the table is made without cells of ours, too.
+    Args:
+        csv: columns of the CSV -> those of the rows that name a line; None: as the labels.
+        signs: further columns of ours in the CSV.
     """
 
-    number: int
-    caption: str
-    source: str
-    labels: Mapping[str, str]
-    measures: Sequence[Measure]
-    printed: Callable[[pd.DataFrame], pd.DataFrame]
-    keys: Sequence[str]
-    notes: Callable[[pd.DataFrame], list[str]]
-    dataset: str = ""
-    select: Callable[[pd.DataFrame], pd.DataFrame] = _same
-    lines: Callable[[pd.DataFrame], pd.DataFrame] = _same
-    first: str = ""
-    csv: Mapping[str, str] | None = None
-    resampled: str = ""
-    alone: bool = False
+    def of_paper(rows: pd.DataFrame) -> pd.DataFrame:
+        rows = rows[rows["paper"].eq(True)]
+        return select(rows[rows["dataset"] == dataset] if dataset else rows)
 
-
-def _declared() -> list[_Declared]:
-    return [
-        *_change_tables(),
-        _REFERENCE_TABLE,
-        *_spearman_tables(),
-        *_seconds_tables(),
-        *_strength_tables(),
-    ]
-
-
-def _filled(declared: _Declared, cells: CapCells) -> PaperTable | None:
-    """The table with ours and the print; None where ours are missing and it needs some."""
-    # 1. ours, and the print beside them
-    found = getattr(cells, declared.source)
-    found = found[found["paper"].eq(True)]
-    if declared.dataset:
-        found = found[found["dataset"] == declared.dataset]
-    selected = declared.select(found)
-    if not len(selected) and not declared.alone:
-        return None
-    measures = declared.measures
-    ours = declared.lines(selected)
-    ours = ours[ours[measures[0].key].notna()]
-    rows = _joined(declared, declared.printed(selected), ours)
-    # 2. the words
-    notes = declared.notes(selected)
-    lows = [f"{measure.key}_low" for measure in measures if f"{measure.key}_low" in rows]
-    if rows[lows].notna().any(axis=None):
-        notes = [f"In brackets: 95 % interval{declared.resampled}.", *notes]
-    # 3. the columns of its CSV, and its sections
-    labels = declared.labels
-    csv = {"table": "table"}
-    csv |= declared.csv or {head.lower(): column for column, head in labels.items()}
-    for measure in measures:
-        csv |= {f"{measure.key}{end}": f"{measure.key}{end}" for end in _ENDS if measure.ours}
-    if "lowered" in rows:
-        csv["lowered"] = "lowered"
-    for measure in measures:
-        if measure.paper:
-            csv[f"{measure.key}_published"] = f"{measure.key}_published"
-    rows = rows.reindex(columns=list(dict.fromkeys([*rows, *list(csv.values())[1:]])))
+    columns = dict(csv or {head.lower(): column for column, head in labels.items()})
+    ours = [f"{measure.key}{end}" for measure in measures for end in _ENDS if measure.ours]
+    printed = [f"{measure.key}_published" for measure in measures if measure.paper]
+    columns |= {name: name for name in (*ours, *signs, *printed)}
     several = "dataset" in labels
-    return PaperTable(
-        f"cap_table_{declared.number}",
-        f"CAP, Table {declared.number}",
-        declared.caption,
-        rows,
+    return Declared(
+        f"cap_table_{number_}",
+        f"CAP, Table {number_}",
+        caption,
         labels,
         measures,
-        csv,
-        notes,
+        csv={"table": "table"} | columns,
         sections=list(labels)[: 2 if several else 1],
         once=list(labels)[: -1 if several else 1],
+        select=of_paper,
+        **declared,
     )
 
 
-def _joined(declared: _Declared, printed: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-    """Rows of ours and of the print, the same cells in one line, the paper's judges first unless
-    ours or the print have an order of their own."""
-    # 1. joined: `ours` and `printed` are the places in both
-    rows = printed.assign(printed=range(len(printed))).merge(
-        ours.assign(ours=range(len(ours))),
-        how="outer",
-        on=list(declared.keys),
-        suffixes=("_printed", ""),
-    )
-    # 2. the names of judges and attacks; of what both name, the first's name
-    names = dict(zip(ours["judge_key"], ours["label"], strict=True)) | _NAMES
-    rows["judge"] = rows["judge_key"].map(names)
-    if "attack" in declared.keys:
-        rows["attack_label"] = rows["attack"].map(ATTACKS)
-    for name in declared.labels:
-        if f"{name}_printed" in rows:
-            both = [rows[name], rows[f"{name}_printed"]]
-            first, second = both if declared.first == "ours" else both[::-1]
-            rows[name] = first.fillna(second)
-    # 3. sorted
-    order = dict.fromkeys([declared.first, "printed", "ours"])
-    if not declared.first:
-        judges = dict.fromkeys([*_NAMES, *ours["judge_key"]])
-        places = {
-            "dataset": dict.fromkeys([*ours["dataset"], *rows["dataset"]]),
-            "judge_key": judges,
-            "attack": ATTACKS,
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the names of judges and attacks."""
+    attacks = rows.reindex(columns=["attack"])["attack"]
+    judges = rows["judge_key"].map(_NAMES).fillna(rows["label"])
+    return rows.assign(judge=judges, attack_label=attacks.map(ATTACKS))
+
+
+def _among(rows: pd.DataFrame) -> pd.DataFrame:
+    """Named rows, ours and the print's among each other by data set, judge, attack and defense."""
+    rows = _named(rows)
+    judges = [*_NAMES, *rows["judge_key"]]
+    order = pd.DataFrame(
+        {
+            "dataset": rows["dataset"].map(_ranks(rows["dataset"])),
+            "judge": rows["judge_key"].map(_ranks(judges)),
+            "attack": rows["attack_label"].map(_ranks(ATTACKS.values())),
+            "defense": rows["rank"],
         }
-        for name, known in places.items():
-            if name in declared.keys:
-                rows[f"{name}_rank"] = rows[name].map(list(known).index)
-        order = dict.fromkeys(["dataset_rank", "judge_key_rank", "attack_rank", "rank"])
-    rows = rows.sort_values([name for name in order if name in rows], ignore_index=True)
-    rows["ours"] = rows["ours"].notna()
-    rows["printed"] = rows["printed"].notna()
-    return rows
+    )
+    return rows.loc[order.sort_values([*order.columns]).index].reset_index(drop=True)
+
+
+def _ranks(values: Iterable[str]) -> dict[str, int]:
+    return {value: rank for rank, value in enumerate(dict.fromkeys(values))}
 
 
 def _attacked_notes(rows: pd.DataFrame) -> list[str]:
@@ -538,7 +480,7 @@ _RATES = (
 )
 
 
-def _change_tables() -> list[_Declared]:
+def _change_tables() -> list[Declared]:
     """The paper's tables 2 and 3; 6 and 10, 7 and 11 where a run has W-CAP or CAP, and CAP under
     the adaptive attack.
 
@@ -547,10 +489,9 @@ def _change_tables() -> list[_Declared]:
     those of the runs, and where these have references, the paper's whosever they are.
     """
     return [
-        _Declared(
+        _table(
             paper.changes[place],
             kind.caption.format(paper.title),
-            "attacked",
             labels={"judge": "Judge", "attack_label": "Attack", "defense_label": "Defense"},
             measures=_CHANGES,
             printed=partial(_printed_changes, kind, paper.changes[place]),
@@ -559,7 +500,9 @@ def _change_tables() -> list[_Declared]:
             dataset=dataset,
             select=partial(_of_kind, kind),
             lines=_lowered,
+            finish=_among,
             csv=_CHANGES_CSV,
+            signs=["lowered"],
             resampled=", clean and attacked scores of a text resampled together",
             alone=not kind.defenses,
         )
@@ -639,15 +582,16 @@ def _with_base(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _printed_references(ours: pd.DataFrame) -> pd.DataFrame:
-    """The print, as that of AdvSuffix; of a cell of ours no condition that ours does not have."""
     names = {"condition": "key", "score": "score_published", "change": "change_published"}
-    printed = published("cap_motivation.csv").assign(attack="advsuffix").rename(columns=names)
-    printed = printed.assign(condition=printed["key"].str.replace("_", " "))
-    keys = ["dataset", "judge_key", "attack"]
-    conditions = _conditions(ours).set_index([*keys, "key"]).index
-    known = printed.set_index(keys).index.isin(ours.set_index(keys).index)
-    same = printed.set_index([*keys, "key"]).index.isin(conditions)
-    return printed.loc[~known | same].drop(columns=["judge", "table", "note"])
+    printed = published("cap_motivation.csv").rename(columns=names)
+    printed = printed[["dataset", "judge_key", *names.values()]]
+    return printed.assign(attack="advsuffix", condition=printed["key"].str.replace("_", " "))
+
+
+def _beside_ours(rows: pd.DataFrame) -> pd.DataFrame:
+    """Named rows; of a judge and attack of ours no condition that ours does not have."""
+    cells = rows.set_index(["dataset", "judge_key", "attack"]).index
+    return _named(rows[rows["ours"] | ~cells.isin(cells[rows["ours"]])])
 
 
 def _reference_notes(rows: pd.DataFrame) -> list[str]:
@@ -690,26 +634,27 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
     return conditions.assign(condition=spelled + by)
 
 
-_REFERENCE_TABLE = _Declared(
-    1,
-    _SCORES_CAPTION,
-    "attacked",
-    labels={
-        "dataset": "Data",
-        "judge": "Judge",
-        "attack_label": "Attack",
-        "condition": "Condition",
-    },
-    measures=_SCORES,
-    printed=_printed_references,
-    keys=["dataset", "judge_key", "attack", "key"],
-    notes=_reference_notes,
-    select=_with_base,
-    lines=_conditions,
-    first="ours",
-)
-"""Table 1, of runs with random references or with CAP: a line has the attack of ours; the paper's
-figures stand with AdvSuffix."""
+def _reference_table() -> Declared:
+    """Table 1, of runs with random references or with CAP: a line has the attack of ours; the
+    paper's figures stand with AdvSuffix."""
+    return _table(
+        1,
+        _SCORES_CAPTION,
+        labels={
+            "dataset": "Data",
+            "judge": "Judge",
+            "attack_label": "Attack",
+            "condition": "Condition",
+        },
+        measures=_SCORES,
+        printed=_printed_references,
+        keys=["dataset", "judge_key", "attack", "key"],
+        notes=_reference_notes,
+        select=_with_base,
+        lines=_conditions,
+        finish=_beside_ours,
+        ours_first=True,
+    )
 
 
 # --- Spearman of clean texts, and what a defense changes of it ----------------------------------
@@ -732,14 +677,13 @@ _SPEARMAN_TABLES: dict[int, tuple[Sequence[Measure], str, Sequence[str]]] = {
 _BY_DEFENSE = {"dataset": "Data", "judge": "Judge", "defense_label": "Defense"}
 
 
-def _spearman_tables() -> list[_Declared]:
+def _spearman_tables() -> list[Declared]:
     """Tables 4 and 8, of runs with a defense: Spearman with the humans, and its change against
     none. The paper names no data set for these."""
     return [
-        _Declared(
+        _table(
             number_,
             caption,
-            "clean",
             labels=_BY_DEFENSE,
             measures=measures,
             printed=partial(_printed_spearman, number_, [measure.key for measure in measures]),
@@ -747,6 +691,7 @@ def _spearman_tables() -> list[_Declared]:
             notes=partial(_spearman_notes, about),
             select=_defended,
             lines=_spearman_lines,
+            finish=_among,
         )
         for number_, (measures, caption, about) in _SPEARMAN_TABLES.items()
     ]
@@ -799,22 +744,22 @@ _SECONDS_NOTES = (
 )
 
 
-def _seconds_tables() -> list[_Declared]:
+def _seconds_tables() -> list[Declared]:
     """Tables 5 and 9, of runs with a defense: seconds (x 10) a sample."""
     return [
-        _Declared(
+        _table(
             paper.seconds,
             f"Seconds (x 10) that a sample takes under each defense, {paper.title}.",
-            "costs",
             labels=_BY_DEFENSE,
             measures=_SECONDS,
-            printed=lambda ours, paper=paper: printed_cells(  # type: ignore[misc]
+            printed=lambda ours, paper=paper: printed_cells(
                 "cap_seconds.csv", paper.seconds, ["seconds_x10"]
             ),
             keys=["dataset", "judge_key", *COLUMN],
             notes=_seconds_notes,
             dataset=dataset,
             lines=_seconds_lines,
+            finish=_among,
         )
         for dataset, paper in _PAPERS.items()
     ]
@@ -851,14 +796,13 @@ _STRENGTH_NOTE = (
 )
 
 
-def _strength_tables() -> list[_Declared]:
+def _strength_tables() -> list[Declared]:
     """Tables 12 and 13, of runs with CAP: the printed strengths in print order, then ours that the
     paper does not have."""
     return [
-        _Declared(
+        _table(
             number_,
             f"Strength of steering {standard}.",
-            "steered",
             labels={"dataset": "Data", "judge": "Judge", "tutor_label": "Tutor"},
             measures=[
                 Measure(parameter, parameter, two),
@@ -868,7 +812,7 @@ def _strength_tables() -> list[_Declared]:
             keys=["dataset", "judge_key", "family"],
             notes=_strength_notes,
             lines=partial(_strength_lines, parameter),
-            first="printed",
+            finish=_named,
         )
         for parameter, (number_, standard) in _STANDARDS.items()
     ]
