@@ -8,7 +8,6 @@ import pytest
 
 from judgebench.report.figures.charts import path_charts
 from judgebench.report.views.tuning import tuning_blocks
-from judgebench.tuning.tuners import Shared
 from tests.report.conftest import results_of, tuning_of
 
 
@@ -40,8 +39,7 @@ def test_points_without_a_correlation_are_no_zeros(tuned):
     assert [label for label, _ in chart.lines] == [f"{first['kappa']:.4g}, selected"]
 
 
-def test_expectations_and_decodings_of_each_range_have_no_path_of_their_own(run, tuned):
-    assert not any("per_range" in name for name in path_charts(results_of(run, tuning=tuning_of(run, Shared()))))
+def test_expectations_have_no_path(tuned):
     expectations = [record | {"rule": "expectation"} for record in tuned.tuning]
     assert path_charts(results_with(tuned, expectations)) == {}
 

@@ -42,7 +42,6 @@ from judgebench.results.results import Results, range_of
 from judgebench.stats.bradley_terry import ELO_MEAN
 from judgebench.studies.repairs import AGREEMENT, POINTS
 from judgebench.studies.scores import CLEAN, first_record
-from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import Ends, Record, Row, Rows, ScoreRange
 from judgebench.words.formats import (
     Format,
@@ -604,10 +603,8 @@ def path_charts(results: Results) -> dict[str, Chart]:
     charts = {}
     for block in tuning_blocks(results.tuning):
         for row in block:
-            decoding = row["decoding"]
-            # one per range has the paths of the decoding from which it is made
-            if row["rule"] == "argmax" and not decoding.endswith(PER_RANGE):
-                name = f"chart_path_{row['dimension']}_{decoding}_{range_of(row)}"
+            if row["rule"] == "argmax":
+                name = f"chart_path_{row['dimension']}_{row['decoding']}_{range_of(row)}"
                 charts[name] = _path_chart(row, str(range_of(row)))
     return charts
 
