@@ -5,7 +5,7 @@ import torch
 import transformers
 
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import QUICK, pair, told
+from tests.conftest import QUICK, pair, told
 
 
 def test_a_contrastive_pair_reads_what_the_recorded_prompts_say(judgebench, tiny_t5_pair):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import QUICK, told
-from tests.conftest import write_rows
+from tests.conftest import QUICK, told, write_rows
 
 TINY = ("+exp=pairwise", *QUICK, "decoding=[expectation,greedy]", "assistant=none")
 BARE = "report=false"

@@ -13,7 +13,7 @@ from judgebench.judges.engine.plain import PlainEngine
 from judgebench.prompts.thoughts import LEAD, after_thoughts, rating_place
 from judgebench.results.folder import RunFolder
 from judgebench.types import Condition, Example, Prompt, ScoreRange
-from tests.command.test_cli import QUICK, pair, told
+from tests.conftest import QUICK, pair, told
 
 RANGE = ScoreRange(1, 5)
 THINKING = "{name: reasoning, thought_tokens: 12}"

@@ -6,8 +6,7 @@ import pytest
 
 from judgebench.results.folder import RunFolder
 from judgebench.runs.experiment import Experiment
-from tests.command.test_cli import told
-from tests.conftest import write_rows
+from tests.conftest import told, write_rows
 
 BASE = (
     *("data=mini", "data.limit_groups=5", "data.dev_share=0.4", "ranges=[[1,5],[0,4]]", "logger=none", "report=false"),
