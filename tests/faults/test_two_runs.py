@@ -114,7 +114,8 @@ def test_where_nothing_can_be_made_the_lock_ends(tmp_path, monkeypatch):
 
 
 def test_two_multiruns_in_one_folder(judgebench, tiny_pair):
-    command = ("-m", *pair(tiny_pair), *QUICK, "decoding=[contrastive]", "decoding.lambda=0.1,0.5")
+    command = ("-m", *pair(tiny_pair), *QUICK, "data.limit_groups=1", "decoding=[contrastive]")
+    command = (*command, "decoding.lambda=0.1,0.5")
     with locked(Path("run")):
         told(
             judgebench(*command, mistaken=True),

@@ -77,7 +77,7 @@ def learned(tmp_path_factory, tiny_pair):
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *DATA, *learning(folder, *more))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(sys, "argv", ["judgebench", *command, "logger=wandb", "run_dir=run"])
+        patch.setattr(sys, "argv", ["judgebench", *command, "logger=none", "run_dir=run"])
         GlobalHydra.instance().clear()
         main()
     return folder, command
