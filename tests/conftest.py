@@ -46,10 +46,16 @@ SLOW = {"called", "started", "command", "worker", "llama_server", "smollm2", "le
 
 
 def pytest_collection_modifyitems(items):
-    """`slow` are these, and all of files that start processes."""
+    """`slow` are these, and all of files that start processes. Files of many slow tests come first: a worker that begins
+    a long one last has the others wait."""
+    slow: Counter[Path] = Counter()
     for item in items:
-        if SLOW & set(item.fixturenames) or hasattr(getattr(item, "module", None), "subprocess"):
+        processes = hasattr(getattr(item, "module", None), "subprocess") or "started" in item.fixturenames
+        if processes or SLOW & set(item.fixturenames):
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("slow"):
+            slow[item.path] += 5 if processes else 1
+    items.sort(key=lambda item: -slow[item.path])  # a file's tests keep their order
 
 
 @pytest.fixture(scope="session", autouse=True)
