@@ -46,8 +46,8 @@ SLOW = {"called", "started", "command", "worker", "llama_server", "smollm2", "le
 
 
 def pytest_collection_modifyitems(items):
-    """`slow` are these, and all of files that start processes. Files of many slow tests come first: a worker that begins
-    a long one last has the others wait."""
+    """`slow` are these, and all of files that start processes. Files of many come first, for a worker that begins a
+    long one last has the others wait."""
     slow: Counter[Path] = Counter()
     for item in items:
         processes = hasattr(getattr(item, "module", None), "subprocess") or "started" in item.fixturenames
