@@ -40,7 +40,7 @@ def readings_of(names):
 def samples(columns, *rows, readings=None, scale=(1.0, 5.0), **more):
     readings = readings_of(NAMES[:0]) if readings is None else readings
     ends, run = {"coherence": scale}, {"dataset": "mini", "resamples": 20}
-    return samples_of(Scores.of(columns), readings, ratings_of(*rows), ends, {"main": "Qwen"}, **run, **more)
+    return samples_of(Scores.of(columns), readings, ratings_of(*rows), ends, **run, **more)
 
 
 def test_ragged_ratings_meet_their_texts_by_name_and_means_stand_in():
@@ -78,8 +78,7 @@ def test_a_sample_is_of_clean_texts_of_the_reported_split_and_takes_what_its_ran
     parts = ({}, {"attack": "dsi"}, {"judge": "assistant"}, {"split": "dev"}, {"range_min": 0, "range_max": 4})
     found = samples(joined(*(table(scores, scores, **part) for part in parts)), readings=readings_of(NAMES[::-1]))
     one, assistant, other = found
-    asked = [(each.cell.judge, each.cell.range_min, each.model) for each in found]
-    assert asked == [("main", 1, "Qwen"), ("assistant", 1, None), ("main", 0, "Qwen")]
+    assert [(each.cell.judge, each.cell.range_min) for each in found] == [("main", 1), ("assistant", 1), ("main", 0)]
     assert (list(one.logprobs), list(assistant.logprobs), other.logprobs) == (["main"], ["main"], {})
     np.testing.assert_array_equal(one.logprobs["main"][:, 0], -np.arange(len(NAMES), 0, -1.0))
     np.testing.assert_array_equal(other.on_scale, other.scores + 1)
@@ -144,7 +143,6 @@ ODD = {
     "ragged": {"ratings": np.where(RNG.random((60, 3)) < 0.5, NAN, WHOLE.ratings)},
     "certain": {"logprobs": {"main": np.where(np.eye(5)[np.arange(60) % 5] > 0, 0.0, -np.inf)}},
     "no texts": {"texts": ()},
-    "no name": {"model": None},
 }
 REASONS = {
     "beside_humans": {
