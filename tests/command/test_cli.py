@@ -177,6 +177,19 @@ MISTAKES = {
     "no attack template": (["attacks=[none,nowhere.txt]"], "nowhere.txt cannot be read"),
     "no joint rubric": (["dimensions=[joint]"], "no rubric 'joint' in prompt.rubrics=summary"),
     "no rubric of cap": (["prompt=cap"], "no rubric 'coherence' in prompt.rubrics=cap_summary; it has joint"),
+    "compared from 1 to 5": (
+        ["prompt=comparative", "ranges=[[1,5]]"],
+        "ranges: 1-5 cannot be asked for where two texts are compared",
+    ),
+    "rubrics of one text": (
+        ["prompt=comparative", "prompt.rubrics=summary"],
+        "prompt.rivals: these rubrics judge one text alone",
+    ),
+    "no rivals": (["prompt=comparative", "~prompt.rivals", "~prompt.rivals_seed"], "prompt.rivals is not given"),
+    "compared and tuned": (
+        ["prompt=comparative", "tune=dev", "assistant=null_context", "decoding=[greedy,contrastive]"],
+        "tune=dev: lambda and t are chosen by the scores of single texts",
+    ),
 }
 
 

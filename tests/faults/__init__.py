@@ -1,7 +1,7 @@
 """What goes wrong outside of judgebench, each injected for real: who is killed, interrupted, cut off, full or hostile.
 
-    test_kill       kill -9 in readings, in a sweep, while references are written, in the search for a phrase
-    test_interrupt  Ctrl-C in the same places, in one process and in two
+    test_stopped    Ctrl-C, SIGTERM and kill -9 in readings, in a sweep, while references are written, in the search for
+                    a phrase; in one process and in two
     test_two_runs   two runs in one run folder, and with one store
     test_disks      a full disk and one that nobody may write to, under store, run folder, journals and W&B's files
     test_damaged    files that are cut off or full of something else: readings, vectors, weights, stores, journals

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from judgebench.results.folder import RunFolder
-from tests.conftest import QUICK, told, write_rows
+from tests.conftest import QUICK, write_rows
 from tests.faults.conftest import rows
 
 ASKED = (*QUICK, "prompt=comparative", "decoding=[expectation,greedy,contrastive]")
@@ -41,24 +41,6 @@ def test_own_rubrics_and_free_answers(judgebench, tiny_pair, tmp_path):
     assert len(scores) == 4 * 6
     # a random model names no place
     assert set(scores[scores.status == "failed"].score_first) == {0.5}
-
-
-MISTAKES = {
-    "ranges": (["ranges=[[1,5]]"], "ranges: 1-5 cannot be asked for where two texts are compared"),
-    "rubrics of one text": (["prompt.rubrics=summary"], "prompt.rivals: these rubrics judge one text alone"),
-    "no rivals": (["~prompt.rivals", "~prompt.rivals_seed"], "prompt.rivals is not given"),
-    "tuned": (
-        ["tune=dev", "assistant=null_context", "decoding=[greedy,contrastive]"],
-        "tune=dev: lambda and t are chosen by the scores of single texts",
-    ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_gets_one_sentence(judgebench, tiny_pair, mistake):
-    arguments, expected = MISTAKES[mistake]
-    given = ("judge=local", f"judge.path={tiny_pair[0]}", "logger=none", "run_dir=run", "prompt=comparative")
-    told(judgebench(*given, *arguments, mistaken=True), expected)
 
 
 TEXTS = ("The town closes its bridge for repairs.", "Bananas are yellow, and the moon is far away.")
