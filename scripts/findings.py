@@ -15,6 +15,7 @@ import io
 import re
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import judgebench
@@ -93,7 +94,8 @@ def table(results: Results) -> str:
             f"{row['readings']:.0f}",
         ]
         rows.append(f"| {' | '.join(cells)} |")
-    return "\n\n".join([*(re.sub(r"\s+", " ", line) for line in lines), "\n".join(rows)])
+    said = (textwrap.fill(re.sub(r"\s+", " ", line), 100, break_on_hyphens=False) for line in lines)
+    return "\n\n".join([*said, "\n".join(rows)])
 
 
 def replaced(page: str, task: str, text: str) -> str:

@@ -16,6 +16,10 @@ MECHANISMS = {
     "the nearest name": (r"\bget_close_matches\(", ["settings/fields.py"]),
     "a store of readings": (r"\bsqlite3\.connect\(", ["readings/store.py"]),
     "parquet that no changed bit passes": (r"\bwrite_page_checksum\b", ["runtime/parquet.py"]),
+    "isotonic regression": (r"isotonic_regression|IsotonicRegression|\bPAVA\b", ["stats/maps.py"]),
+    "folds of groups": (r"% folds\b", ["stats/folds.py"]),
+    "p of flipped signs": (r"np\.abs\(permuted\)", ["stats/permutation.py"]),
+    "Holm's correction": (r"def \w*holm\w*\(", ["stats/permutation.py"]),
 }
 """What it is: a pattern of its code, and the files that may hold it."""
 

@@ -26,8 +26,13 @@ DOCS = ROOT / "docs"
 PAGES = {
     page: page.read_text("utf-8") for page in sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb")])
 }
+JOINED = [re.sub(r" \\\n +", " ", text) for text in PAGES.values()]
 COMMANDS = list(
-    dict.fromkeys(found for text in PAGES.values() for found in re.findall(r"`(python -m judgebench[^`]*)`", text))
+    dict.fromkeys(
+        " ".join(found.split())
+        for text in JOINED
+        for found in re.findall(r"(?:`|^ {4})(python -m judgebench(?:[^`\n]*$|[^`]*(?=`)))", text, re.MULTILINE)
+    )
 )
 SMALL = ("data.limit_groups=12", "logger=none")
 DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
@@ -278,13 +283,16 @@ def test_the_first_page_shows_what_the_demo_prints(tmp_path, monkeypatch, capsys
         f"orders {order['value']:.3f} [{order['value_low']:.3f}, {order['value_high']:.3f}] of the pairs as the other "
         f"raters do, and one rater {order['rater']:.3f}"
     )
-    assert example in PAGES[ROOT / "docs" / "verdict.md"], example
+    assert example in " ".join(PAGES[ROOT / "docs" / "verdict.md"].split()), example
 
 
 def test_the_page_of_the_verdict_has_its_rules_and_margins():
     page = PAGES[ROOT / "docs" / "verdict.md"]
-    table, thresholds = (page.split(f"## {name}\n")[1].split("\n## ")[0] for name in ("The rules", "Thresholds"))
-    rows = [line[2:-2].split(" | ") for line in table.splitlines() if line.startswith("| ")]
-    assert rows[1:] == [list(rule) for rule in rules_of({}).values()]
+    uses, thresholds = (page.split(f"\n## {name}\n")[1].split("\n## ")[0] for name in ("The rules", "Thresholds"))
+    said = " ".join(uses.split())
+    for rule in rules_of({}).values():
+        name = f"{rule.title[0].upper()}{rule.title[1:]}"
+        parts = zip(("Measured by", "Yes", "With care", "No"), rule[1:], strict=True)
+        assert f"### {name} {' '.join(f'- **{part}**: {words}.' for part, words in parts)}" in said
     margins = {name: float(value) for name, value in re.findall(r"^\| `verdict\.(\w+)` \| (\S+) \|", thresholds, re.M)}
     assert margins == asdict(Margins())

@@ -6,7 +6,7 @@ whether it knows more: each score counts less the effect of its article, so that
 the article alone ties these pairs as well.
 
 A simpler rule asks whether the judge beats scores that are the humans' means of each system on
-other articles. Of 24 judges of three sets of translations and one of summaries (`docs/verdict.md`)
+other articles. Of 24 judges of three sets of translations and one of summaries (`docs/verdict_tests.md`)
 it accepts 12, and 4 that know the system alone; these pairs accept 23 and none.
 """
 
