@@ -5,7 +5,7 @@ Torch is not needed until something is read, and readers are made elsewhere (`Re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from judgebench.judges.local.loading import ModelSettings, ModelSource
 from judgebench.settings.fields import Annotated, Count, OneOf, check_fields
-from judgebench.types import Prompt, Reading, Row, Split
+from judgebench.types import Prompt, Split
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from judgebench.judges.precomputed.answers import Answers
+    from judgebench.judges.reader import BaseReader
     from judgebench.prompts.tokens import SpelledNames
 
 MODES = ("score_tokens", "generate")
@@ -74,22 +75,6 @@ class NoConfig:
         return self
 
 
-class Reads(Protocol):
-    """A reader, as judges and runs use it: see `judgebench.judges.reader.BaseReader`."""
-
-    served: Any
-    evidence: Any
-
-    @property
-    def fingerprints(self) -> Mapping[str, Row]: ...
-    def read(self, trainer: Any) -> Any: ...
-    def readings(self, split: Split) -> list[Reading]: ...
-    def device(self, last: Any) -> str: ...
-    def tokens(self) -> Any: ...
-    def held(self) -> str | None: ...
-    def estimate(self) -> str | None: ...
-
-
 class JudgeSettings:
     """Protocol of a judge: a model here, one behind a URL, or a file of answers or readings given
     earlier.
@@ -137,14 +122,14 @@ class JudgeSettings:
         tokens are sent."""
         return None
 
-    def reader(self, *asked: Any) -> Reads:
+    def reader(self, *asked: Any) -> BaseReader:
         """The reader of prompts under these settings, of the class `read_by`.
 
         Args:
             asked: a `ReadingJudge`, its `PromptSet`, and the `Models` in memory, if any.
         """
         module, _, name = self.read_by.rpartition(".")
-        made: Reads = getattr(import_module(module), name)(*asked)
+        made: BaseReader = getattr(import_module(module), name)(*asked)
         return made
 
     def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers | None:
