@@ -120,7 +120,7 @@ def test_the_script_reads_what_a_run_reads_alone_by_two_processes_and_resumed(
 
 
 def test_callbacks_of_a_run_are_called_in_every_pass_and_what_its_trainer_is_given_is_seen(
-    judgebench, files, tiny_pair
+    judgebench, files, tiny_pair, caplog
 ):
     second = ("assistant=model", f"assistant.path={tiny_pair[1]}", "assistant.dtype=float32")
     given = (*QUICK, *model(tiny_pair), *SMALL, "trainer=cpu", "store=none")
@@ -134,7 +134,7 @@ def test_callbacks_of_a_run_are_called_in_every_pass_and_what_its_trainer_is_giv
     )
     assert sum(count for _, count in said(out)) == 72
     assert out.count(" heard ") == len(said(out))
-    assert "PREDICT Profiler Report" in out + err
+    assert "PREDICT Profiler Report" in out + err + caplog.text, "by logging, wherever its handlers write"
     assert re.search(r"Process 0 read 72 prompts in [\d.]+ s: [\d,]+ tokens a second\.", err)
     assert judgebench(*given, "data.limit_groups=1", "callbacks=rich_progress_bar", "run_dir=rich")[0] == 0
 
