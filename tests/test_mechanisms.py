@@ -19,6 +19,17 @@ MECHANISMS = {
     "a figure of matplotlib": (r"small_multiples\(", [f"report/figures/{name}.py" for name in _FIGURES]),
     "a sweep's figures": (r"plot_contour\(|plot_slice\(|\.imshow\(", ["study/summary.py"]),
     "a paper's table": (r"\bPaperTable\(", ["report/paper/tables.py"]),
+    "clause of a verdict in code, not in a template": (r'Verdict\(\w+, f?"\w|_replace\(.*clause=f?"', []),
+    "device and inode of a file": (r"\bst_ino\b", ["runtime/files.py"]),
+    "SHA-256 of a file": (r"\bhashlib\.file_digest\(", ["runtime/files.py"]),
+    "locks of folders": (r"\bflock\(", ["runtime/files.py"]),
+    "shapes of plain values and of settings": (r"\bTypeAdapter\(", ["runtime/shapes.py"]),
+    "the nearest name": (r"\bget_close_matches\(", ["settings/fields.py"]),
+    "a store of readings": (r"\bsqlite3\.connect\(", ["readings/store.py"]),
+    "parquet that no changed bit passes": (r"\bwrite_page_checksum\b", ["runtime/parquet.py"]),
+    "retries of requests": (r"\bAsyncRetrying\b", ["judges/served/client.py"]),
+    "refusals after which another try may succeed": (r"\b408, 409\b", ["judges/served/protocol.py"]),
+    "prompts matched with what was recorded": (r"\bprompt_sha256\"\] ==", ["judges/precomputed/recorded.py"]),
 }
 """What it is: a pattern of its code, and the files that may hold it."""
 

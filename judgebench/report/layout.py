@@ -25,7 +25,7 @@ from judgebench.report.views import (
 )
 from judgebench.report.views.advice import recommendations
 from judgebench.report.views.bias import RANGE_VARIANCE
-from judgebench.report.views.forecasts import FORECASTS, error_tables
+from judgebench.report.views.forecasts import FORECASTS, error_notes
 from judgebench.report.views.humans import experts
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import flags
@@ -175,7 +175,7 @@ PAGE = (
         (
             advised.error_lines,
             "chart_errors",
-            error_tables,
+            error_notes,
             Fold("As the reward of training", (rewards.REWARDS, rewards.REWARDS_ATTACKED)),
             Fold("Errors of each system and length", (forecasts.SLICES,)),
             Fold("Every example: sort, filter, search and open", (EXAMPLES,)),

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import pair
+from tests.conftest import pair
 from tests.tracking.wandb_file import read_finished, the_file
 
 QUICK = ("data.limit_groups=6", "data.dev_share=0.5", "decoding=[greedy,contrastive]", "run_dir=run")
