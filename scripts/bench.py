@@ -42,6 +42,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import torch
+from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
 from scipy import stats
@@ -52,7 +53,8 @@ from judgebench.attacks.adv_suffix import Journal, Walk
 from judgebench.attacks.gaps import gaps_of, in_place
 from judgebench.attacks.scoring import EngineExit, Objective, PhraseScorer
 from judgebench.attacks.search import AdvSuffix, Search, frequent_words
-from judgebench.data.benchmarks import Mini, SummEval
+from judgebench.config.choices import FOLDER
+from judgebench.data.benchmarks import Mini
 from judgebench.decoding import Expectation
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.hardware import compute_on
@@ -65,6 +67,7 @@ from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import is_intact, open_store
+from judgebench.settings.components import build_component
 from judgebench.types import Condition, Example, ScoreRange
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -75,7 +78,9 @@ CONDITION = Condition("coherence", ScoreRange(1, 5))
 
 def articles_of(data: str | None, count: int, summaries: int | None = None) -> list[list[Example]]:
     """Examples of each article, `summaries` at most; articles come again under another first word if there are few."""
-    module = SummEval(path=data) if data else Mini()
+    module = Mini()
+    if data:
+        module = build_component(OmegaConf.merge(OmegaConf.load(FOLDER / "data" / "summeval.yaml"), {"path": data}))
     module.setup()
     groups: dict[str, list[Example]] = {}
     for example in module.examples:

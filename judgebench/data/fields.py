@@ -56,11 +56,13 @@ class RowFields:
         group_id: default a row's `group_id`; where it has none, a hash of source and context.
         context: further text after the source; of several fields, their texts with a blank line
             between them.
+        no_context: what stands in `context` where there is none.
     """
 
     example_id: Name | None = None
     group_id: Name | None = None
     context: Names | None = None
+    no_context: Name | None = None
 
     @classmethod
     def parse(cls, fields: Any, where: str = "data.fields") -> Self:
@@ -84,7 +86,8 @@ class RowFields:
             not isinstance(self.context, str) and not any(map(row.has, self.context))
         ):
             return ""
-        return row.text(self.context)
+        text = row.text(self.context)
+        return "" if text.strip() == self.no_context else text
 
     def group_of(self, row: FileRow, source: str, context: str) -> str:
         return identifier(row, self.group_id, "group_id") or group_hash(source, context)
@@ -106,8 +109,8 @@ class TextFields(RowFields):
         system_id: default a row's `system_id`; where it has none, the name out of `systems`, else
             "system".
         systems: where a row holds the texts of several systems: the names of its columns, or the
-            one field with an object whose keys they are; in all other entries `{system}` stands for
-            the name.
+            one field with an object whose keys they are, or a list of whose texts each has its
+            place for a name; in all other entries `{system}` stands for the name.
         turns: the text between the turns of a dialogue in the source, which become lines.
         question: what the text answers of its source; texts of several questions about one source
             are one group.
@@ -124,7 +127,10 @@ class TextFields(RowFields):
         """The row once for each system whose text it holds."""
         if self.systems is None:
             return [row]
-        names = row.inner(self.systems).values if isinstance(self.systems, str) else self.systems
+        names: Iterable[Any] = self.systems
+        if isinstance(self.systems, str):
+            held = row.value(self.systems)
+            names = range(len(held)) if isinstance(held, list) else row.inner(self.systems).values
         return [row.named(system=str(name)) for name in names]
 
     def example(self, row: FileRow) -> Example:
@@ -157,6 +163,7 @@ class ScoredFields(TextFields):
             names a rater. Not every rater need have rated everything, and not every text need have
             a rating.
         rater: the field with the name of the rater, where each row is what one rater gave one text.
+        raters: the field with a list of objects, one a rater, into which the paths of `human` lead.
         reason: the field with the reason that an earlier judge gave, for people to look at.
     """
 
@@ -164,6 +171,7 @@ class ScoredFields(TextFields):
     output: Names = field()
     human: Name | Annotated[Mapping[str, Names], NotBlank()]
     rater: Name | None = None
+    raters: Name | None = None
     reason: Name | None = None
 
     def rated(self, row: FileRow, needed: bool = True) -> list[Rated]:
@@ -178,7 +186,9 @@ class ScoredFields(TextFields):
             fields = {} if absent else {dimension: dimension for dimension in inner.values}
         for dimension, names in fields.items():
             scores[dimension] = {}
-            if needed or inner.is_rated(names):
+            if self.raters is not None:
+                scores[dimension] = _of_each(row.inners(self.raters), names)
+            elif needed or inner.is_rated(names):
                 scores[dimension] = inner.scores(names, words=not needed)
         if self.rater is not None and any(scores.values()):
             name = row.identifier(self.rater)
@@ -191,6 +201,15 @@ class ScoredFields(TextFields):
         if self.reason is not None and row.has(self.reason):
             example = replace(example, reason=row.text(self.reason))
         return [Rated(example, scores, row.place)]
+
+
+def _of_each(raters: Sequence[FileRow], names: str | Sequence[str]) -> dict[str, float]:
+    """Rater -> score, of objects each of which holds one rater's; by their numbers."""
+    scores = {}
+    for number, inner in enumerate(raters, start=1):
+        if inner.is_rated(names):
+            (scores[str(number)],) = inner.scores(names).values()
+    return scores
 
 
 def mean_scores(scores: Scores) -> dict[str, float]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from judgebench.data.classes import LabelSettings, classes_note, classes_of, numbered
-from judgebench.data.dataset import ANY_KIND, ROUNDING, Dataset, RatingDataset
+from judgebench.data.dataset import ANY_KIND, ROUNDING, Dataset, RatingDataset, with_joint
 from judgebench.data.fields import (
     Layouts,
     Rated,
@@ -50,6 +50,7 @@ class JsonLines(RatingDataset):
         sheet: of a workbook (.xlsx); None takes the first.
         classes, nominal: see `LabelSettings`.
         labels: files of labels that are joined to the texts, see `join_labels`.
+        joint: dimensions whose mean is the dimension `joint`.
 
     Example:
         JsonLines("mine.jsonl", fields={"source": "article", "output": "summary", "human":
@@ -70,9 +71,11 @@ class JsonLines(RatingDataset):
         nominal: bool = False,
         labels: Any = None,
         sheet: str | None = None,
+        joint: Sequence[str] = (),
         **common: Any,
     ) -> None:
         super().__init__(path, **common)
+        self._joint = joint
         self._label_files = label_files(labels)
         self.name = str(name or Path(path or "jsonl").stem)
         self.layouts = Layouts.parse(ScoredFields, fields, layouts, sheet)
@@ -131,6 +134,8 @@ class JsonLines(RatingDataset):
         if isinstance(scale, dict) and needed and texts:  # of layouts, some lack a dimension
             scale = {name: ends for name, ends in scale.items() if name in texts[0].scores}
         dataset = dataset_of(texts, scale, classes)
+        if self._joint and texts:
+            dataset = with_joint(dataset, self._joint)
         if needed:
             return dataset
         dataset = replace(dataset, mixed=self.mixes)

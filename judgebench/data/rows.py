@@ -127,10 +127,6 @@ class FileRow:
         parts = [self.text(name) for name in field if self.has(name)]
         return "\n\n".join(part for part in parts if part.strip()) if parts else self.text(field[0])
 
-    def texts(self, field: str) -> list[str]:
-        """The list of texts that the field holds, at least one."""
-        return [self._text(name, value) for name, value in self._entries(field)]
-
     def identifier(self, field: str) -> str:
         """A name, given as text that is not blank or as a whole number; a field with `{folder}` or
         the like is the name itself."""
@@ -145,14 +141,6 @@ class FileRow:
 
     def number(self, field: str) -> float:
         return self._number(field, self._get(field))
-
-    def numbers(self, field: str) -> list[float | None]:
-        """The list of numbers that the field holds, or null in the place of one; at least one
-        entry."""
-        return [
-            None if value is None else self._number(name, value)
-            for name, value in self._entries(field)
-        ]
 
     def scores(self, field: str | Sequence[str], words: bool = False) -> dict[str, float]:
         """Rater -> score, of one rater, a number, or of several: a list, or an object with their
@@ -368,7 +356,7 @@ def file_rows(
     if path.suffix in WORKBOOKS:
         found = read_sheet(existing(path), within)
         rows = (FileRow(cells, f"{path.name} row {number}", number) for number, cells in found)
-    elif path.suffix == ".parquet":
+    elif path.suffix == ".parquet" or (path.suffix not in FILE_ENDINGS and is_parquet(path)):
         rows = parquet_rows(path)
     elif path.suffix in (".csv", ".tsv"):
         rows = table_rows(path)

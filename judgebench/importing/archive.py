@@ -37,7 +37,8 @@ def read_entries(path: Path) -> Iterator[tuple[str, bytes]]:
         with zipfile.ZipFile(path) as archive:
             _check_count(path, archive)
             entries = {entry.filename: entry for entry in archive.infolist()}
-            for name, entry in entries.items():
+            for entry in archive.infolist():
+                name = entry.filename
                 size = entry.file_size
                 if size > _LARGEST or (size > _LARGE and size > _RATIO * entry.compress_size):
                     raise UserError(
@@ -45,7 +46,10 @@ def read_entries(path: Path) -> Iterator[tuple[str, bytes]]:
                         "which is more than is read; write the log again without what is not "
                         "needed, as its events."
                     )
-                yield name, _content(archive, entry)
+                # one that does not count is read too, for its name may have been another's
+                content = _content(archive, entry)
+                if entries[name] is entry:
+                    yield name, content
     except UserError:
         raise
     # the archive's, its methods' and the system's own errors have no common base

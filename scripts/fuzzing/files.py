@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from omegaconf import OmegaConf
 
 from fuzzing.chance import change, damaged
 from fuzzing.target import Target, folder_of_cases, told, written
 from judgebench.attacks import LearnedPhrase
-from judgebench.data.benchmarks import SummEval, TopicalChat
+from judgebench.config.choices import FOLDER
 from judgebench.data.dataset import RatingDataset
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.rows import json_lines
@@ -26,6 +27,7 @@ from judgebench.judges.precomputed.replay import AnswerFields, match
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
 from judgebench.results.folder import RunFolder
+from judgebench.settings.components import build_component
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vectors import load_vectors
 from judgebench.types import Condition, Example, Prompt, ScoreRange
@@ -73,12 +75,18 @@ def _file_case(kinds: list[str]) -> Callable[[random.Random], tuple[str, bytes]]
     return case
 
 
+_declared = cache(lambda name: OmegaConf.load(FOLDER / "data" / f"{name}.yaml"))
+
+
+def _published(name: str, path: Path) -> RatingDataset:
+    data: RatingDataset = build_component(OmegaConf.merge(_declared(name), {"path": str(path)}))
+    return data
+
+
 _LOADERS: dict[str, Callable[[Path], RatingDataset]] = {
     "jsonl": lambda path: JsonLines(str(path), {"source": "source", "output": "output", "human": "human"}),
-    "summeval": lambda path: SummEval(str(path)),
-    "geval": lambda path: SummEval(str(path)),
-    "mteb": lambda path: SummEval(str(path)),
-    "topicalchat": lambda path: TopicalChat(str(path)),
+    **dict.fromkeys(("summeval", "geval", "mteb"), lambda path: _published("summeval", path)),
+    "topicalchat": lambda path: _published("topicalchat", path),
 }
 
 

@@ -11,7 +11,7 @@ from hydra.utils import instantiate
 
 from judgebench.config.check import check_config
 from judgebench.config.keys import known_to_hydra
-from judgebench.data.benchmarks import Mini, SummEval, TopicalChat
+from judgebench.data.benchmarks import Mini, SummEval
 from judgebench.data.dataset import RatingDataset
 from judgebench.data.jsonl import JsonLines
 from judgebench.data.judge_bench import JudgeBench
@@ -21,7 +21,7 @@ from judgebench.words.errors import UserError
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 BY_FIELDS = ("jsonl", "conala", "conala_sample", "mohler", "ghosts", "mlqe", "grade", "openmeva", "lens")
-CLASSES = {"summeval": SummEval, "topicalchat": TopicalChat, "mini": Mini, "judge_bench": JudgeBench}
+CLASSES = {"summeval": SummEval, "topicalchat": JsonLines, "mini": Mini, "judge_bench": JudgeBench}
 CLASSES |= dict.fromkeys(BY_FIELDS, JsonLines)
 CLASSES |= dict.fromkeys(("jsonl_pairs", "pandalm", "llmbar", "judgebench_pairs"), JsonPairs)
 KINDS = {  # rubrics and groups, where they are not those of summaries of articles

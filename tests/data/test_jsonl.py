@@ -119,7 +119,7 @@ def test_a_score_in_a_field_of_its_own_may_be_missing_but_not_all(write_jsonl):
     ("arguments", "sentence"),
     [
         ({"fields": None}, "data.fields.source is not given"),
-        ({"fields": "abc"}, r"data.fields: 'abc' should be a mapping with example_id, group_id, context, source"),
+        ({"fields": "abc"}, r"data.fields: 'abc' should be a mapping with example_id, group_id, context, "),
         ({"fields": {**FIELDS, "human": None}}, "data.fields.human is not given"),
         ({"fields": {**FIELDS, "humen": "x"}}, "data.fields.humen is unknown; "),
         ({"fields": {**FIELDS, "human": {}}}, "data.fields.human: {} should not be empty"),

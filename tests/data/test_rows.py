@@ -176,7 +176,6 @@ def test_getters_return_what_is_there():
     assert (ROW.number("number"), ROW.number("real")) == (2.0, 0.5)
     assert ROW.inner("object").number("k") == ROW.number("object.k") == 1.0
     assert (ROW.has("text"), ROW.has("none"), ROW.has("other")) == (True, False, False)
-    assert FileRow({"l": ["a", "b"]}, "x", 1).texts("l") == ["a", "b"]
     assert [inner.number("k") for inner in FileRow({"l": [{"k": 1}, {"k": 2}]}, "x", 1).inners("l")] == [1.0, 2.0]
 
 
@@ -193,8 +192,8 @@ def test_getters_return_what_is_there():
         (lambda r: r.identifier("real"), "field 'real' must be a name or a whole number, got 0.5"),
         (lambda r: r.identifier("yes"), "field 'yes' must be a name or a whole number, got True"),
         (lambda r: r.inner("text"), "field 'text' must be an object, as in {...}, got 'word'"),
-        (lambda r: r.texts("text"), "field 'text' must be a list with at least one entry, got 'word'"),
-        (lambda r: r.numbers("list"), r"field 'list\[1\]' must be a number, got 'a'"),
+        (lambda r: r.inners("text"), "field 'text' must be a list with at least one entry, got 'word'"),
+        (lambda r: r.scores("list"), r"field 'list\[1\]' must be a number, got 'a'"),
         (lambda r: r.inners("list"), r"field 'list\[0\]' must be an object"),
         (lambda r: r.inner("object").text("k"), "field 'object': field 'k' must be text, got 1"),
     ],
@@ -227,7 +226,7 @@ def test_an_unreachable_hub_is_a_sentence(tmp_path, monkeypatch, path, name):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(UserError) as error:
-        SummEval(path).setup()
+        SummEval(path, layouts=[{"fields": {"source": "text", "output": "decoded", "human": "scores"}}]).setup()
     sentence = str(error.value)
     assert sentence.startswith(f"data.path: the data set '{name}' is not in the local cache and the Hugging Face hub")
     assert sentence.endswith("give it with data.path=FILE.parquet.")

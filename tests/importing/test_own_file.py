@@ -59,9 +59,8 @@ def graded(judgebench):
     return rows
 
 
-@pytest.mark.parametrize("file", ["graded.csv", "graded.jsonl"])
-def test_people_and_judge_in_one_file_end_in_a_verdict(judgebench, graded, file):
-    _, out, _ = judgebench(f"data.path={file}", "human=rating", "judge=llm score", *QUICK)
+def test_people_and_judge_in_one_file_end_in_a_verdict(judgebench, graded):
+    _, out, _ = judgebench("data.path=graded.csv", "human=rating", "judge=llm score", *QUICK)
     assert "judge=replay" in settings(out)
     assert "ranges=[[1,5]]" in settings(out)
     assert "people's labels: 'rating' of quality, on [1,5] (human=COLUMN, data.scale=[WORST,BEST])" in out
@@ -76,14 +75,14 @@ def test_people_and_judge_in_one_file_end_in_a_verdict(judgebench, graded, file)
     assert RunFolder.open("again").read("scores").equals(scores)
 
 
-def test_words_of_the_judge_meet_words_of_people(judgebench, graded):
+def test_words_of_the_judge_meet_those_of_people_and_scores_between_are_on_the_narrowest_usual_scale(
+    judgebench, graded
+):
     _, out, _ = judgebench("data.path=passed.csv", "human=rating", "judge=word", *QUICK)
     assert "ranges=[[Fail,Pass]]" in settings(out)
     assert "decide           " in out
-
-
-def test_scores_between_are_on_the_narrowest_usual_scale_of_the_judge(judgebench, graded):
-    _, out, _ = judgebench("data.path=shares.jsonl", "human=rating", "judge='llm score'", *QUICK)
+    more = ("dry_run=true", *QUICK)
+    _, out, _ = judgebench("data.path=shares.jsonl", "human=rating", "judge='llm score'", *more)
     assert "ranges=[[0,1]]" in settings(out)
     assert "range [0,1], the narrowest usual one that holds its scores (" in out
     assert not [override for override in settings(out) if override.startswith("data.scale")]
@@ -229,7 +228,7 @@ def test_a_page_shows_texts_on_the_scale_as_people_know_it(judgebench, graded):
     rows = [row | {"rating": None if i < 4 else 6 - row["rating"], "llm": i % 6} for i, row in enumerate(graded)]
     write_rows("falling.jsonl", rows)
     known = ("human=rating", "judge=llm", "data.scale=[5,1]", "ranges=[[0,5]]")
-    judgebench("data.path=falling.jsonl", *known, "run_dir=run", "metrics.resamples=20")
+    judgebench("data.path=falling.jsonl", *known, *QUICK)
     shown = looks(Results.load("run"))
     people = {f"line-{i}": row["rating"] for i, row in enumerate(rows, start=1)}
     for one in shown[:WORST]:
@@ -327,7 +326,7 @@ def test_who_names_no_card_is_told_how_to_get_one_and_which_lies_here(judgebench
 PRINTED = r"(?m)(?:, as|stands for:) (python -m judgebench\S* .*)$"
 
 
-@pytest.mark.parametrize("judge", ["llm score", 'it\'s; "güt" $5', "judge_${model}"])
+@pytest.mark.parametrize("judge", ['it\'s; "güt" $5', "judge_${model}"])
 def test_calibrate_gate_and_score_are_three_commands_each_as_the_one_before_printed_it(graded, called, judge):
     """Without a refusal; the long form of each is the same."""
     rows = [{name.replace("llm score", judge): value for name, value in row.items()} for row in graded]

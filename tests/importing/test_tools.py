@@ -23,7 +23,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from judgebench.command.from_results import main
-from judgebench.config.choices import COMMANDS
 from judgebench.importing.archive import read_entries
 from judgebench.importing.results import read_results
 from judgebench.importing.writing import write_results
@@ -43,6 +42,14 @@ def take(judgebench, called):
 
 def lines(name):
     return [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
+
+
+def asked_of(name, text):
+    return {"custom_id": name, "body": {"model": "m", "messages": [{"role": "user", "content": text}]}}
+
+
+def answer_of(name, text):
+    return {"custom_id": name, "response": {"body": {"model": "m", "choices": [{"message": {"content": text}}]}}}
 
 
 TOOLS = {
@@ -142,19 +149,10 @@ def test_with_labels_of_people_the_ready_command_ends_in_a_verdict(take, judgebe
 
 
 def test_answers_of_a_batch_are_texts_or_scores(take):
-    def answers(text):
-        return [
-            {"custom_id": f"r{i}", "response": {"body": {"model": "m", "choices": [{"message": {"content": text(i)}}]}}}
-            for i in range(6)
-        ]
-
-    asked = [
-        {"custom_id": f"r{i}", "body": {"model": "m", "messages": [{"role": "user", "content": f"Question {i}?"}]}}
-        for i in range(6)
-    ]
-    write_rows("asked.jsonl", asked)
-    write_rows("texts.jsonl", answers(lambda i: f"This is a whole sentence as an answer, the {i}th of all."))
-    write_rows("scores.jsonl", answers(lambda i: str(1 + i % 5)))
+    write_rows("asked.jsonl", [asked_of(f"r{i}", f"Question {i}?") for i in range(6)])
+    texts = [f"This is a whole sentence as an answer, the {i}th of all." for i in range(6)]
+    write_rows("texts.jsonl", [answer_of(f"r{i}", text) for i, text in enumerate(texts)])
+    write_rows("scores.jsonl", [answer_of(f"r{i}", str(1 + i % 5)) for i in range(6)])
     take("texts.jsonl", "asked.jsonl", "out=taken")
     assert lines("taken/data.jsonl")[3]["source"] == "Question 3?"
     assert lines("taken/data.jsonl")[3]["output"].endswith("the 3th of all.")
@@ -222,8 +220,9 @@ def test_an_assertion_of_promptfoo_is_a_judge_of_its_own(take):
     _, out, _ = take(str(RESULTS / "promptfoo.json"), "out=taken")
     assert "judge: judge_right, " in out, "and not the mean of all assertions"
     assert "no judge's: 'check_contains', 'check_latency', 'check_javascript'\n" in out
-    _, _, err = take(str(RESULTS / "promptfoo_two_rubrics.json"), mistaken=True)
-    assert "'judge_right', 'judge_llm-rubric' may all be the judge's; give judge=judge_right." in err
+    for name, first in (("promptfoo_two_rubrics.json", "judge_right"), ("inspect_two.json", "judge_model_graded_qa")):
+        _, _, err = take(str(RESULTS / name), mistaken=True)
+        assert f"may all be the judge's; give judge={first}." in err
     # two of one type are told apart by what they ask; a grader that broke has given no score
     content = json.loads((RESULTS / "promptfoo_two_rubrics.json").read_text())
     for row in content["results"]["results"]:
@@ -297,11 +296,6 @@ def test_columns_that_nothing_is_taken_from_are_named(take):
     assert "judge: no column, range none" in out
 
 
-def test_scores_of_several_scorers_are_asked_for(take):
-    _, _, err = take(str(RESULTS / "inspect_two.json"), mistaken=True)
-    assert "may all be the judge's; give judge=judge_model_graded_qa." in err
-
-
 def test_the_results_are_not_written_over(take, rows):
     Path("taken").mkdir()
     shutil.copy("long.jsonl", "taken/data.jsonl")
@@ -345,10 +339,6 @@ def test_a_document_of_two_filters_is_one_text(take):
     write_rows("again.jsonl", [*rows, rows[0] | {"exact_match": 7.0, "metrics": ["exact_match"]}])
     _, _, err = take("again.jsonl", mistaken=True)
     assert "is about the text of again.jsonl line 1, and has another 'judge_exact_match/strict-match'" in err
-
-
-def answer_of(name, text):
-    return {"custom_id": name, "response": {"body": {"model": "m", "choices": [{"message": {"content": text}}]}}}
 
 
 def test_answers_of_one_name_are_named_both(take):
@@ -403,10 +393,7 @@ def test_decimals_of_parquet_are_numbers(take):
 def test_without_a_judge_nothing_is_ready(take):
     """The command has words to fill in, and with these it runs."""
     texts = [f"It is the {i}th answer of all and quite long. Verdict: {'PASS' if i % 2 else 'FAIL'}" for i in range(6)]
-    asked = [
-        {"custom_id": f"r{i}", "body": {"model": "m", "messages": [{"role": "user", "content": f"Text {i}."}]}}
-        for i in range(6)
-    ]
+    asked = [asked_of(f"r{i}", f"Text {i}.") for i in range(6)]
     write_rows("batch.jsonl", [*asked, *(answer_of(f"r{i}", text) for i, text in enumerate(texts))])
     _, out, _ = take("batch.jsonl", "out=taken")
     assert not Path("taken/command.sh").exists()
@@ -504,8 +491,9 @@ def test_a_failed_log_says_its_own_error(take):
     assert "the evaluation has not ended; the samples that are there are taken" in out
 
 
-def test_no_changed_byte_of_an_archive_is_read(take):
-    """Each byte is changed in turn: the log is refused, or what is read is as it was."""
+@pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.exhaustive) for first in range(1, 16))])
+def test_no_changed_byte_of_an_archive_is_read(take, first):
+    """A byte in sixteen is changed in turn: the log is refused, or what is read is as it was."""
     whole = (RESULTS / "inspect_folder" / "small.eval").read_bytes()
     Path("log.eval").write_bytes(whole)
 
@@ -514,16 +502,17 @@ def test_no_changed_byte_of_an_archive_is_read(take):
 
     before = rows()
     same = 0
-    for place in range(len(whole)):
+    places = range(first, len(whole), 16)
+    for place in places:
         changed = bytearray(whole)
-        changed[place] ^= 1 << place % 8
+        changed[place] ^= 1 << place // 16 % 8
         Path("log.eval").write_bytes(changed)
         try:
             assert rows() == before, f"byte {place} changes what is read"
             same += 1
         except UserError:
             pass
-    assert same < len(whole) / 4, "most bytes are of names and contents"
+    assert same < len(places) / 3, "most bytes are of names and contents"
 
 
 def test_a_comment_in_an_archive_hides_no_entry(take):
@@ -602,22 +591,18 @@ def write_table(name, rows, columns):
 
 
 def test_a_table_is_not_held_in_memory(take):
-    """A file of 54 MB takes less than half of that."""
+    """A file of 27 MB takes less than two thirds of that; a thousand rows are kept to tell its columns."""
     with open("large.csv", "w", encoding="utf-8") as file:
         file.write("question,answer,rating,llm_score\n")
-        for i in range(12_000):
+        for i in range(6_000):
             file.write(f'"Question {i}? {"why " * 600}","Answer {i}. {"so " * 750}",{1 + i % 5},{1 + i % 3}\n')
-    assert Path("large.csv").stat().st_size > 50 * 2**20
+    assert Path("large.csv").stat().st_size > 25 * 2**20
     tracemalloc.start()
     write_results([Path("large.csv")], Path("taken"), {"human": "rating"})
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 25 * 2**20
-    assert Path("taken/data.jsonl").read_bytes().count(b"\n") == 12_000
-
-
-def test_it_is_a_command():
-    assert COMMANDS["from"].module == "judgebench.command.from_results"
+    assert peak < 17 * 2**20
+    assert Path("taken/data.jsonl").read_bytes().count(b"\n") == 6_000
 
 
 def test_a_row_whose_source_is_white_space_answers_to_itself(take):
