@@ -10,6 +10,10 @@ PACKAGE = Path(__file__).parents[1] / "judgebench"
 MECHANISMS = {
     "atomic replacement of a file": (r"\bos\.replace\(", ["runtime/files.py"]),
     "clause of a verdict in code, not in a template": (r'Verdict\(\w+, f?"\w|_replace\(.*clause=f?"', []),
+    "isotonic regression": (r"isotonic_regression|IsotonicRegression|\bPAVA\b", ["stats/maps.py"]),
+    "folds of groups": (r"% folds\b", ["stats/folds.py"]),
+    "p of flipped signs": (r"np\.abs\(permuted\)", ["stats/permutation.py"]),
+    "Holm's correction": (r"def \w*holm\w*\(", ["stats/permutation.py"]),
 }
 """What it is: a pattern of its code, and the files that may hold it."""
 

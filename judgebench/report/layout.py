@@ -32,7 +32,6 @@ from judgebench.report.views.run import flags
 from judgebench.report.views.systems import SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
 from judgebench.results.results import Results
-from judgebench.tuning.tuners import PER_RANGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -263,10 +262,8 @@ def draw_all(results: Results) -> dict[str, Figure]:
 
         dimension = str(block[0]["dimension"])
         decoding = str(block[0]["decoding"])
-        # it has the path of the decoding from which it is made
-        if not decoding.endswith(PER_RANGE):
-            name = f"path_{file_name(dimension)}_{file_name(decoding)}"
-            figures[name] = path_figure(results, block)
+        name = f"path_{file_name(dimension)}_{file_name(decoding)}"
+        figures[name] = path_figure(results, block)
     if results.suffix:
         from judgebench.report.figures.attacks import phrase_figures
 

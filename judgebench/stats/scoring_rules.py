@@ -68,16 +68,14 @@ def others_scores(ratings: Array, categories: Array) -> tuple[Array, Array]:
     rated = ~np.isnan(ratings)
     raters = rated.sum(axis=1)
     paired = raters > 1
-    total = np.zeros(len(ratings))
-    for column in range(ratings.shape[1]):
-        rows = rated[:, column] & paired
-        # a rater is no forecast of themselves
-        others = np.delete(ratings, column, axis=1)
-        forecast = rater_shares(others[rows], categories)
-        shares = category_shares(ratings[rows, column], categories)
-        total[rows] += ranked_scores(forecast, shares, categories)
-    mean = total / np.maximum(raters, 1)
-    return mean, paired
+    rows, columns = np.nonzero(rated & paired[:, None])
+    own = category_shares(ratings[rows, columns], categories)  # [ratings, C]
+    total = np.zeros((len(ratings), len(categories)))
+    np.add.at(total, rows, own)
+    # a rater is no forecast of themselves
+    others = (total[rows] - own) / (raters[rows] - 1)[:, None]
+    sums = np.bincount(rows, ranked_scores(others, own, categories), len(ratings))
+    return sums / np.maximum(raters, 1), paired
 
 
 def calibration_error(forecast: Array, observed: Array, clusters: Clusters) -> Array:

@@ -36,6 +36,7 @@ from judgebench.decoding.rules import (
 from judgebench.stats.clusters import Clusters, safe_divide, unknown
 from judgebench.stats.conformal import LEVEL, text_intervals
 from judgebench.stats.folds import cross_fitted
+from judgebench.stats.maps import rescale
 from judgebench.stats.scoring_rules import (
     calibration_error,
     category_shares,
@@ -43,7 +44,7 @@ from judgebench.stats.scoring_rules import (
     ranked_scores,
     rater_shares,
 )
-from judgebench.studies.scores import JudgeScores, on_scale, with_flag
+from judgebench.studies.scores import JudgeScores, with_flag
 from judgebench.types import LABELS, RANGE, Array, Key, Record, Records, Row, Rows, Scale
 
 PAIR = "pair"
@@ -134,7 +135,7 @@ def _record(sample: JudgeScores, logprobs: Array) -> Record:
     scale = sample.scale
     if scale is not None and scale[0] >= scale[1]:
         scale = None
-    placed = values if scale is None else on_scale(values, sample.cell.range, scale)
+    placed = values if scale is None else rescale(values, sample.cell.range.ends, scale)
     # 1. as a forecast of single ratings
     reason = (
         "No forecast: the humans' ratings are no list of whole numbers, so their categories are "

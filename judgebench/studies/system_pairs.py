@@ -32,7 +32,7 @@ from judgebench.stats.clusters import (
     unknown,
     without_nan,
 )
-from judgebench.studies.paired import flips
+from judgebench.stats.permutation import flips
 from judgebench.types import Array, Record
 
 FLIPS = 1000
@@ -108,7 +108,7 @@ class PairedSystems:
 
         Args:
             flipped: [F, G] of 0 and 1, which articles' differences change sign; see
-                `paired.flips`.
+                `permutation.flips`.
         """
         # sums and no means: flips change signs, and not the number of articles
         observed = self.differences.sum(axis=1)  # [P]

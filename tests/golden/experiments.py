@@ -60,7 +60,7 @@ _TASKS = (
 )
 EXPERIMENTS = {
     "mini": (
-        *("+exp=mini", "data.limit_groups=10", "data.dev_share=0.4", "tune=shared", "tables=[cd]"),
+        *("+exp=mini", "data.limit_groups=10", "data.dev_share=0.4", "tune=dev", "tables=[cd]"),
         "metrics.levels=[dataset,document,system]",
     ),
     "cap_demo": (

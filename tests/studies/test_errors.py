@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from judgebench.stats.permutation import holm
 from judgebench.studies.errors import error_records
-from judgebench.studies.paired import holm
 from tests.stats.recorded import DIMENSIONS, needs_recorded, recorded
 from tests.stats.sides import cell, sample_of, side
 

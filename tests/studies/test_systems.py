@@ -16,7 +16,7 @@ from scipy import stats
 
 from judgebench.stats.clusters import Clusters, expanded, group_weights
 from judgebench.stats.folds import cross_fitted
-from judgebench.studies.paired import flips
+from judgebench.stats.permutation import flips
 from judgebench.studies.system_pairs import (
     MOST_SYSTEMS,
     SAMPLED,
