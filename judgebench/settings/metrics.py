@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from judgebench.settings.fields import (
     Annotated,
+    Distinct,
     Ge,
     Le,
     Natural,
@@ -16,7 +17,6 @@ from judgebench.settings.fields import (
     check_fields,
     settings_of,
 )
-from judgebench.words.errors import UserError
 
 LEVELS = ("dataset", "document", "system")
 """Levels of correlation: over all pairs, within each article, over the systems' means."""
@@ -36,18 +36,16 @@ class MetricSettings:
             `MOST_RESAMPLES`.
     """
 
-    levels: Annotated[Sequence[Annotated[str, OneOf(LEVELS)]], NotBlank()]
+    levels: Annotated[Sequence[Annotated[str, OneOf(LEVELS)]], NotBlank(), Distinct()]
     resamples: Annotated[int, Ge(0), Le(MOST_RESAMPLES)]
     seed: Natural
 
     def __post_init__(self) -> None:
         check_fields(self, "metrics")
-        if len(set(self.levels)) < len(self.levels):
-            raise UserError(
-                f"metrics.levels: {list(self.levels)} names one twice; name each level once."
-            )
+
+    def faults(self) -> Iterator[str]:
         if self.resamples == 1:
-            raise UserError(
+            yield (
                 "metrics.resamples: a single resample does not vary, so it says nothing of "
                 "uncertainty; take 0 (no intervals), or at least 2: 1000 is usual."
             )

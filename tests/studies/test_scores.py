@@ -40,7 +40,7 @@ def readings_of(names):
 def samples(columns, *rows, readings=None, scale=(1.0, 5.0), **more):
     readings = readings_of(NAMES[:0]) if readings is None else readings
     ends, run = {"coherence": scale}, {"dataset": "mini", "resamples": 20}
-    return samples_of(Scores.of(columns), readings, ratings_of(*rows), ends, **run, **more)
+    return samples_of(Scores.of(columns), readings, ratings_of(*rows), ends, {"main": "Qwen"}, **run, **more)
 
 
 def test_ragged_ratings_meet_their_texts_by_name_and_means_stand_in():
@@ -144,6 +144,7 @@ ODD = {
     "ragged": {"ratings": np.where(RNG.random((60, 3)) < 0.5, NAN, WHOLE.ratings)},
     "certain": {"logprobs": {"main": np.where(np.eye(5)[np.arange(60) % 5] > 0, 0.0, -np.inf)}},
     "no texts": {"texts": ()},
+    "no name": {"model": None},
 }
 REASONS = {
     "beside_humans": {
