@@ -12,6 +12,7 @@ _FIGURES = ("attacks", "defenses", "scores", "style")
 
 MECHANISMS = {
     "atomic replacement of a file": (r"\bos\.replace\(", ["runtime/files.py"]),
+    "clause of a verdict in code, not in a template": (r'Verdict\(\w+, f?"\w|_replace\(.*clause=f?"', []),
     "isotonic regression": (r"isotonic_regression|IsotonicRegression|\bPAVA\b", ["stats/maps.py"]),
     "folds of groups": (r"% folds\b", ["stats/folds.py"]),
     "p of flipped signs": (r"np\.abs\(permuted\)", ["stats/permutation.py"]),
@@ -19,7 +20,6 @@ MECHANISMS = {
     "a figure of matplotlib": (r"small_multiples\(", [f"report/figures/{name}.py" for name in _FIGURES]),
     "a sweep's figures": (r"plot_contour\(|plot_slice\(|\.imshow\(", ["study/summary.py"]),
     "a paper's table": (r"\bPaperTable\(", ["report/paper/tables.py"]),
-    "clause of a verdict in code, not in a template": (r'Verdict\(\w+, f?"\w|_replace\(.*clause=f?"', []),
     "device and inode of a file": (r"\bst_ino\b", ["runtime/files.py"]),
     "SHA-256 of a file": (r"\bhashlib\.file_digest\(", ["runtime/files.py"]),
     "locks of folders": (r"\bflock\(", ["runtime/files.py"]),

@@ -123,22 +123,6 @@ def test_the_interval_of_a_share_of_pairs_holds_it_and_the_truth():
     assert ((lows <= truth) & (truth <= highs)).mean() >= 0.88
 
 
-@pytest.mark.parametrize(
-    ("human", "groups", "systems", "resamples", "reason"),
-    [
-        (np.arange(6.0), np.repeat([0, 1, 2], 2), np.zeros(6), 9, "No pairwise accuracy: all texts are of one system."),
-        (np.arange(4.0), np.zeros(4), np.arange(4), 9, "No intervals: there is one group, and resampling takes at "),
-        (np.arange(4.0), [0, 0, 1, 1], [0, 1, 0, 1], 0, "No intervals: there are no resamples."),
-        (np.tile([2.0, 4.0], 2), [0, 0, 1, 1], [0, 1, 1, 0], 9, "No pairwise accuracy: the humans' means of all"),
-    ],
-)
-def test_an_accuracy_that_is_unknown_has_a_reason(human, groups, systems, resamples, reason):
-    record = system_record(np.arange(len(human) + 0.0), human, systems, Clusters.of(groups, resamples))
-    assert record["reason"].startswith(reason)
-    assert record["pairwise_accuracy_low"] is None
-    assert (record["pairwise_accuracy"] is None) == ("accuracy" in reason)
-
-
 # --- the study --------------------------------------------------------------------------------------------------------
 
 
@@ -221,41 +205,36 @@ def test_systems_are_compared_over_the_articles_that_both_have():
     assert alone["pairwise_accuracy"] is None
     assert "texts of the same group" in alone["reason"]
     assert len(alone["ranking"]) == 4
+    (same,) = system_records([of_systems([1, 2, 3, 4], [2, 4, 2, 4], [0, 0, 1, 1], [0, 1, 1, 0])])
+    assert "the humans' means of all systems are the same" in same["reason"]
     json.dumps([record, alone], allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    ("sample", "reason"),
-    [
-        (of_systems([1, 2, 3], [1, 2, 3], [0, 0, 1], ["", "", ""]), "one system"),
-        (of_systems([1, 2], [np.nan] * 2, [0, 0], ["s", "t"]), "No text has a rating."),
-        (of_systems(np.ones(300), np.ones(300), np.zeros(300), np.arange(300)), f"more than {MOST_SYSTEMS}"),
-        (of_systems([1, 2, 3], [1, 3, 2], [0, 0, 0], ["a", "b", "c"]), "one group"),
-        (crossed(scale=None), "scale is not known"),
-    ],
-)
-def test_without_means_to_compare_there_is_a_reason(sample, reason):
-    (record,) = system_records([sample])
-    assert reason in record["reason"]
-    assert record["means_held"] is None
-    assert all(row["held"] is None for row in record["ranking"])
+ONE, MEANS = "all texts are of one system", "only means of ratings are known"
+MANY = f"there are more than {MOST_SYSTEMS} systems"
 
 
 @pytest.mark.parametrize(
-    ("sample", "order", "error"),
+    ("sample", "reason", "order", "error"),
     [
-        (crossed(), "only means of ratings are known", None),
-        (crossed(scale=None), "only means of ratings are known", "the humans' scale is unknown"),
-        (crossed(systems=1), "all texts are of one system", "all texts are of one system"),
+        (of_systems([1, 2, 3], [1, 2, 3], [0, 0, 1], ["", "", ""]), f"No pairwise accuracy: {ONE}.", ONE, ONE),
+        (of_systems(np.ones(300), np.ones(300), np.zeros(300), np.arange(300)), MANY, MANY, MANY),
+        (of_systems([1, 2, 3], [1, 3, 2], [0, 0, 0], ["a", "b", "c"]), "No intervals: there is one group", MEANS, None),
+        (crossed(resamples=0), "No intervals: there are no resamples.", MEANS, None),
+        (crossed(scale=None), "scale is not known", MEANS, "the humans' scale is unknown"),
         (
             replace(crossed(), ratings=np.full((48, 2), np.nan), raters=("a", "b")),
+            "No text has a rating.",
             "no rater rated enough texts that others rated, too",
             "no text has a rating",
         ),
     ],
 )
-def test_without_a_rater_or_errors_there_is_a_reason(sample, order, error):
+def test_what_is_unknown_has_a_reason(sample, reason, order, error):
     (record,) = system_records([sample])
+    assert reason in record["reason"]
+    assert record["means_held"] is None
+    assert all(row["held"] is None for row in record["ranking"])
     assert record["pairwise_reason"] == f"Pairs are not compared with one rater: {order}."
     assert all(record[name] is None for name in ORDER)
     assert record["error_reason"] == (error and f"No errors of systems' means: {error}.")

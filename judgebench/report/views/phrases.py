@@ -60,11 +60,10 @@ def phrase_frame(results: Results) -> pd.DataFrame:
     still = rows["standardized"].isna() & unmoved
     curves = [rows[name] for name in (*PHRASE, "series")]
     rows["silent"] = still.groupby(curves).transform("all")
-    texts = PANEL[:-1]
-    kinds = drawn_rows(rows).groupby(texts)["systems"].nunique()
-    mixed = kinds[kinds > 1].index
-    several = pd.MultiIndex.from_frame(rows[texts]).isin(mixed)
-    rows = rows[(rows["systems"] != ALL) | several]
+    texts = [rows[name] for name in PANEL[:-1]]
+    drawn = rows["systems"].mask(rows["silent"] | (rows["systems"] == ALL))
+    kinds = drawn.groupby(texts).transform("nunique")
+    rows = rows[(rows["systems"] != ALL) | (kinds > 1)]
     # 3. Unseen texts first; phrases in order of appearance, judges and defenses as in all tables.
     split = shown_split(rows["split"])
     orders: dict[Any, Any] = {name: list(dict.fromkeys(rows[name])).index for name in PHRASE}
@@ -84,8 +83,9 @@ def phrase_frame(results: Results) -> pd.DataFrame:
     rows["words"] = rows.groupby(PHRASE, sort=False)["length"].transform("max")
     for name in ("change", "change_low", "change_high", "raised_share", "places_gained"):
         rows[name] = rows[name].astype(float).where(rows["length"] > 0)
-    longest = rows.loc[rows["length"] == rows["words"], [*PHRASE, "phrase"]].drop_duplicates(PHRASE)
-    return rows.merge(longest.rename(columns={"phrase": "whole"}), on=PHRASE, how="left")
+    longest = rows.sort_values("length", kind="stable").groupby(PHRASE)
+    rows["whole"] = longest["phrase"].transform("last")
+    return rows.reset_index(drop=True)
 
 
 def drawn_rows(rows: pd.DataFrame) -> pd.DataFrame:
