@@ -443,9 +443,8 @@ def scores_in_card(card: JudgeCard, data: RatingDataset) -> dict[str, float]:
     # 1. a card that can be compared with
     if card.scores is None:
         raise UserError(
-            "paired=card: the card holds no scores of its texts, for it is of an earlier version, or "
-            "its decoding has learned from them; `python -m judgebench calibrate` makes a card that "
-            "holds them, or leave paired out."
+            "paired=card: the card holds no scores of its texts, for its decoding has learned from "
+            "them; leave paired out, or calibrate with another decoding."
         )
     # 2. rated texts of enough groups
     scores = {}
@@ -467,11 +466,8 @@ def scores_in_card(card: JudgeCard, data: RatingDataset) -> dict[str, float]:
 def share_in_card(card: JudgeCard, data: RatingDataset) -> float:
     """The share of the texts that made the card, estimated by those whose digests are among the
     lowest, where it was made by more texts than it states (Broder, "On the resemblance and
-    containment of documents", 1997). Cards of earlier versions know all of their texts together
-    alone."""
-    known = card.data.get("texts")
-    if known is None:
-        return float(fingerprint(data) == card.data.get("sha256"))
+    containment of documents", 1997)."""
+    known = card.data["texts"]
     highest = known[-1] if len(known) >= _SAMPLE else 2**32
     compared = [digest for digest in text_digests(data) if digest <= highest]
     return float(np.isin(compared, known).mean()) if compared else 0.0

@@ -25,7 +25,6 @@ import numpy as np
 import yaml
 from annotated_types import Gt, Lt
 
-from judgebench.config.earlier import in_entries
 from judgebench.config.inputs import inputs_of
 from judgebench.config.keys import command_line
 from judgebench.decoding.repairs import Calibrated, Median, NullContext, Ordinal, Ridge
@@ -39,7 +38,6 @@ from judgebench.judges.spec import JudgeSpec
 from judgebench.runtime.files import Input, atomic, user_path, writing
 from judgebench.runtime.parsing import YAML_LIMITS, parse_yaml, read_bytes, read_yaml
 from judgebench.runtime.shapes import check_shape
-from judgebench.runtime.versions import translate_settings
 from judgebench.settings.components import entry_name
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import Array, Record, Records, Row, Scale, ScoreRange
@@ -106,20 +104,19 @@ _DECISION = {
     "pass_from": (_FINITE, None),
     "asked": _FINITE,
     "error": (_FINITE, None),
-    **dict.fromkeys(("rater_error?", "lowest?"), (_FINITE, None)),
-    **dict.fromkeys(RIGHT, (_FINITE, None)),
+    **dict.fromkeys(("rater_error", "lowest", *RIGHT), (_FINITE, None)),
     "costs": {"false_pass": _FINITE, "false_fail": _FINITE},
 }
 _CARD = {
     "dimension": str,
     "range": ([float], [str]),
     "scale": (None, [float]),
-    "uses?": [{"use": str, "verdict": str, "clause": str, "value?": (float, None)}],
+    "uses": [{"use": str, "verdict": str, "clause": str, "value?": (float, None)}],
     "limits": [object],
     "figures": {str: dict},
     "estimate": (None, {"kind": str, "scores": [float], "humans": [float]}),
-    "intervals?": (None, {"spread": [float], "errors": [float], "articles": [int]}),
-    "decision?": (None, _DECISION),
+    "intervals": (None, {"spread": [float], "errors": [float], "articles": [int]}),
+    "decision": (None, _DECISION),
     "attacks": [{"attack": str}],
     "models": {
         str: {"title": str, "sha256?": (str, None), "model?": (str, None), "served_as?": [dict]}
@@ -131,19 +128,16 @@ _CARD = {
         "decoding": {str: _MADE},
         "defenses": [(str, dict)],
         "prompt": dict,
-        "defense?": {**_MADE, "helper": _MADE},  # which stands in the entries since
         "tutor": (None, _MADE),
     },
     "rubric": {str: str},
-    "data": {"texts?": [int]},
+    "data": {"texts": [int]},
     "tried": [dict],
     "made_with": dict,
     "files": {str: str},
-    "scores?": (None, {str: float}),
+    "scores": (None, {str: float}),
 }
 """The shape of a card in the order of its file, see `judgebench.runtime.shapes.check_shape`."""
-
-_KEYS = tuple(name.removesuffix("?") for name in _CARD)
 
 _DECODING = "judgebench.decoding"
 """Package by which all decodings are named."""
@@ -269,7 +263,7 @@ class JudgeCard:
         estimate: map from its scores to the humans' scale; None where there is none.
         intervals: the estimate's errors; None where `no_intervals` says why.
         scores: digest of a text that made it, in decimal -> its judge's score, of a sample; None where its
-            decoding has learned from them, and in cards of earlier versions.
+            decoding has learned from them.
         scale: the humans' own [low, high]; None where it is not known.
         reversed: True where people's lowest score is the best; the file has the scale as [high,
             low]. Here it counts as the highest.
@@ -289,9 +283,8 @@ class JudgeCard:
             fails, from `pass_from` on it passes, and between a human is asked, of which None is
             neither's mark; `asked`, that share of texts; `error`, the largest share of mistakes
             among the others; `rater_error`, that of one rater by another, and `lowest`, the least
-            that any judge could be shown to make, which earlier versions do not state; `RIGHT`;
-            `costs`, see `judgebench.settings.costs.Costs`. None where labels are grades, and in
-            cards of earlier versions.
+            that any judge could be shown to make; `RIGHT`; `costs`, see
+            `judgebench.settings.costs.Costs`. None where labels are grades.
         folder: where the card lies; None of a card that is in no file.
     """
 
@@ -359,9 +352,7 @@ class JudgeCard:
                 "No intervals: the card has no map from its scores to the humans' scale, or that "
                 "is unknown."
             )
-        again = "`python -m judgebench calibrate data=... judge=...` makes one that does"
-        without = f"No intervals: the card does not state its estimates' errors; {again}."
-        return without if self.intervals is None else None
+        return None
 
     @property
     def verdicts(self) -> dict[str, str]:
@@ -485,7 +476,7 @@ class JudgeCard:
         values = {**vars(self), "range": self.range.given, "scale": self.ends}
         for name in ("estimate", "intervals"):
             values[name] = values[name] and vars(values[name])
-        content = {"format": FORMAT} | {name: values[name] for name in _KEYS}
+        content = {"format": FORMAT} | {name: values[name] for name in _CARD}
         text = _HEAD + yaml.dump(
             content,
             Dumper=_Dumper,
@@ -520,8 +511,8 @@ class JudgeCard:
                     raise UserError(
                         f"files: {file} lies outside the card's folder; do not use this card."
                     )
-            parts = in_entries(translate_settings(content["parts"]))
-            values: Record = {key: content.get(key) for key in _KEYS}
+            parts = content["parts"]
+            values: Record = {key: content[key] for key in _CARD}
             values |= {
                 "range": ScoreRange.parse(content["range"]),
                 "series": {key: content["series"][key] for key in ("judge", "decoding")},
@@ -529,9 +520,9 @@ class JudgeCard:
                 "scale": scale and (float(min(scale)), float(max(scale))),
                 "reversed": bool(scale and scale[0] > scale[1]),
                 "estimate": _made(EstimateMap, content["estimate"]),
-                "intervals": _made(Errors, content.get("intervals")),
+                "intervals": _made(Errors, content["intervals"]),
                 "limits": [str(limit) for limit in content["limits"]],
-                "uses": content.get("uses") or (),
+                "uses": content["uses"] or (),
             }
             card = cls(**values, folder=path.parent)
             card.check_parts(trust_judge)

@@ -30,7 +30,7 @@ from judgebench.studies.rules import CARE, NO, RULES, UNMEASURED, YES
 from judgebench.studies.scores import first_record
 from judgebench.types import FAILED, Array, Records, Row
 from judgebench.words.errors import Mistakes, UserError, shown
-from judgebench.words.formats import in_groups
+from judgebench.words.formats import in_groups, say
 
 if TYPE_CHECKING:
     from judgebench.results.results import Results
@@ -355,14 +355,13 @@ def drifts(changes: Sequence[Change], drift: str) -> list[Outcome]:
 def not_required(required: Mapping[str, str | float], card: JudgeCard, verdict: Records) -> str:
     """A sentence on the uses that are not required, with the verdicts of the card and of these
     texts; empty where all are."""
-    before = {use["use"]: use["verdict"] for use in card.uses}
-    parts = []
+    others = []
     for record in verdict:
-        use = record["use"]
-        there = before.get(use, UNMEASURED)
-        if use not in required and {there, record["verdict"]} != {UNMEASURED}:
-            parts.append(f"{RULES[use].title} ({there} on the card, {record['verdict']} here)")
-    return f"Not required: {', '.join(parts)}." if parts else ""
+        there = card.verdicts.get(record["use"], UNMEASURED)
+        here = record["verdict"]
+        if record["use"] not in required and {there, here} != {UNMEASURED}:
+            others.append((RULES[record["use"]].title, there, here))
+    return say("gate", part="not_required", others=others)
 
 
 def untested(card: JudgeCard, changes: Sequence[Change]) -> str:
@@ -372,12 +371,7 @@ def untested(card: JudgeCard, changes: Sequence[Change]) -> str:
     if card.decision is None:
         known |= {"tpr", "tnr"}
     missing = [title for name, title in _TITLES.items() if name not in known]
-    if not missing:
-        return ""
-    return (
-        f"Not compared with the card: {', '.join(missing)}, which has no interval on the card or "
-        "here; `python -m judgebench calibrate` makes a card that has."
-    )
+    return say("gate", part="untested", missing=missing)
 
 
 def sides_of(figures: Row, percentiles: bool = False) -> dict[str, Side]:
@@ -531,25 +525,28 @@ def noticed(card: JudgeCard, groups: int, groups_are: str, paired: bool = False)
     # 1. the falls of figures; in pairs the largest, with the level of Holm's first
     levels = {name: LEVELS[name] for name in ("spearman", "tpr", "tnr") if name in sides}
     freedom = min(groups, of_card) - 1
-    less = ""
     if paired:
         levels = {"spearman": SIGNIFICANCE / (2 * _PAIRED)}
         freedom = _MANY
-        less = " or less"
     narrower = math.sqrt(of_card / groups)
     falls = []
     for name, level in levels.items():
         here = sides[name].times(narrower)
         change = _change_of(name, level, here if paired else sides[name], here, freedom)
-        falls.append(f"{change.half:.2f}{less} of {_TITLES[name]}")
+        falls.append((_TITLES[name], change.half))
     # 2. the groups with which they notice a small one, where both sides have as many
     both = (sides["spearman"],) * 2
     change = _change_of("spearman", levels["spearman"], *both, _MANY)
     needed = max(FEWEST, of_card * (change.half / IMPROVEMENT) ** 2)
-    return (
-        f"With these {groups} {groups_are} half of such gates notice a fall of "
-        f"{', of '.join(falls)}; a fall of {IMPROVEMENT:g} of Spearman takes "
-        f"{float(f'{needed:.2g}'):,.0f}{less}, here and on the card."
+    return say(
+        "gate",
+        part="noticed",
+        groups=groups,
+        groups_are=groups_are,
+        paired=paired,
+        falls=falls,
+        small=IMPROVEMENT,
+        needed=float(f"{needed:.2g}"),
     )
 
 
@@ -576,11 +573,8 @@ def more_low_rated(card: JudgeCard, human: Array, groups: Array, resamples: int,
     # 2. of which the intervals hold fewer
     if held.high is None or held.high >= whole.value:
         return ""
-    return (
-        f"Humans rate {100 * (here['share'] or 0):.0f} % of these texts worse than the middle of "
-        f"the scale, and {100 * there.value:.0f} % of the card's: its intervals of single texts hold "
-        f"{100 * held.value:.0f} % of such, {100 * whole.value:.0f} % of all."
-    )
+    shares = {"here": here["share"], "there": there.value, "held": held.value}
+    return say("gate", part="low_rated", whole=whole.value, **shares)
 
 
 def card_figures(card: JudgeCard) -> Row:

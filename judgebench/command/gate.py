@@ -99,9 +99,7 @@ class Decision:
         left = len(outcomes) - _MOST_LINES
         if left > 0:
             lines.append(f"  and {left} more, which junit=FILE holds")
-        lines.append("")
-        lines.append(f"Gate: {self.title}.")
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, "", f"Gate: {self.title}.", *self.notes])
 
     def write(self, settings: GateSettings) -> None:
         """Writes the files that are asked for, each whole or not at all; GitHub's own summary keeps
@@ -225,10 +223,11 @@ def _measured(
     groups_of = measured.rows["group_id"].to_numpy(dtype=str)
     human = measured.rows["human"].to_numpy(dtype=float)
     tested = settings.drift == "off" or scores is not None or measured.reason is not None
+    share = share_in_card(card, parts.data)
     notes = [
         say("card", part="may", card=card, force=None),
         "" if tested else untested(card, changes),
-        _flattered(share_in_card(card, parts.data), settings),
+        say("gate", part="flattered", share=share, paired=settings.paired),
         more_low_rated(card, human, groups_of, **config.metrics),
         not_required(required, card, measured.verdict),
     ]
@@ -250,15 +249,6 @@ def _noticed(card: JudgeCard, data: RatingDataset, scores: Mapping[str, float] |
     ]
     groups = {example.group_id for example in compared}
     return noticed(card, len(groups), data.groups_are, scores is not None)
-
-
-def _flattered(share: float, settings: GateSettings) -> str:
-    """A sentence on the share of the texts that made the card; empty where none did."""
-    if not share:
-        return ""
-    texts = "These texts" if share == 1 else f"{100 * share:.3g} % of these texts"
-    harder = "" if settings.paired else ", and a drift is harder to see"
-    return f"{texts} made the card: its verdicts flatter it here{harder}."
 
 
 def _run_of(

@@ -18,25 +18,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from judgebench.command.words import Words
 from judgebench.runtime.files import NO_STORE, check_outputs, user_path
-from judgebench.types import Prompt, Record, Records, Row, Rows
+from judgebench.types import Prompt, Record, Records, Row, Rows, Split
 from judgebench.words.errors import UserError
+from judgebench.words.formats import say
 from judgebench.words.terminal import print_safely
 
 if TYPE_CHECKING:
     from judgebench.results.folder import RunFolder
 
 _WORDS = Words(
-    "record",
-    __doc__,
-    "python -m judgebench record outputs/first out=readings.parquet",
-    ["out"],
+    "record", __doc__, "python -m judgebench record outputs/first out=readings.parquet", ["out"]
 )
-
-_EXAMPLE = "python -m judgebench record outputs/first out=readings.parquet"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,10 +56,6 @@ def _work(runs: list[str], given: dict[str, str]) -> int:
         )
     print_safely(*record(run, out))
     return 0
-
-
-def _refuse(message: str) -> NoReturn:
-    raise UserError(f"{message}; give them as {_EXAMPLE}.")
 
 
 def record(run: Path, out: Path) -> list[str]:
@@ -96,26 +88,19 @@ def record(run: Path, out: Path) -> list[str]:
     lines = []
     if rebuilt.left_out:
         lines.append(f"Left out, {computed}.")
-    titles = [model["title"] for model in about["models"].values()]
-    count = len(about["conditions"])
-    conditions = f"{count} conditions" if count > 1 else f"{count} condition"
-    kind = "free answers" if about["mode"] == "generate" else "readings"
-    data = about["data"]
-    lines.append(
-        f"{len(rows):,} {kind} of {' with '.join(titles)} on {data['examples']:,} {data['name']} "
-        f"texts under {conditions}, {out.stat().st_size:,} bytes."
-    )
+    lines.append(say("recorded", readings=len(rows), about=about, bytes=out.stat().st_size))
     return [*lines, str(out)]
 
 
 class Rebuilt(NamedTuple):
     """A run as it was asked: its prompts in the rubrics' plain text, whether they compare, the name
-    of the data; and names of the defenses and attacks that must compute something, which they
-    lack."""
+    of the data and its split; and names of the defenses and attacks that must compute something,
+    which they lack."""
 
     prompts: Sequence[Prompt]
     comparative: bool
     dataset: str
+    split: Split
     left_out: Sequence[str]
 
 
@@ -125,14 +110,13 @@ def _rebuilt(folder: RunFolder, config: Row) -> Rebuilt:
     from judgebench.attacks import AdvSuffix, LearnedPhrase, attacked_text
     from judgebench.cards.card import NO_ASSISTANT
     from judgebench.config.check import judge_parts
-    from judgebench.config.earlier import in_entries
     from judgebench.config.parts import built
     from judgebench.data.dataset import RatingDataset
     from judgebench.defenses import Planned
     from judgebench.runs.experiment import examples_of, judge_of
 
     given = {
-        **in_entries(config),
+        **config,
         "judge": {"_target_": "judgebench.judges.precomputed.recorded.PlainJudge"},
         "assistant": NO_ASSISTANT,
         "decoding": {"greedy": {"_target_": "judgebench.decoding.Greedy"}},
@@ -170,7 +154,8 @@ def _rebuilt(folder: RunFolder, config: Row) -> Rebuilt:
             data.name,
             attacked_text(parts.attacks),
         )
-        return Rebuilt(questions.prompts, judge.builder.comparative, data.name, left_out)
+        compares = judge.builder.comparative
+        return Rebuilt(questions.prompts, compares, data.name, data.split, left_out)
     except UserError as error:
         raise UserError(
             f"{folder.path}: its prompts cannot be built again "
@@ -181,35 +166,28 @@ def _rebuilt(folder: RunFolder, config: Row) -> Rebuilt:
 
 def _rows(folder: RunFolder, rebuilt: Rebuilt) -> Rows:
     """The run's readings as rows of a recording; `UserError` where a prompt is another by now."""
-    from judgebench.readings.reading import AXES, SCHEMA, holds, prompt_digest
-    from judgebench.types import ScoreRange
+    from judgebench.judges.precomputed.recorded import matched, was_read
+    from judgebench.readings.reading import SCHEMA, Recording, prompt_digest
 
-    prompts: dict[tuple[Any, ...], Prompt] = {}
-    for each in rebuilt.prompts:
-        asked = [str(getattr(each.condition, axis)) for axis in AXES]
-        prompts[each.example.example_id, *asked] = each
-    gone = {name.split(" ")[1] for name in rebuilt.left_out}
+    run = Recording.of_run(folder.path)
+    answers = matched(run, rebuilt.prompts, rebuilt.split, rebuilt.dataset)
+    answered = answers.answered(rebuilt.prompts)
+    changed = [
+        f"{prompt.example.example_id} ({prompt.condition})"
+        for prompt in answered
+        if not was_read(answers.to(prompt)[0], prompt)
+    ]
+    if changed := [*answers.strays, *changed]:
+        raise UserError(
+            f"{folder.path}: the prompt about example {changed[0]} is another than the run has "
+            "read: its data or its rubric have changed since. Bring them back, or start the run "
+            "again, and then record it."
+        )
     rows = []
-    for reading in folder.read("readings").to_dict("records"):
-        row: Record = {
-            name: None if isinstance(value, float) and value != value else value
-            for name, value in reading.items()
-        }
-        row |= {"range": str(ScoreRange.of(row)), "order": row.get("order") or ""}
-        prompt = prompts.get((row["example_id"], *(row[axis] for axis in AXES)))
-        if prompt is None and (
-            row["defense"] in gone or ("adv_suffix" in gone and "adv_suffix" in row["attack"])
-        ):
-            continue
-        if prompt is None or not holds(row, prompt):
-            raise UserError(
-                f"{folder.path}: the prompt about example {row['example_id']} "
-                f"({row['dimension']}, attack {row['attack']}, defense {row['defense']}) is "
-                "another than the run has read: its data or its rubric have changed since. Bring "
-                "them back, or start the run again, and then record it."
-            )
-        row |= {"candidates": list(row["candidates"]), "prompt_sha256": prompt_digest(prompt)}
-        rows.append({name: row.get(name) for name in SCHEMA.names})
+    for prompt in answered:
+        for row in answers.to(prompt):
+            held = {**row, "prompt_sha256": prompt_digest(prompt)}
+            rows.append({name: held[name] for name in SCHEMA.names})
     return rows
 
 

@@ -389,13 +389,6 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
     return list(made.values())
 
 
-def paired_systems(examples: Iterable[Example]) -> list[str]:
-    """The systems that wrote the texts of pairs, in order of appearance."""
-    return list(
-        dict.fromkeys(name for pair in examples for name in (pair.system_id, pair.rival_system_id))
-    )
-
-
 # --- base of all data sets ----------------------------------------------------------------------
 
 

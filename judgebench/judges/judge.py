@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from judgebench.judges.local.loading import ModelSource
     from judgebench.judges.local.models import Models, Trainers
     from judgebench.judges.precomputed.answers import Answers
-    from judgebench.judges.spec import JudgeSettings, Reads
+    from judgebench.judges.reader import BaseReader
+    from judgebench.judges.spec import JudgeSettings
     from judgebench.prompts.builder import Defense, Judged
     from judgebench.readings.store import ReadingStore
 
@@ -218,7 +219,7 @@ class ReadingJudge:
             prompts = answers.answered(prompts)
         return PromptSet(prompts, answers)
 
-    def reader(self, questions: PromptSet, models: Models | None = None) -> Reads:
+    def reader(self, questions: PromptSet, models: Models | None = None) -> BaseReader:
         """The reader of the prompts, as the settings make it; `models`: those that are in memory
         already."""
         return self.settings.reader(self, questions, models)

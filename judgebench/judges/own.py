@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from judgebench.decoding.rules import Decoding
 from judgebench.judges.precomputed.replay import AnswerFile
 from judgebench.judges.reader import BaseReader
 from judgebench.judges.spec import GENERATION, OWN, PROBABILITIES, NoModel
 from judgebench.runtime.files import sha256_of, user_path
-from judgebench.types import Array, Prompt, Reading, Row, Split
+from judgebench.types import Array, Generation, Prompt, Record, Row
 from judgebench.words.errors import UserError, reason, shown
 
 _TOLERANCE = 1e-3
@@ -131,24 +132,20 @@ class OwnReader(BaseReader):
     def fingerprints(self) -> dict[str, Row]:
         return {"main": {"title": self.judge.name, "sha256": self.judge.sha256()}}
 
-    def readings(self, split: Split) -> list[Reading]:
-        """The readings of all prompts; `UserError` where the class fails on one, or says what is no
+    def said(self, prompt: Prompt, how: Generation | None) -> Record:
+        """See `BaseReader.said`; `UserError` where the class fails on a prompt, or says what is no
         answer."""
-        readings = []
-        for prompt in self._scored:
+        if how is None:
             shares, seconds = self._asked_about(prompt, self.judge.probabilities)
-            part = split[prompt.example.group_id]
-            logprobs = self._logprobs(prompt, shares)
-            readings.append(Reading(prompt, part, logprobs, seconds=seconds))
-        for prompts, _, reasoned in self._asked:
-            how, _ = self._ways(reasoned)[0]
-            for prompt in prompts:
-                text, seconds = self._asked_about(prompt, self.judge.answer)
-                if not isinstance(text, str):
-                    raise self._fault(prompt, f"answer gives {shown(text)}, which is no text")
-                part = split[prompt.example.group_id]
-                readings.append(Reading(prompt, part, text=text, generation=how, seconds=seconds))
-        return readings
+            return {"main_logprobs": self._logprobs(prompt, shares), "seconds": seconds}
+        text, seconds = self._asked_about(prompt, self.judge.answer)
+        if not isinstance(text, str):
+            raise self._fault(prompt, f"answer gives {shown(text)}, which is no text")
+        return {"text": text, "seconds": seconds}
+
+    def _ways(self, reasoned: bool) -> list[tuple[Generation, Decoding]]:
+        """It answers in one way, whatever decodings there are."""
+        return super()._ways(reasoned)[:1]
 
     def _asked_about(self, prompt: Prompt, method: Callable[[Prompt], Any]) -> tuple[Any, float]:
         """The answer of a method of the class to a prompt, and the seconds that it took."""

@@ -18,7 +18,7 @@ from judgebench.prompts.thoughts import after_thoughts
 from judgebench.prompts.tokens import encode_texts
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
-from judgebench.types import Array, Condition, Generation, Prompt, Reading, Row, Split
+from judgebench.types import Array, Condition, Generation, Prompt, Reading, Record, Row, Split
 
 IN_STORE = "none: every reading was in the store"
 """Name of the device where nothing was computed."""
@@ -147,6 +147,20 @@ class BaseReader:
 
     def readings(self, split: Split) -> list[Reading]:
         """The readings of all prompts, once they are read; `split`: group_id -> dev or test."""
+        ways: list[tuple[Prompt, Generation | None]] = [(prompt, None) for prompt in self._scored]
+        for prompts, _, reasoned in self._asked:
+            for how, _ in self._ways(reasoned):
+                ways += [(prompt, how) for prompt in prompts]
+        return [
+            Reading(
+                prompt, split[prompt.example.group_id], generation=how, **self.said(prompt, how)
+            )
+            for prompt, how in ways
+        ]
+
+    def said(self, prompt: Prompt, how: Generation | None) -> Record:
+        """The content of a reading besides its prompt, of a judge that needs no pass of a model:
+        log-probabilities (`how` None), or an answer that was given so, and seconds."""
         raise NotImplementedError
 
     def read(self, trainer: Trainers) -> Any:

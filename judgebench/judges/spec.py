@@ -5,21 +5,21 @@ Torch is not needed until something is read, and readers are made elsewhere (`Re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.loading import ModelSettings, ModelSource
 from judgebench.settings.fields import Annotated, Count, OneOf, check_fields
-from judgebench.types import Prompt, Reading, Row, Split
-from judgebench.words.errors import Mistakes
+from judgebench.types import Prompt, Split
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from judgebench.judges.precomputed.answers import Answers
+    from judgebench.judges.reader import BaseReader
     from judgebench.prompts.tokens import SpelledNames
 
 MODES = ("score_tokens", "generate")
@@ -75,22 +75,6 @@ class NoConfig:
         return self
 
 
-class Reads(Protocol):
-    """A reader, as judges and runs use it: see `judgebench.judges.reader.BaseReader`."""
-
-    served: Any
-    evidence: Any
-
-    @property
-    def fingerprints(self) -> Mapping[str, Row]: ...
-    def read(self, trainer: Any) -> Any: ...
-    def readings(self, split: Split) -> list[Reading]: ...
-    def device(self, last: Any) -> str: ...
-    def tokens(self) -> Any: ...
-    def held(self) -> str | None: ...
-    def estimate(self) -> str | None: ...
-
-
 class JudgeSettings:
     """Protocol of a judge: a model here, one behind a URL, or a file of answers or readings given
     earlier.
@@ -138,14 +122,14 @@ class JudgeSettings:
         tokens are sent."""
         return None
 
-    def reader(self, *asked: Any) -> Reads:
+    def reader(self, *asked: Any) -> BaseReader:
         """The reader of prompts under these settings, of the class `read_by`.
 
         Args:
             asked: a `ReadingJudge`, its `PromptSet`, and the `Models` in memory, if any.
         """
         module, _, name = self.read_by.rpartition(".")
-        made: Reads = getattr(import_module(module), name)(*asked)
+        made: BaseReader = getattr(import_module(module), name)(*asked)
         return made
 
     def answers(self, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers | None:
@@ -154,11 +138,11 @@ class JudgeSettings:
 
 
 @dataclass(frozen=True)
-class JudgeSpec(JudgeSettings):
+class JudgeSpec(ModelSettings, JudgeSettings):
     """Settings of the main model as a judge; `UserError` for a value that is none.
 
     Args:
-        path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`.
+        path, gguf_file, revision, dtype, trust_remote_code: see `ModelSettings`.
         mode: `score_tokens`, the log-probabilities of the candidate scores as the next text; or
             `generate`, a free answer.
         max_new_tokens: longest free answer.
@@ -169,11 +153,6 @@ class JudgeSpec(JudgeSettings):
             `always`, it is made at every start.
     """
 
-    path: str
-    gguf_file: str | None = None
-    revision: str | None = None
-    dtype: str = "auto"
-    trust_remote_code: bool = False
     mode: Annotated[str, OneOf(MODES)] = "score_tokens"
     max_new_tokens: Count = 16
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
@@ -181,22 +160,11 @@ class JudgeSpec(JudgeSettings):
     check: Annotated[str, OneOf(CHECKS)] = "once"
 
     def __post_init__(self) -> None:
-        mistakes = Mistakes()
-        with mistakes.caught():
-            check_fields(
-                self,
-                "judge",
-                of=("mode", "max_new_tokens", "engine", "max_batch_tokens", "check"),
-            )
-        with mistakes.caught():
-            self.source  # noqa: B018 - checks the rest
-        mistakes.tell()
+        check_fields(self, "judge")
 
     @cached_property
     def source(self) -> ModelSource:
-        return ModelSource(
-            self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code
-        )
+        return self.source_for("judge")
 
     @property
     def capabilities(self) -> frozenset[str]:

@@ -7,10 +7,6 @@ import numpy as np
 from judgebench.stats.clusters import Clusters, safe_divide
 from judgebench.types import Array
 
-FLOOR = 1e-6
-"""The least probability that the log score takes: beyond, a single text would decide it."""
-
-
 _BINS = 10  # of forecasts over [0, 1], in the calibration error
 
 
@@ -64,12 +60,6 @@ def ranked_scores(forecast: Array, shares: Array, categories: Array) -> Array:
     # A mean over raters of (F - 1[rating <= border])^2, of which a share h of raters are 1: (F -
     # h)^2 and the raters' own variance h (1 - h), which no forecast can take away.
     return ((judge - human) ** 2 + human * (1 - human)) @ width
-
-
-def log_scores(forecast: Array, shares: Array) -> Array:
-    """[N] less the log-probability (nats) of a rater's score, mean over the text's raters;
-    probabilities below `FLOOR` count as that."""
-    return -(shares * np.log(np.maximum(forecast, FLOOR))).sum(axis=1)
 
 
 def others_scores(ratings: Array, categories: Array) -> tuple[Array, Array]:

@@ -375,8 +375,7 @@ class JudgeScores:
         texts: [N] what was judged; empty where nobody asked for it.
         questions: [N] equal where texts of one group answer to the same source; None where that is
             not known.
-        model: the judge's name; None where it has none.
-        rule, alpha: of the decoding, see `judgebench.decoding.rules`; empty where it is unknown.
+        alpha: of the decoding, see `judgebench.decoding.rules.Contrastive`.
         over_vocabulary: judges whose log-probabilities are over all tokens, not over a list that a
             server cut.
         resamples, seed: see `clusters.group_weights`.
@@ -398,8 +397,6 @@ class JudgeScores:
     logprobs: Mapping[str, Array] = field(default_factory=dict)
     texts: Sequence[str] = ()
     questions: Array | None = None
-    model: str | None = None
-    rule: str = ""
     over_vocabulary: Collection[str] = ()
     alpha: float = 0.0
     resamples: int = RESAMPLES
@@ -508,7 +505,6 @@ def samples_of(
     readings: pd.DataFrame,
     ratings: pd.DataFrame,
     scale: Scales,
-    models: Mapping[str, str | None] | None = None,
     decodings: Row | None = None,
     texts: Mapping[str, str] | None = None,
     questions: Mapping[str, int] | None = None,
@@ -521,7 +517,6 @@ def samples_of(
     Args:
         readings: readings.parquet's columns, from which log-probabilities are taken.
         ratings: see `ratings_of`; empty where means alone are known.
-        models: judge -> its name.
         decodings: name -> `Decoding`.
         texts: example_id -> the text that is judged; questions: -> the number of its source.
         classes: dimension -> what its labels say, of labels that are classes.
@@ -564,8 +559,6 @@ def samples_of(
             logprobs=logprobs,
             texts=[texts[name] for name in names] if texts else [],
             questions=np.array([questions[name] for name in names]) if questions else None,
-            model=(models or {}).get(cell.judge),
-            rule=getattr(decoding, "rule", ""),
             alpha=float(getattr(decoding, "alpha", 0.0)),
             **run,
         )

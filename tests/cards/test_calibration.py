@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from judgebench.cards.calibration import (
-    CalibrationSettings,
     Labelled,
     check_classes,
     decision_of,
@@ -39,11 +38,6 @@ def test_the_decision_of_a_card_is_the_record_of_its_judge():
     record |= {"ask_aim": 0.05, "rater_error": 0.2, "ask_lowest": 0.04}
     expected = DECISION | {"fail": "bad", "pass": "good", "rater_error": 0.2, "lowest": 0.04}
     assert decision_of(record, Costs(false_pass=5.0)) == expected, "its aim is a number"
-
-
-def test_settings_that_cannot_be_are_refused():
-    with pytest.raises(UserError, match=r"calibrate\.metric: 'accuracy' should "):
-        CalibrationSettings("accuracy")
 
 
 RANGE, TO_FIVE = ScoreRange(0, 10), ScoreRange(1, 5)
@@ -183,7 +177,7 @@ def simulated(seed: int, articles: int, texts: int = 4) -> tuple[Labelled, np.nd
 
 def test_what_is_learned_keeps_coverage_of_new_articles_and_narrows_where_the_judge_is_sure():
     inside, widths = [], []
-    for seed in range(200):
+    for seed in range(100):
         rated, group = simulated(seed, 21)
         new = group == 20
         estimate, errors = fit_errors(rated.at(~new))

@@ -28,7 +28,7 @@ RUBRIC = "Rate {{Summary}} from {min_range} to {max_range}.\n\n${oc.env:HOME} \\
 
 DECISION = {"fail": "fail", "pass": "pass", "pass_mark": 2.5, "fail_to": None, "pass_from": None, "asked": 1.0}
 DECISION |= {"tpr": 0.92, "tpr_low": 0.85, "tpr_high": 0.96, "tnr": 0.81, "tnr_low": None, "tnr_high": None}
-DECISION |= {"error": 0.05, "costs": {"false_pass": 5.0, "false_fail": 1.0}}
+DECISION |= {"error": 0.05, "rater_error": None, "lowest": None, "costs": {"false_pass": 5.0, "false_fail": 1.0}}
 
 
 def card(**changes) -> JudgeCard:
@@ -44,33 +44,33 @@ def card(**changes) -> JudgeCard:
         "figures": {"dev": {"spearman": 0.5}, "test": {"spearman": 0.25, "spearman_low": None}},
         "attacks": [],
         "tried": [{"decoding": "greedy", "dev_spearman": 0.5}],
-        "data": {"name": "mine", "sha256": "1" * 64},
+        "data": {"name": "mine", "sha256": "1" * 64, "texts": []},
         "limits": ["It holds for nothing else."],
         "made_with": {"git_commit": None},
     }
     return JudgeCard(**{**base, **changes})
 
 
-def test_a_card_is_read_as_it_was_written(tmp_path):
-    card().write(tmp_path / "card.yaml")
-    assert JudgeCard.read(tmp_path / "card.yaml") == card()
+USES = [{"use": "order_texts", "verdict": "yes", "clause": "75 % of pairs", "value": 0.75}]
+CARDS = [
+    *({}, {"uses": USES}, {"estimate": None, "scale": None}, {"range": ScoreRange.parse(["fail", "pass"])}),
+    {"intervals": Errors((0.5, -0.25, 0.1), (0.0, 1.5, 0.333333), (0, 0, 7)), "decision": DECISION}
+    | {"scores": {"7": 2.5, "12345678": 3.0}},
+]
+
+
+@pytest.mark.parametrize("changes", CARDS)
+def test_a_card_is_read_as_it_was_written(tmp_path, changes):
+    card(**changes).write(tmp_path / "card.yaml")
+    assert JudgeCard.read(tmp_path / "card.yaml") == card(**changes)
     assert (tmp_path / "card.yaml").read_text().startswith("# A judge card")
-    judged = card(uses=[{"use": "order_texts", "verdict": "yes", "clause": "75 % of pairs", "value": 0.75}])
-    judged.write(tmp_path / "judged.yaml")
-    assert JudgeCard.read(tmp_path / "judged.yaml").verdict[0].startswith("  order texts      yes  ")
+
+
+def test_a_card_says_what_its_judge_may_do_and_why_it_has_no_intervals():
+    assert card(uses=USES).verdict[0].startswith("  order texts      yes  ")
     assert card().verdict[0].startswith("  - It has no verdict, for it was made with human_agreement=false")
-    bare = card(estimate=None, scale=None)
-    bare.write(tmp_path / "bare.yaml")
-    assert JudgeCard.read(tmp_path / "bare.yaml") == bare
-    assert "no map from its scores to the humans' scale" in bare.no_intervals
-    worded = card(range=ScoreRange.parse(["fail", "pass"]))
-    worded.write(tmp_path / "worded.yaml")
-    assert JudgeCard.read(tmp_path / "worded.yaml") == worded
-    whole = card(intervals=Errors((0.5, -0.25, 0.1), (0.0, 1.5, 0.333333), (0, 0, 7)), decision=DECISION)
-    object.__setattr__(whole, "scores", {"7": 2.5, "12345678": 3.0})
-    whole.write(tmp_path / "whole.yaml")
-    assert JudgeCard.read(tmp_path / "whole.yaml") == whole
-    assert whole.no_intervals is None
+    assert "no map from its scores to the humans' scale" in card(estimate=None, scale=None).no_intervals
+    assert card(**CARDS[-1]).no_intervals is None
 
 
 SCORES = np.array([1.0, 1.5, 2.0, 2.4, 2.5, 3.0, np.nan])
@@ -135,12 +135,11 @@ def _reordered(text: str) -> str:
     return yaml.safe_dump(yaml.safe_load(text), sort_keys=True)
 
 
-def test_a_card_of_an_earlier_version_is_read_and_its_classes_are_where_they_are_now(capsys):
-    """Written at 26d5f633 by calibrating recorded readings of conala_sample."""
-    earlier = JudgeCard.read(Path(__file__).with_name("judge_card_26d5f633.yaml"))
+def test_a_card_of_an_earlier_version_is_read(capsys):
+    """Written at 77ff865a by calibrating recorded readings of conala_sample."""
+    earlier = JudgeCard.read(Path(__file__).with_name("judge_card_77ff865a.yaml"))
     assert capsys.readouterr().err == "", "its digest is the one that it states"
-    assert earlier.title == "Qwen2.5-Coder-1.5B-Instruct, quality 3-7, expectation"
-    assert earlier.figures["promised"]["spearman"] == pytest.approx(0.6849, abs=1e-4)
+    assert earlier.title == "Qwen2.5-Coder-1.5B-Instruct, quality 1-5, greedy"
     assert earlier.no_intervals is None
     parts = parts_of(earlier)
     assert parts["judge"]["path"] == earlier.parts["judge"]["path"]
@@ -159,13 +158,6 @@ def test_a_judge_is_known_by_its_class_so_that_one_of_its_kind_is_seen(monkeypat
     assert maker_at(("judge",), path) is Sheet
     assert maker_at(("judge",), "os.system") is maker_at(("tutor",), path) is maker_at(("judge",), ["a"]) is None
     assert maker_at(("decoding", "mine", "of"), "judgebench.decoding.Greedy") is Greedy
-
-
-def test_a_card_of_a_panel_is_refused(tmp_path):
-    of_panel = {"_target_": "judgebench.judges.panel.PanelSpec", "members": ["members/0/judge_card.yaml"]}
-    card(parts={**PARTS, "judge": of_panel}).write(tmp_path / "card.yaml")
-    with pytest.raises(UserError, match=r"panel\.PanelSpec', which is no part of a judge"):
-        JudgeCard.read(tmp_path / "card.yaml")
 
 
 def test_a_card_of_one_task_is_refused_for_another():
@@ -223,10 +215,8 @@ def test_a_key_goes_nowhere_that_the_user_has_not_named():
         ("assistant", "_target_", "judgebench.runtime.files.os.system"),
         ("decoding", "greedy", {"_target_": "subprocess.run"}),
         ("decoding", "greedy", {"_target_": "judgebench.decoding.Greedy", "_args_": [1]}),
-        ("prompt", "template_options", {"x": [{"_target_": "builtins.eval"}]}),
         ("judge", "_target_", "judgebench.defenses.settings.Helper"),
         ("defenses", 0, {"_target_": "judgebench.judges.spec.JudgeSpec"}),
-        ("defenses", 0, {"name": "perplexity", "helper": {"_target_": "judgebench.defenses.settings.Helper"}}),
     ],
 )
 def test_a_card_makes_nothing_but_a_judge(tmp_path, place, key, value):
@@ -254,7 +244,7 @@ def test_files_that_are_no_card_are_told_apart(tmp_path):
         wrong[yaml.safe_dump({**content, "intervals": errors})] = (
             r"card.yaml: intervals: they take a spread \[a, b, c\]"
         )
-    for name in content.keys() - {"format", "sha256", "intervals", "uses", "decision", "scores"}:
+    for name in content.keys() - {"format", "sha256"}:
         wrong[yaml.safe_dump({key: value for key, value in content.items() if key != name})] = "damaged"
     with pytest.raises(UserError, match="there is no such file"):
         JudgeCard.read(path)

@@ -46,7 +46,7 @@ def rows_of(count: int) -> list[dict]:
 
 def parts() -> dict:
     judge = {"_target_": "judgebench.judges.precomputed.replay.ReplaySpec", "path": "answers.jsonl"}
-    judge |= {"fields": {"example_id": "example_id", "text": "text"}, "mode": "generate"}
+    judge |= {"fields": {"example_id": "example_id", "text": "text"}}
     return {**PARTS, "judge": judge, "prompt": {**PARTS["prompt"], "truncate": "error", "template_options": None}}
 
 
@@ -92,11 +92,9 @@ def test_rows_are_those_of_one_shard_in_every_kind_of_file(score):
     ("verdict", "spread", "means", "single"),
     [
         ("yes", 0.1, "yes", "yes; 0 % of"),
-        ("with care", 0.1, "with care", "with care; 0 % of"),
         ("with care", 9.0, "with care", "no; 100 % of"),
         ("with care", (7.0, -2.0), "with care", "with care, but for those that are flagged wide; 40 % of"),
         ("no", 0.1, "no", "no; 0 % of"),
-        ("too few texts", 0.1, "unknown", "unknown; 0 % of"),
         (None, 0.1, "unknown", "unknown; 0 % of"),
     ],
 )
@@ -136,14 +134,13 @@ def test_a_card_that_decides_says_pass_fail_or_ask(score):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "fail_to", "asked", "forced", "why"),
+    ("verdict", "fail_to", "forced", "why"),
     [
-        ("no", 2.0, 59, "23 pass, 24 fail; 12 texts", "The judge of this card may not decide (decide: no): "),
-        ("too few texts", None, 59, "35 pass, 24 fail; 0 texts", "may not decide (decide: too few texts): "),
-        ("yes", None, 59, "35 pass, 24 fail; 0 texts", "This card has no band of scores that it may decide: "),
+        ("no", 2.0, "23 pass, 24 fail; 12 texts", "The judge of this card may not decide (decide: no): "),
+        ("yes", None, "35 pass, 24 fail; 0 texts", "This card has no band of scores that it may decide: "),
     ],
 )
-def test_a_card_that_may_not_decide_says_so_first_and_asks_but_by_force(score, verdict, fail_to, asked, forced, why):
+def test_a_card_that_may_not_decide_says_so_first_and_asks_but_by_force(score, verdict, fail_to, forced, why):
     answers = [{"example_id": f"t{i}", "text": "no idea" if i == 4 else str(1 + i % 5)} for i in range(COUNT)]
     write_rows("answers.jsonl", answers)
     decision = DECISION | {"fail_to": fail_to, "pass_from": fail_to and 4.0, "pass_mark": 3.0}
@@ -151,9 +148,8 @@ def test_a_card_that_may_not_decide_says_so_first_and_asks_but_by_force(score, v
     bare = vars(JudgeCard.read("card.yaml"))
     JudgeCard(**{**bare, "decision": decision, "uses": uses}).write(Path("card.yaml"))
     out = " ".join(score("out=asked.jsonl")[1].split())
-    assert out.startswith(why if why.startswith("T") else "The judge of this card "), out
-    assert f"{why}every text is for a person to see, unless force=true is given." in out
-    assert f"0 pass, 0 fail; {asked} texts for a person to see." in out
+    assert out.startswith(f"{why}every text is for a person to see, unless force=true is given."), out
+    assert "0 pass, 0 fail; 59 texts for a person to see." in out
     assert {json.loads(line)["decision"] for line in lines("asked.jsonl")} == {"ask", None}
     out = " ".join(score("out=forced.jsonl", "force=true")[1].split())
     assert f"{why}by force=true its marks decide all the same." in out

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.cards import Judge, JudgeCard
@@ -111,16 +110,15 @@ def test_scores_are_those_of_the_run_in_a_file_and_in_python_together_and_alone(
     assert judge.score("A {{Summary}} ${oc.env:HOME}.", "{{Document}} <|im_end|>").status == "parsed"
 
 
-@pytest.mark.parametrize("decoding", ["ridge", "ordinal", "calibrated"])
+@pytest.mark.parametrize(("decoding", "learned"), [("ridge", "weights"), ("ordinal", "thresholds")])
 def test_a_card_holds_what_a_decoding_has_learned(
-    decoding, calibrate, called, calibrated, tiny_pair, monkeypatch, tmp_path
+    decoding, learned, calibrate, called, calibrated, tiny_pair, monkeypatch, tmp_path
 ):
     """It scores as all texts have taught it; the run's own scores are each taught by other articles, and alike."""
     monkeypatch.chdir(tmp_path)
     calibrate(f"decoding=[{decoding}]", "ranges=[[1,5]]", "judge=local", f"judge.path={tiny_pair[0]}")
     card = JudgeCard.read("run/judge_card.yaml")
     (part,) = card.parts["decoding"].values()
-    learned = {"ridge": "weights", "ordinal": "thresholds", "calibrated": "levels"}[decoding]
     assert part[learned], "plain numbers"
     texts = pd.read_json(calibrated / "texts.jsonl", lines=True)
     texts.to_json("texts.jsonl", orient="records", lines=True)
@@ -130,20 +128,6 @@ def test_a_card_holds_what_a_decoding_has_learned(
     main = np.array(rows[texts["example_id"]].tolist(), dtype=np.float32)
     expected = learned_decoding.scores(main, None, np.arange(1.0, 6.0))
     np.testing.assert_allclose(pd.read_csv("scores.csv")["score"], expected, atol=1e-4)
-
-
-def test_a_card_without_the_errors_of_its_estimates_scores_without_intervals_and_says_why(calibrated, score):
-    content = yaml.safe_load((calibrated / "run" / "judge_card.yaml").read_text())
-    del content["intervals"], content["sha256"]
-    (calibrated / "run" / "bare.yaml").write_text(yaml.safe_dump(content))
-    for out in ("bare.jsonl", "bare.parquet"):
-        code, said, err = score("card=run/bare.yaml", "data.path=texts.jsonl", f"out={out}")
-        assert code == 0, err
-        assert " ".join(said.split()).count("No intervals: the card does not state its estimates' errors; `python") == 1
-    assert [json.loads(Path("bare.jsonl").read_text().splitlines()[0])[name] for name in ("low", "wide")] == [None] * 2
-    assert pd.read_parquet("bare.parquet")[["low", "high", "wide"]].isna().all(axis=None)
-    judged = Judge.from_card("run/bare.yaml").score("An article.", "Its summary.")
-    assert (math.isnan(judged.low), judged.wide) == (True, None)
 
 
 def test_another_model_or_another_reading_of_it_is_refused(calibrated, score, tiny_pair):
@@ -169,12 +153,7 @@ def test_another_model_or_another_reading_of_it_is_refused(calibrated, score, ti
         (("card=run/config.yaml",), "this is no judge card"),
         (("card=run/judge_card.yaml",), "data.path is not given"),
         (("card=run/judge_card.yaml", "data.path=texts.jsonl", "coverage=1.0"), "coverage: 1.0 should be less than 1"),
-        (("card=run/judge_card.yaml", "data.path=texts.jsonl", "wide=0"), "wide: 0 should be greater than 0"),
         (("card=run/judge_card.yaml", "data.path=texts.jsonl", "out=scores.txt"), "the ending says what is written"),
-        (
-            ("card=run/judge_card.yaml", "data.path=texts.jsonl", "data.fields.output=text"),
-            "no field 'text' (the judged text) is there",
-        ),
     ],
 )
 def test_mistakes_are_sentences(score, arguments, sentence):

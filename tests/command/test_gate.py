@@ -1,12 +1,12 @@
 """The gate: a judge that passes, fails or cannot be measured; its drift; and the file for CI as printed."""
 
-import copy
 import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,15 +41,14 @@ from judgebench.stats.clusters import Clusters
 from judgebench.stats.correlation import DistinctPairs
 from judgebench.types import Example, ScoreRange
 from judgebench.words.errors import UserError
-from tests.cards.test_card import DECISION
+from tests.cards.test_card import DECISION, card
 from tests.conftest import write_rows
 
 ROOT = Path(__file__).parents[2]
-EARLIER = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
 FAST = ("metrics.resamples=200", "report=false", "run_dir=gate")
 
 
-def labelled(folder: Path, name: str, articles: int, seed: int, noise: float = 0.7, constant: bool = False) -> list:
+def labelled(folder: Path, name: str, articles: int, seed: int, noise: float = 0.7) -> list:
     """A file of labels by three raters, four systems an article; the answers of a judge with that noise."""
     rng = np.random.default_rng(seed)
     rows, answers = [], []
@@ -63,7 +62,7 @@ def labelled(folder: Path, name: str, articles: int, seed: int, noise: float = 0
                 "system_id": f"s{system}",
             }
             text |= {"source": f"Article {name} {article}.", "output": f"Summary {system} of {article}."}
-            rows.append(text | {"human": {"coherence": [3.0] * 3 if constant else scores}})
+            rows.append(text | {"human": {"coherence": scores}})
             said = int(np.clip(round(quality + noise * rng.normal()), 1, 5))
             answers.append({"example_id": text["example_id"], "text": str(said)})
     write_rows(folder / f"{name}.jsonl", rows)
@@ -76,7 +75,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gate")
     (folder / "judge").mkdir()
     good = labelled(folder / "judge", "calibrated", 30, 0) + labelled(folder / "judge", "labels", 24, 1)
-    good += labelled(folder, "few", 5, 2) + labelled(folder, "alike", 12, 3, constant=True)
+    good += labelled(folder, "few", 5, 2)
     write_rows(folder / "judge" / "answers.jsonl", good)
     write_rows(folder / "worse.jsonl", labelled(folder / "judge", "labels", 24, 1, noise=4.0))
     write_rows(folder / "silent.jsonl", [{**row, "text": "I cannot say."} for row in good])
@@ -133,32 +132,32 @@ def test_a_judge_that_has_not_changed_passes_on_other_labels(gate, place, monkey
     assert re.search(said, summary)
     assert summary.startswith("Earlier.\n### Judge gate: passed\n")
     assert "| spearman_low | at least 0.3 | passed | 0." in summary
-    card = JudgeCard.read(place / "judge" / "judge_card.yaml")
+    known = JudgeCard.read(place / "judge" / "judge_card.yaml")
     run = pd.read_parquet(place / "gate" / "scores.parquet")
-    error = np.abs(card.estimate(run["score"].to_numpy()) - run["human"]).mean()
+    error = np.abs(known.estimate(run["score"].to_numpy()) - run["human"]).mean()
     assert f"{error:.2f} here" in re.search(r"drift_error.*", out)[0]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "share"), [(119, 0, "These texts"), (120, 4, "96.8 % of these texts"), (0, 96, "")]
-)
-def test_texts_that_made_the_card_are_known_by_themselves(gate, place, old, new, share):
+def test_texts_that_made_the_card_are_known_by_themselves(gate, place):
     files = {name: (place / "judge" / f"{name}.jsonl").read_text().splitlines() for name in ("calibrated", "labels")}
-    mixed = [json.loads(line) for line in [*files["calibrated"][:old], *files["labels"][:new]]]
+    mixed = [json.loads(line) for line in [*files["calibrated"], *files["labels"][:4]]]
     write_rows(place / "mixed.jsonl", [{**row, "source": f"{row['source']} "} for row in mixed[::-1]])
     code, out, err = gate("data.path=mixed.jsonl", "drift=off", "require={failed: 0}")
     assert code == 0, out + err
     assert "drift_" not in out
-    assert f"{share} made the card: its verdicts flatter it here" in out if share else "made the card" not in out
+    assert "96.8 % of these texts made the card: its verdicts flatter it here" in out
 
 
-def test_a_sample_of_digests_tells_the_share_of_many_texts(place):
-    card = JudgeCard.read(place / "judge" / "judge_card.yaml")
+def test_a_sample_of_digests_tells_the_share_of_many_texts():
     texts = [Example(str(i), "g", "s", "One.", f"Text {i}.", {}) for i in range(30_000)]
-    object.__setattr__(card, "data", {"texts": text_digests(SimpleNamespace(examples=texts[:20_000]))[:2000]})
-    assert share_in_card(card, SimpleNamespace(examples=texts[10_000:])) == pytest.approx(0.5, abs=0.05)
-    assert share_in_card(card, SimpleNamespace(examples=texts[:20_000])) == 1
-    assert share_in_card(card, SimpleNamespace(examples=texts[20_000:])) == pytest.approx(0, abs=0.01)
+    made_by = card(data={"texts": text_digests(SimpleNamespace(examples=texts[:20_000]))[:2000]})
+    assert share_in_card(made_by, SimpleNamespace(examples=texts[10_000:])) == pytest.approx(0.5, abs=0.05)
+    assert share_in_card(made_by, SimpleNamespace(examples=texts[:20_000])) == 1
+    assert share_in_card(made_by, SimpleNamespace(examples=texts[20_000:])) == pytest.approx(0, abs=0.01)
+    rows = pd.DataFrame({"example_id": map(str, range(3000)), "score": np.arange(3000) / 3})
+    scores = scores_of(SimpleNamespace(examples=texts[:3000]), rows)
+    assert len(scores) == 2000
+    assert np.mean(list(scores.values())) == pytest.approx(500, abs=40), "at random"
 
 
 def test_a_judge_that_has_become_worse_fails_and_the_drift_says_by_how_much(gate):
@@ -199,50 +198,25 @@ def test_texts_that_made_the_card_are_compared_in_pairs(gate, place, changed, co
 
 
 @pytest.mark.parametrize(
-    ("scored", "articles", "sentence"),
+    ("scored", "sentence"),
     [
-        (
-            True,
-            0,
-            "the card has scored 0 of these texts, of 0 groups, and a comparison in pairs takes 6; give the texts",
-        ),
-        (
-            True,
-            5,
-            "the card has scored 20 of these texts, of 5 groups, and a comparison in pairs takes 6; give the texts",
-        ),
-        (
-            False,
-            30,
-            "the card holds no scores of its texts, for it is of an earlier version, or its decoding has learned",
-        ),
+        (True, "the card has scored 20 of these texts, of 5 groups, and a comparison in pairs takes 6; give the texts"),
+        (False, "the card holds no scores of its texts, for its decoding has learned from them; leave paired out"),
     ],
 )
-def test_texts_that_cannot_be_compared_in_pairs_are_refused(gate, place, scored, articles, sentence):
-    files = {name: (place / "judge" / f"{name}.jsonl").read_text().splitlines() for name in ("calibrated", "labels")}
-    rows = [json.loads(line) for line in [*files["calibrated"][: 4 * articles], *files["labels"]]]
-    write_rows(place / "some.jsonl", rows)
-    card = JudgeCard.read(place / "judge" / "judge_card.yaml")
-    object.__setattr__(card, "scores", card.scores if scored else None)
-    card.write(place / "some.yaml")
+def test_texts_that_cannot_be_compared_in_pairs_are_refused(gate, place, scored, sentence):
+    lines = [(place / "judge" / f"{name}.jsonl").read_text().splitlines() for name in ("calibrated", "labels")]
+    write_rows(place / "some.jsonl", [json.loads(line) for line in [*lines[0][:20], *lines[1]]])
+    known = JudgeCard.read(place / "judge" / "judge_card.yaml")
+    replace(known, scores=known.scores if scored else None).write(place / "some.yaml")
     code, out, err = gate("card=some.yaml", "data.path=some.jsonl", "paired=card", "require={failed: 0}")
     assert (code, sentence in " ".join(err.split())) == (2, True), out + err
-
-
-def test_a_card_holds_the_scores_of_a_sample_of_its_texts():
-    texts = [Example(str(i), "g", "s", "One.", f"Text {i}.", {}) for i in range(3000)]
-    rows = pd.DataFrame({"example_id": map(str, range(3000)), "score": np.arange(3000) / 3})
-    scores = scores_of(SimpleNamespace(examples=texts), rows)
-    assert len(scores) == 2000
-    assert set(scores.values()) < set(rows["score"].round(6))
-    assert np.mean(list(scores.values())) == pytest.approx(500, abs=40), "at random"
 
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (["data.path=few.jsonl"], "5 rated groups; it takes 10"),
-        (["data.path=alike.jsonl"], "the humans gave every text one score"),
         (["data.path=judge/labels.jsonl", "+judge.path=silent.jsonl"], "no answer could be read"),
         (["data.path=judge/labels.jsonl", "+judge.path=nowhere.jsonl"], "there is no such file"),
     ],
@@ -261,10 +235,7 @@ def test_where_nothing_can_be_measured_the_gate_neither_passes_nor_fails(gate, a
         (["require={order_txts: yes}"], "require.order_txts is unknown; require.order_texts is the nearest"),
         (["require={order_texts: no, spearman: high}"], "require.order_texts: 'no' is not one of yes, with_care"),
         (["require={spearman: nan}"], "require.spearman: nan is not a number"),
-        (["require=[spearman]"], "require: nothing is required"),
-        (["require={failed_low: 0}"], "require.failed_low is unknown"),
         (["drift=perhaps"], "drift: 'perhaps' should be 'fail', 'warn' or 'off'"),
-        (["card=nowhere.yaml"], "there is no such file"),
         (["data.scale=[0,10]"], "it was calibrated for coherence on a scale of 1 to 5"),
         (["junit=judge/labels.jsonl/gate.xml"], "cannot be written"),
     ],
@@ -276,15 +247,13 @@ def test_mistakes_are_sentences(gate, arguments, sentence):
 
 def test_a_card_asks_for_its_own_verdicts():
     uses = {"order_texts": "yes", "compare_systems": "with care", "report_scores": "no", "resist_attacks": "with care"}
-    card = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
     with pytest.raises(UserError, match="a card without a verdict"):
-        requirements_of(None, card)
-    object.__setattr__(card, "uses", [{"use": use, "verdict": verdict} for use, verdict in uses.items()])
-    assert requirements_of(None, card) == {"order_texts": "yes", "compare_systems": "with_care"}
-    object.__setattr__(card, "decision", DECISION)
-    assert requirements_of(None, card)["decide"] == "with_care", "and that it may decide"
-    object.__setattr__(card, "uses", [*card.uses, {"use": "decide", "verdict": "yes"}])
-    assert requirements_of(None, card)["decide"] == "yes"
+        requirements_of(None, card())
+    found = [{"use": use, "verdict": verdict} for use, verdict in uses.items()]
+    assert requirements_of(None, card(uses=found)) == {"order_texts": "yes", "compare_systems": "with_care"}
+    assert requirements_of(None, card(uses=found, decision=DECISION))["decide"] == "with_care", "that it may decide"
+    found.append({"use": "decide", "verdict": "yes"})
+    assert requirements_of(None, card(uses=found, decision=DECISION))["decide"] == "yes"
 
 
 def change(name: str, p: float, most: float) -> Change:
@@ -297,13 +266,7 @@ def change(name: str, p: float, most: float) -> Change:
         ("order_texts", "with care", [change("spearman", 0.01, 0.3)], "failed", "yes on the card, Spearman is worse"),
         ("order_texts", "no", [change("spearman", 0.2, 0.09)], "passed", "a fall of Spearman by 0.09 is excluded"),
         ("order_texts", "with care", [change("spearman", 0.2, 0.25)], "not measured", "by 0.25, too few texts to tell"),
-        (
-            "order_texts",
-            "with care",
-            [change("spearman", 0.2, 0.0), change("error", 0.01, 1)],
-            "failed",
-            "error is worse",
-        ),
+        ("order_texts", "no", [change("spearman", 0.2, 0.0), change("error", 0.01, 1)], "failed", "error is worse"),
         ("order_texts", "yes", [change("spearman", 0.2, 0.25)], "passed", "because"),
         ("decide", "no", [change("spearman", 0.2, 0.0), change("tnr", 0.2, 0.2)], "not measured", "of TNR by 0.20"),
         ("decide", "no", [change("spearman", 0.2, 0.0)], "passed", "Spearman by 0.00 is excluded"),
@@ -314,20 +277,18 @@ def change(name: str, p: float, most: float) -> Change:
 def test_a_verdict_of_the_cards_own_is_lower_by_more_than_chance_or_too_few_texts_tell(
     use, verdict, changes, state, said
 ):
-    card = SimpleNamespace(uses=[{"use": name, "verdict": "yes"} for name in ("order_texts", "decide")])
+    own = card(uses=[{"use": name, "verdict": "yes"} for name in ("order_texts", "decide")])
     judged = outcomes_of({use: "yes"}, [{"use": use, "verdict": verdict, "clause": "because"}], {})
-    (found,) = by_changes(judged, card, changes)
+    (found,) = by_changes(judged, own, changes)
     assert (found.state, said in found.reason) == (state, True), found
 
 
 def test_uses_that_are_not_required_are_said_with_both_verdicts():
-    card = SimpleNamespace(uses=[{"use": "order_texts", "verdict": "yes"}, {"use": "decide", "verdict": "no"}])
-    verdict = [
-        {"use": use, "verdict": found}
-        for use, found in (("order_texts", "no"), ("decide", "no"), ("resist_attacks", "not measured"))
-    ]
-    assert not_required({"order_texts": "yes"}, card, verdict) == ("Not required: decide (no on the card, no here).")
-    assert not_required({"order_texts": "yes", "decide": "yes"}, card, verdict) == ""
+    own = card(uses=[{"use": "order_texts", "verdict": "yes"}, {"use": "decide", "verdict": "no"}])
+    here = {"order_texts": "no", "decide": "no", "resist_attacks": "not measured"}
+    verdict = [{"use": use, "verdict": found} for use, found in here.items()]
+    assert not_required({"order_texts": "yes"}, own, verdict) == "Not required: decide (no on the card, no here)."
+    assert not_required({"order_texts": "yes", "decide": "yes"}, own, verdict) == ""
 
 
 @pytest.mark.parametrize(
@@ -346,22 +307,23 @@ def test_a_verdict_meets_a_requirement_that_is_no_better(verdict, yes, with_care
     assert outcomes == [yes, with_care]
 
 
-@pytest.mark.parametrize(("bound", "code"), [(0.6, "passed"), (0.9, "failed")])
-def test_a_judge_that_decides_is_bounded_from_below(bound, code):
-    card = JudgeCard.read(ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml")
-    asked = {"decide": "with_care", "tpr_low": bound, "tnr": bound, "kappa": bound, "pass_rate_high": bound}
+def test_a_judge_that_decides_is_bounded_from_below():
+    def asked(bound: float) -> dict:
+        return {"decide": "with_care", "tpr_low": bound, "tnr": bound, "kappa": bound, "pass_rate_high": bound}
+
     with pytest.raises(UserError, match=r"require\.tpr_low: the card does not say pass or fail"):
-        requirements_of(asked, card)
-    object.__setattr__(card, "decision", DECISION)
-    assert requirements_of(asked, card) == asked
+        requirements_of(asked(0.6), card())
+    deciding = card(decision=DECISION)
+    assert requirements_of(asked(0.6), deciding) == asked(0.6)
     decision = dict.fromkeys((*OF_DECISIONS, "rate", "rate_low", "rate_high"), 0.7)
     decision["rates"] = [decision]
-    rows = pd.DataFrame({"status": [], "score": []})
-    metric = {"spearman": 0.5, "spearman_low": 0.4, "spearman_high": 0.6, "constant": False, "failed_share": 0.0}
-    metric |= {"groups": 20}
-    figures = figures_of(card, [], metric, rows, decision, resamples=0, seed=0)
+    metric = dict.fromkeys(("spearman", "spearman_low", "spearman_high"), 0.5)
+    metric |= {"constant": False, "failed_share": 0.0, "groups": 20}
+    figures = figures_of(deciding, [], metric, pd.DataFrame({"status": [], "score": []}), decision)
     verdict = [{"use": "decide", "verdict": "with care", "clause": "because"}]
-    assert [outcome.state for outcome in outcomes_of(asked, verdict, figures)] == ["passed"] + [code] * 4
+    for bound, state in ((0.6, "passed"), (0.9, "failed")):
+        outcomes = outcomes_of(asked(bound), verdict, figures)
+        assert [outcome.state for outcome in outcomes] == ["passed"] + [state] * 4
 
 
 @pytest.fixture(scope="module")
@@ -407,21 +369,15 @@ def test_a_gate_of_pass_and_fail_takes_the_cards_pass_mark(deciding, called, mon
         assert {record["pass_mark"] for record in records if record["mark"] == "chosen mark"} == {mark}
 
 
-@pytest.mark.parametrize(
-    ("fail", "passes", "more"), [(0, 1, ()), ("not yet", "helpful", ("data.classes=[not yet,helpful]",))]
-)
-def test_a_gate_takes_the_two_classes_of_its_card(deciding, called, monkeypatch, tmp_path, fail, passes, more):
+def test_a_gate_takes_the_two_classes_of_its_card(deciding, called, monkeypatch, tmp_path):
     """Its labels hold these classes; the command that calibrate prints need not name them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    named = {"fail": fail, "pass": passes}
-    rows = [json.loads(line) for line in (deciding / "calibrated.jsonl").read_text().splitlines()]
-    for row in rows:
-        row["human"] = {"coherence": [named[word] for word in row["human"]["coherence"]]}
-    write_rows("labels.jsonl", rows)
+    text = (deciding / "calibrated.jsonl").read_text()
+    Path("labels.jsonl").write_text(text.replace('"fail"', '"not yet"').replace('"pass"', '"helpful"'))
     answers = f"judge.path={deciding / 'answers.jsonl'}"
     judge = ("judge=replay", answers, "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
-    data = ("data=jsonl", "data.path=labels.jsonl", "dimensions=[coherence]", *more)
+    data = ("data=jsonl", "data.path=labels.jsonl", "dimensions=[coherence]", "data.classes=[not yet,helpful]")
     _, shown, _ = called(calibrate_main, *judge, *data, "logger=none", *FAST[:2], "run_dir=run")
     asked = ("card=run/judge_card.yaml", "data.path=labels.jsonl", f"+{answers}", *FAST)
     code, out, err = called(gate_main, *asked, mistaken=True)
@@ -468,33 +424,19 @@ def test_the_gate_is_not_green_for_a_judge_that_may_not_decide(deciding, called,
     assert re.search(r"Not required: decide \(no on the card, no here\), order texts \(", " ".join(out.split()))
 
 
-def test_a_fall_of_spearman_by_three_tenths_is_noticed_on_five_hundred_texts():
-    found = []
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        card = card_of(simulated(rng, 100))
-        changes = changes_of(card_figures(card), measured(card, worsened(rng, simulated(rng, 100), 0.3)))
-        found.append(next(change.worse for change in changes if change.name == "spearman"))
-    assert all(found)
-
-
 def test_a_constant_here_is_no_spearman_that_is_known_for_sure():
-    card = {"groups": 15, "spearman": 0.4, "spearman_low": 0.0, "spearman_high": 0.8}
     here = {"groups": 15, "spearman": 0.0, "spearman_low": 0.0, "spearman_high": 0.0}
-    (change,) = changes_of(card, here)
-    assert not change.worse, "a judge that says 1 of 15 texts may say it of none"
-    (change,) = changes_of(card | {"spearman": 0.7, "spearman_low": 0.55, "spearman_high": 0.85}, here)
-    assert change.worse
+    for value, reach, worse in ((0.4, 0.4, False), (0.7, 0.15, True)):
+        before = {"groups": 15, "spearman": value, "spearman_low": value - reach, "spearman_high": value + reach}
+        (change,) = changes_of(before, here)
+        assert change.worse == worse, "a judge that says 1 of 15 texts may say it of none"
 
 
 def test_a_card_without_intervals_is_compared_by_what_it_has_and_the_rest_is_said():
-    card = copy.copy(EARLIER)
-    assert untested(card, []).startswith(
-        "Not compared with the card: Spearman, the estimates' error, their bias, which"
-    )
-    assert untested(card, [change(name, 0.5, 0) for name in ("spearman", "error", "bias")]) == ""
-    object.__setattr__(card, "decision", DECISION)
-    assert "TPR, TNR" in untested(card, [change("spearman", 0.5, 0)])
+    said = "Not compared with the card: Spearman, the estimates' error, their bias, which"
+    assert untested(card(), []).startswith(said)
+    assert untested(card(), [change(name, 0.5, 0) for name in ("spearman", "error", "bias")]) == ""
+    assert "TPR, TNR" in untested(card(decision=DECISION), [change("spearman", 0.5, 0)])
 
 
 def test_a_change_is_worse_by_its_figures_own_direction():
@@ -515,23 +457,21 @@ def simulated(rng: np.random.Generator, articles: int, shift: float = 0.0) -> pd
     return pd.DataFrame({"score": score, "human": human, "group_id": number.astype(str), "status": "parsed"})
 
 
-def measured(card: JudgeCard, rows: pd.DataFrame) -> dict[str, float | None]:
+def measured(known: JudgeCard, rows: pd.DataFrame) -> dict[str, float | None]:
     clusters = Clusters.of(rows["group_id"].to_numpy(), 200, 0)
     pairs = DistinctPairs(rows["score"].to_numpy(), rows["human"].to_numpy(), clusters.number, clusters.count)
     metric = clusters.record({"spearman": pairs.spearman(clusters.weights)}) | {"constant": False, "failed_share": 0.0}
     metric |= {"groups": clusters.count}
-    return figures_of(card, [], metric, rows, {}, resamples=200, seed=0)
+    return figures_of(known, [], metric, rows, {}, resamples=200, seed=0)
 
 
 def card_of(rows: pd.DataFrame) -> JudgeCard:
     """A card of these texts, with figures and estimate of its own."""
-    card = copy.copy(EARLIER)
     sides = [rows[name].to_numpy() for name in ("score", "human", "group_id")]
-    object.__setattr__(card, "estimate", fit("linear", *sides[:2], ScoreRange(1, 5), None))
+    made = card(estimate=fit("linear", *sides[:2], ScoreRange(1, 5), None))
     errors = estimate_errors(Labelled(*sides, "linear", ScoreRange(1, 5), None, 0), 200)
-    figures = errors | {name: value for name, value in measured(card, rows).items() if name.startswith("spearman")}
-    object.__setattr__(card, "figures", {"test": figures | {"groups": rows["group_id"].nunique()}})
-    return card
+    figures = errors | {name: value for name, value in measured(made, rows).items() if name.startswith("spearman")}
+    return replace(made, figures={"test": figures | {"groups": rows["group_id"].nunique()}})
 
 
 @cache
@@ -549,17 +489,16 @@ def worsened(rng: np.random.Generator, rows: pd.DataFrame, fall: float) -> pd.Da
     return rows.assign(score=rows["score"] + size * rng.normal(size=len(rows)))
 
 
-@pytest.mark.parametrize(("of_card", "here"), [(30, 20), (60, 60)])
-def test_a_fall_as_large_as_is_promised_is_noticed_in_half_of_cases(of_card, here):
-    """100 cards, each with other labels of a judge that has fallen by what its own sentence says."""
+def test_a_fall_as_large_as_is_promised_is_noticed_in_half_of_cases():
+    """60 cards, each with other labels of a judge that has fallen by what its own sentence says."""
     found = []
-    for seed in range(100):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
-        card = card_of(simulated(rng, of_card))
-        fall = float(re.search(r"a fall of ([\d.]+) of", noticed(card, here, "articles"))[1])
-        changes = changes_of(card_figures(card), measured(card, worsened(rng, simulated(rng, here), fall)))
+        before = card_of(simulated(rng, 30))
+        fall = float(re.search(r"a fall of ([\d.]+) of", noticed(before, 20, "articles"))[1])
+        changes = changes_of(card_figures(before), measured(before, worsened(rng, simulated(rng, 20), fall)))
         found.append(any(change.worse for change in changes))
-    assert 0.4 <= np.mean(found) <= 0.6
+    assert 0.37 <= np.mean(found) <= 0.63
 
 
 @pytest.mark.parametrize(
@@ -569,48 +508,40 @@ def test_a_fall_is_noticed_in_pairs_and_none_is_invented(noise, fall, low, high)
     """Of 20 articles: the same scores; scores with as much noise as before; scores worse by .1, which are noticed in
     one of five cases on other articles."""
     found = []
-    for seed in range(150 if noise else 40):
+    for seed in range(100 if noise else 20):
         rng = np.random.default_rng(seed)
         rows = simulated(rng, 20)
         rows = rows.assign(example_id=rows.index.astype(str)).round(6)
-        card = copy.copy(EARLIER)
-        object.__setattr__(card, "estimate", fit("linear", rows["score"], rows["human"], ScoreRange(1, 5), None))
+        made = card(estimate=fit("linear", rows["score"], rows["human"], ScoreRange(1, 5), None))
         before = worsened(rng, rows, noise).round(6).set_index("example_id")["score"].to_dict()
-        changes = paired_changes(card, worsened(rng, rows, noise + fall), before, resamples=200, seed=0)
+        changes = paired_changes(made, worsened(rng, rows, noise + fall), before, resamples=200, seed=0)
         assert [change.texts for change in changes] == [100] * 3
         found.append(any(change.p < 0.05 for change in changes))
     assert low <= np.mean(found) <= high
 
 
 def test_more_texts_of_a_low_rating_than_made_the_card_are_said():
-    card = copy.copy(EARLIER)
-    object.__setattr__(card, "scale", (1, 5))
-    share = {"low_share": 0.1, "low_share_low": 0.05, "low_share_high": 0.15}
-    held = {"low_coverage": 0.5, "low_coverage_low": 0.4, "low_coverage_high": 0.6, "coverage": 0.9}
-    object.__setattr__(card, "figures", {"test": share | held})
-    human, groups, drawn = (
-        np.tile([1.0, 4.0], 60),
-        np.repeat(np.arange(30), 4).astype(str),
-        {"resamples": 200, "seed": 0},
-    )
-    assert more_low_rated(card, human, groups, **drawn) == (
+    figures = {"low_share": 0.1, "low_share_low": 0.05, "low_share_high": 0.15}
+    figures |= {"low_coverage": 0.5, "low_coverage_low": 0.4, "low_coverage_high": 0.6, "coverage": 0.9}
+    texts = (np.tile([1.0, 4.0], 60), np.repeat(np.arange(30), 4).astype(str), 200, 0)
+    made = card(scale=(1, 5), figures={"test": figures})
+    assert more_low_rated(made, *texts) == (
         "Humans rate 50 % of these texts worse than the middle of the scale, and 10 % of the card's: its intervals of "
         "single texts hold 50 % of such, 90 % of all."
     )
-    assert more_low_rated(card, np.full(120, 4.0), groups, **drawn) == ""
-    object.__setattr__(card, "figures", {"test": share | held | {"low_coverage_high": 0.95}})
-    assert more_low_rated(card, human, groups, **drawn) == ""
+    assert more_low_rated(made, np.full(120, 4.0), *texts[1:]) == ""
+    assert more_low_rated(card(scale=(1, 5), figures={"test": figures | {"low_coverage_high": 0.95}}), *texts) == ""
 
 
-@pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.01, 0.078), (1.2, 0.8, 1.0)])
+@pytest.mark.parametrize(("shift", "low", "high"), [(0.0, 0.0, 0.094), (1.2, 0.8, 1.0)])
 def test_drift_is_claimed_in_a_twentieth_of_sets_of_labels_that_have_none(shift, low, high):
-    """250 cards of 30 articles, each with labels of 20 others: 5 % and two standard errors claim one at most; and most
+    """100 cards of 30 articles, each with labels of 20 others: 5 % and two standard errors claim one at most; and most
     of a shift by 1.2."""
     claimed = []
-    for seed in range(250 if shift == 0 else 40):
+    for seed in range(100 if shift == 0 else 20):
         rng = np.random.default_rng(seed)
-        card = card_of(simulated(rng, 30))
-        changes = changes_of(card_figures(card), measured(card, simulated(rng, 20, shift)))
+        before = card_of(simulated(rng, 30))
+        changes = changes_of(card_figures(before), measured(before, simulated(rng, 20, shift)))
         claimed.append(any(change.worse for change in changes))
     assert low <= np.mean(claimed) <= high
 
@@ -654,8 +585,8 @@ def test_the_file_for_github_runs_as_printed_without_torch(place, tmp_path):
 )  # fmt: skip
 def test_the_gate_of_a_recorded_judge_names_what_it_takes(called, monkeypatch, tmp_path, more, sentence):
     monkeypatch.chdir(tmp_path)
-    card = ROOT / "tests" / "cards" / "judge_card_3e7ab7f.yaml"
-    asked = (f"card={card}", "data=conala_sample", "require={failed: 0}", *FAST)
+    earlier = ROOT / "tests" / "cards" / "judge_card_77ff865a.yaml"
+    asked = (f"card={earlier}", "data=conala_sample", "require={failed: 0}", *FAST)
     code, _, err = called(gate_main, *asked, *more, mistaken=True)
     assert code == 2
     assert re.search(sentence, err), err

@@ -18,14 +18,37 @@ from judgebench.command.record import public
 from judgebench.data.benchmarks import Mini
 from judgebench.readings import reading
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import told
-from tests.conftest import left_of
+from tests.conftest import left_of, told
 from tests.served import answer
 
 QUICK = ("data.limit_groups=8", "data.dev_share=0.4", "logger=none", "report=false", "metrics.resamples=20")
-RANGES = "ranges=[[1,5],[0,4],[0,1,0.5]]"
+RANGES = "ranges=[[1,5],[0,1,0.5],[E,D,C,B,A],[4,0]]"
 ALL = "decoding=[greedy,expectation,contrastive,contrastive_expectation]"
 RECORDED = ("judge=recorded", "judge.path=readings.parquet", *QUICK)
+WHOLE = (ALL, RANGES, "tune=dev", "attacks=[none,dsi]")
+
+
+@pytest.fixture(scope="module")
+def one_recording(tmp_path_factory, tiny_pair) -> Path:
+    """A folder with a run of the tiny pair and its recording, made once, where a key was at hand."""
+    folder = tmp_path_factory.mktemp("recorded")
+    pair = ("judge=local", f"judge.path={tiny_pair[0]}", "assistant=model", f"assistant.path={tiny_pair[1]}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
+        patch.setattr(sys, "argv", ["judgebench", *pair, *QUICK, *WHOLE, "name=sk-planted-0123456789", "run_dir=live"])
+        GlobalHydra.instance().clear()
+        judge()
+        for words in (["live", "out=readings.parquet"], ["out=again.parquet", "live"]):
+            assert record(words) == 0
+    return folder
+
+
+@pytest.fixture
+def live(judgebench, one_recording) -> RunFolder:
+    """The run; readings.parquet is in the test's folder."""
+    Path("readings.parquet").write_bytes((one_recording / "readings.parquet").read_bytes())
+    return RunFolder.open(str(one_recording / "live"))
 
 
 @pytest.fixture
@@ -60,12 +83,8 @@ def mistaken(capfd, *arguments: str) -> str:
     return err
 
 
-def test_a_recorded_pair_gives_the_same_numbers_to_the_last_bit(judgebench, recorded, tiny_pair):
-    ranges = "ranges=[[1,5],[0,1,0.5],[E,D,C,B,A],[4,0]]"
-    asked = (ALL, ranges, "tune=dev", "attacks=[none,dsi]", "data=conala_sample")
-    live, said = recorded(*asked)
-    assert "384 readings of tiny-main with tiny-assistant on 48 conala_sample texts under 8 conditions" in said
-    judgebench(*RECORDED, *asked, "run_dir=again")
+def test_a_recorded_pair_gives_the_same_numbers_to_the_last_bit(judgebench, live, tiny_pair):
+    judgebench(*RECORDED, *WHOLE, "run_dir=again")
     again = RunFolder.open("again")
     same(live, again, "metrics", "comparisons", "tuning", "attack_differences")
     before, after = live.read("readings"), again.read("readings")
@@ -86,27 +105,25 @@ def test_a_recorded_pair_gives_the_same_numbers_to_the_last_bit(judgebench, reco
     assert str(tiny_pair[0].parent) not in titles["note"]
 
 
-def test_parts_of_a_recording_are_enough(judgebench, recorded):
-    live, _ = recorded(ALL, RANGES)
-    judgebench(*RECORDED, ALL, "ranges=[[0,4]]", "assistant=none", "decoding=[expectation]", "run_dir=again")
+def test_parts_of_a_recording_are_enough(judgebench, live):
+    judgebench(*RECORDED, "ranges=[[4,0]]", "assistant=none", "decoding=[expectation]", "run_dir=again")
     scores, known = RunFolder.open("again").read("scores"), live.read("scores")
-    own = (known.decoding == "expectation") & (known.judge == "main") & (known.range_max == 4)
-    assert scores["score"].tolist() == known[own]["score"].tolist()
+    own = (known.decoding == "expectation") & (known.judge == "main") & (known.attack == "none")
+    own &= known.split == "test"
     assert set(scores["judge"]) == {"main"}
+    merged = known[own].merge(scores, on=["example_id", "range_min", "range_max"])
+    assert len(merged) > 0
+    assert merged["score_x"].tolist() == merged["score_y"].tolist()
     assert list(RunFolder.open("again").read("environment")["model_fingerprints"]) == ["main"]
-    sweep = ("-m", *RECORDED, "decoding=[contrastive]", "tune=dev,shared", "ranges=[[1,5],[0,4]]", "run_dir=sweep")
-    judgebench(*sweep)  # the second job takes the first one's readings
-    devices = [RunFolder.open(f"sweep/{job}").read("environment")["device"] for job in (0, 1)]
-    assert devices == ["none: recorded readings"] * 2
     _, out, _ = judgebench(*RECORDED, RANGES, "dry_run=true")
-    assert "Scored: 144 of the 144 rows of readings.parquet." in " ".join(out.split())
+    assert "Scored: 192 of the 384 rows of readings.parquet." in " ".join(out.split())
     _, _, err = judgebench(*RECORDED, "ranges=[[1,10]]", mistaken=True)
     assert "no row of readings.parquet answers under coherence, 1-10, which is to be judged" in err
 
 
-@pytest.mark.parametrize("assistant", [("assistant=null_context",), ("assistant=early_exit", "assistant.layer=2")])
-def test_the_judge_may_be_its_own_assistant(judgebench, recorded, assistant):
-    live, _ = recorded(ALL, "tune=dev", assistant=assistant)
+def test_the_judge_may_be_its_own_assistant(judgebench, recorded):
+    live, said = recorded(ALL, "tune=dev", assistant=("assistant=early_exit", "assistant.layer=2"))
+    assert "48 readings of tiny-main on 48 mini texts under 1 condition, " in said
     judgebench(*RECORDED, ALL, "tune=dev", "run_dir=again")
     same(live, RunFolder.open("again"), "metrics", "tuning")
     about = [folder.read("about")["titles"]["assistant"] for folder in (live, RunFolder.open("again"))]
@@ -137,23 +154,19 @@ def test_what_must_be_computed_is_left_out_and_named(judgebench, recorded):
     assert known[known.defense != "perplexity"].reset_index(drop=True).equals(again)
 
 
-def test_the_file_says_who_read_it_and_nothing_of_this_machine(recorded, tmp_path, monkeypatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
-    live, _ = recorded("name=sk-planted-0123456789", "decoding=[greedy]")
+def test_the_file_says_who_read_it_and_nothing_of_this_machine(live, one_recording):
     first = Path("readings.parquet").read_bytes()
-    assert record(["out=again.parquet", "live"]) == 0
-    assert Path("again.parquet").read_bytes() == first, "the same run gives the same bytes"
+    assert (one_recording / "again.parquet").read_bytes() == first, "the same run gives the same bytes"
     table = pq.read_table("readings.parquet")
     about = json.loads(table.schema.metadata[b"judgebench"])
     assert about["models"] == live.read("environment")["model_fingerprints"]
     assert about["data"] == {"name": "mini", "examples": 48}
-    assert about["conditions"] == [{"dimension": "coherence", "range": "1-5", "attack": "none", "defense": "none"}]
+    assert about["conditions"][0] == {"dimension": "coherence", "range": "1-5", "attack": "none", "defense": "none"}
     data = Mini(limit_groups=8)
     data.setup()
     held = repr(table.to_pylist()) + json.dumps(about)
-    for private in (str(tmp_path), str(Path.home() / ""), "sk-planted", "Evaluation Criteria", data.examples[0].output):
-        assert private not in held
-    assert len(first) < 20_000
+    private = (str(one_recording), str(Path.home() / ""), "sk-planted", "Evaluation Criteria", data.examples[0].output)
+    assert [said for said in private if said in held] == []
 
 
 def test_an_example_of_another_rubric_or_text_is_refused(judgebench, recorded, capfd):
@@ -174,16 +187,11 @@ def test_an_example_of_another_rubric_or_text_is_refused(judgebench, recorded, c
     assert not Path("other.parquet").exists()
 
 
-def test_a_card_of_recorded_readings_scores_new_texts_with_their_model(
-    recorded, called, tiny_pair, tmp_path, monkeypatch
-):
-    recorded(ALL, "ranges=[[1,5],[0,4]]")
-    called(calibrate, *RECORDED, "decoding=[expectation]", "ranges=[[1,5],[0,4]]", "run_dir=run", "force=true")
+def test_a_card_of_recorded_readings_scores_new_texts_with_their_model(live, called, tiny_pair):
+    called(calibrate, *RECORDED, "decoding=[expectation]", "ranges=[[1,5],[4,0]]", "run_dir=run", "force=true")
     card = JudgeCard.read("run/judge_card.yaml")
-    assert (
-        card.models["main"]["sha256"]
-        == RunFolder.open("live").read("environment")["model_fingerprints"]["main"]["sha256"]
-    )
+    models = live.read("environment")["model_fingerprints"]
+    assert card.models["main"]["sha256"] == models["main"]["sha256"]
     assert card.parts["judge"]["_target_"] == "judgebench.judges.spec.JudgeSpec"
     assert any("+judge.path=DIR" in limit for limit in card.limits)
     scores = RunFolder.open("run").read("scores")
@@ -219,49 +227,27 @@ def test_a_served_judge_is_recorded_without_its_address(judgebench, small_server
         ("assistant=null_context", "take assistant=recorded or assistant=none"),
         ("attacks=[adv_suffix]", "attacks: adv_suffix: a phrase is learned by asking a model here"),
         ("defenses=[cap]", "defenses: cap: its references are scored while they are made, and judge=recorded"),
-        ("tutor=smollm2", "tutor: its references are scored while they are made, and judge=recorded"),
         ("judge.path=null", "judge.path: name the file of recorded readings"),
         ("judge.path=nowhere", "nowhere: there is no such file; judge.path must be an existing file"),
         ("prompt=comparative", "readings of texts that were judged alone, and this run asks for texts that were comp"),
-        ("judge.engine=plain", "judge.engine: there is no key 'engine' in judge"),
         ("dimensions=[fluency]", "under fluency, 1-5, which is to be judged; readings.parquet has answers under"),
     ],
 )
-def test_what_the_file_cannot_give_is_refused(judgebench, readings, given, message):
+def test_what_the_file_cannot_give_is_refused(judgebench, live, given, message):
     told(judgebench(*RECORDED, given, "run_dir=run", mistaken=True), message)
 
 
-@pytest.fixture(scope="module")
-def one_recording(tmp_path_factory, tiny_pair) -> Path:
-    """A run with its recording, made once."""
-    folder = tmp_path_factory.mktemp("recorded")
-    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "run_dir=live")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["judgebench", *command])
-        GlobalHydra.instance().clear()
-        judge()
-        assert record(["live", "out=readings.parquet"]) == 0
-    return folder
-
-
-@pytest.fixture
-def readings(judgebench, one_recording) -> None:
-    """readings.parquet in the test's folder."""
-    Path("readings.parquet").write_bytes((one_recording / "readings.parquet").read_bytes())
-
-
-def test_a_recording_that_comes_with_judgebench_goes_by_its_name(judgebench, readings, monkeypatch, tmp_path):
+def test_a_recording_that_comes_with_judgebench_goes_by_its_name(judgebench, live, monkeypatch, tmp_path):
     (tmp_path / "shipped").mkdir()
     Path("readings.parquet").rename(tmp_path / "shipped" / "tiny.parquet")
     monkeypatch.setattr(reading, "FOLDER", tmp_path / "shipped")
     judgebench("judge=recorded", "judge.path=tiny", *QUICK, "run_dir=run")
-    assert len(RunFolder.open("run").read("scores")) == 96
+    assert set(RunFolder.open("run").read("readings")["seconds"] > 0) == {True}
     _, _, err = judgebench("judge=recorded", "judge.path=small", *QUICK, mistaken=True)
     assert "with judgebench come tiny" in err
 
 
-def test_a_mistaken_command_is_one_sentence(judgebench, readings, one_recording, capfd):
+def test_a_mistaken_command_is_one_sentence(judgebench, live, one_recording, capfd):
     run = str(one_recording / "live")
     Path("empty").mkdir()
     judgebench(*RECORDED, "run_dir=again")

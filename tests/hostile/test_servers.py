@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
-import math
 import sqlite3
 import time
 import tracemalloc
@@ -69,21 +67,15 @@ BROKEN = {
     "64 MB out of 64 kB": raw(bomb(64), Content_Encoding="gzip"),
     "more than there may be": raw(b" " * 2**23),
     "another compression": raw(good(), Content_Encoding="br"),
-    "gzip that is none": raw(good(), Content_Encoding="gzip"),
     "half of gzip": raw(gzip.compress(good())[:-60], Content_Encoding="gzip"),
     "10**400": raw(good(usage={}).replace(b'"usage": {}', b'"usage": {"prompt_tokens": 1' + b"0" * 400 + b"}")),
-    "5,000 digits": raw(b'{"choices": ' + b"1" * 5000 + b"}"),
     "1e999": raw(good().replace(b"-1.5", b"-1e999")),
     "nested 100,000 deep": raw(b"[" * 100_000 + b"]" * 100_000),
     "half a surrogate": raw(good().replace(b'"content": "4"', b'"content": "4\\ud800"')),
-    "half a surrogate as a name": raw(good(model="\ud800")),
-    "no UTF-8": raw(b'{"model": "\xff"}'),
     "a text that is a list": raw(good(choices=[{"message": {"content": [{"type": "text"}]}}])),
     "shares that sum to 4": raw(good().replace(b"-0.5", b"0").replace(b"-1.5", b"0")),
     "-5 tokens": raw(good(usage={"prompt_tokens": -5, "completion_tokens": 1})),
-    "half a token": raw(good(usage={"prompt_tokens": 5.5, "completion_tokens": 1})),
     "a million million tokens": raw(good(usage={"prompt_tokens": 5, "completion_tokens": 10**12})),
-    "true tokens": raw(good(usage={"prompt_tokens": True, "completion_tokens": 1})),
     "-1 cached tokens": raw(good(usage={"prompt_tokens": 5, "completion_tokens": 1, "cached_tokens": -1})),
 }  # fmt: skip
 
@@ -127,20 +119,15 @@ def test_bytes_behind_an_answer_are_no_answer_to_another_text(small_server):
     def two_answers(handler: Handler, seen: dict[str, Any]) -> None:
         raw(data + second, Content_Length=str(len(data)))(handler, seen)
 
-    small_server.otherwise = raw(data)
+    small_server.otherwise = raw(data, Set_Cookie="who=you; Path=/")
     small_server.replies = [two_answers]
     (broken, *rest), account = send(spec_of(small_server.url, retries=0), count=4)
     assert "it has sent more bytes than its answer says that it has" in str(broken)
     assert [found.model for found in rest] == ["small-1"] * 3
     assert account.failures == {"broken answer": 1}
+    assert [seen["headers"].get("cookie") for seen in small_server.seen] == [None] * 4, "no cookie is sent back"
     ports = [seen["port"] for seen in small_server.seen]
     assert len(set(ports)) == 2, "a good connection carries further requests"
-
-
-def test_no_cookie_is_sent_back(small_server):
-    small_server.otherwise = raw(good(), Set_Cookie="who=you; Path=/")
-    send(spec_of(small_server.url), count=3)
-    assert [seen["headers"].get("cookie") for seen in small_server.seen] == [None] * 3
 
 
 @pytest.mark.parametrize("usage", [{"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": -(10**6)}, {}, None,
@@ -158,12 +145,12 @@ def test_texts_follow_no_redirect(small_server, monkeypatch):
     other = SmallServer()
     host = f"{KEY}@127.0.0.1:{other.server_address[1]}"
     addresses = (f"http://{host}/v1/chat/completions", f"//{host}/", "/elsewhere", "", "http://[x")
-    for status, there in itertools.product((301, 302, 303, 307, 308), addresses):
+    for status, there in zip((301, 302, 303, 307, 308), addresses, strict=True):
         small_server.otherwise = raw(b"{}", status, Location=there)
         (error,), _ = send(spec_of(small_server.url, key_variable="MY_JUDGE_KEY"))
         assert f"(HTTP {status}), and the texts may not go there without your consent" in str(error)
         assert KEY not in str(error)
-    assert (len(small_server.seen), other.seen) == (25, [])
+    assert (len(small_server.seen), other.seen) == (5, [])
     other.server_close()
 
 
@@ -234,18 +221,6 @@ def test_a_broken_answer_does_not_stay_in_the_store(small_server, tmp_path):
     assert judge.score("An article.", "Its summary.").score == 4
 
 
-def test_a_cards_judge_that_answers_in_words_gives_no_score_and_no_estimate(small_server, tmp_path):
-    judge = Judge.from_card(written(served_card(small_server.url), tmp_path), store=tmp_path / "s.sqlite")
-    small_server.otherwise = answer("I cannot", likely={"I": 0.7, "As": 0.25})
-    refused = judge.score("An article.", "Its summary.")
-    assert refused.status == "failed"
-    assert math.isnan(refused.score)
-    assert math.isnan(refused.estimate)
-    assert math.isnan(refused.low)
-    small_server.otherwise = answer("4")
-    assert judge.score("An article.", "Another summary.").status == "parsed"
-
-
 def fuzzed(data: st.DataObject) -> Any:
     """A good answer of which something is otherwise."""
     content = json.loads(json.dumps(GOOD))
@@ -270,7 +245,7 @@ def checked(found: Answer) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=150, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_json_is_an_answer_or_broken(data):
     text = json.dumps(fuzzed(data))
     try:
@@ -281,7 +256,7 @@ def test_any_json_is_an_answer_or_broken(data):
 
 
 @given(data=st.data())
-@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 def test_whatever_a_server_sends_is_an_answer_or_one_sentence(small_server, data):
     body = json.dumps(fuzzed(data)).encode()
     if data.draw(st.booleans()):

@@ -38,7 +38,7 @@ def readings(judge: Any) -> Any:
     return OwnReader(asking, PromptSet(PROMPTS)).readings(SPLIT)
 
 
-def test_probabilities_are_readings() -> None:
+def test_probabilities_and_words_are_readings() -> None:
     given = readings(Gives(what=[0.25, 0.75, 0.0]))
     assert len(given) == len(PROMPTS)
     np.testing.assert_allclose(np.exp(given[0].main_logprobs), [0.25, 0.75, 0.0])
@@ -46,28 +46,20 @@ def test_probabilities_are_readings() -> None:
     # a sum that is 1 but for rounding is made 1, so that no reading has more
     rounded = readings(Gives(what=(0.3335, 0.3335, 0.3335)))
     np.testing.assert_allclose(np.exp(rounded[0].main_logprobs).sum(), 1, rtol=1e-12)
-
-
-def test_words_are_readings() -> None:
-    given = readings(Says(what="Rating: 2"))
-    assert {reading.text for reading in given} == {"Rating: 2"}
-    assert {reading.generation.decoding for reading in given} == {"greedy"}
+    said = {(reading.text, reading.generation.decoding) for reading in readings(Says(what="Rating: 2"))}
+    assert said == {("Rating: 2", "greedy")}
 
 
 @pytest.mark.parametrize(
     ("judge", "sentence"),
     [
         (Gives(what=[0.5, 0.5]), r"gives \[0.5, 0.5\], which are not 3 numbers, one for each of \('1', '2', '3'\)"),
-        (Gives(what=[[1.0, 0.0, 0.0]]), "which are not 3 numbers"),
         (Gives(what="abc"), "gives 'abc', which are not 3 numbers"),
-        (Gives(what=None), "gives None, which are not 3 numbers"),
         (Gives(what=[-0.5, 1.0, 0.5]), "of which one is no probability"),
         (Gives(what=[float("nan"), 0.5, 0.5]), "of which one is no probability"),
-        (Gives(what=[float("inf"), 0.5, 0.5]), "of which one is no probability"),
         (Gives(what=[0.1, 0.1, 0.1]), "whose sum is 0.3 and not 1"),
         (Gives(what="fail"), r"probabilities fails in line \d+ with AttributeError \('Prompt' object has no"),
         (Says(what=3), "answer gives 3, which is no text"),
-        (Says(what=None), "answer gives None, which is no text"),
         (Says(what="fail"), r"answer fails in line \d+ with AttributeError"),
     ],
 )
@@ -164,16 +156,9 @@ def test_it_stands_on_a_card_is_gated_recorded_and_in_a_panel(judgebench: Any, c
     judge = Judge.from_card("calibrated/judge_card.yaml", trust_judge=True, store="none")
     assert judge.score("Article 1.", ROWS[4]["output"]).estimate == pytest.approx(scored[4]["estimate"])  # type: ignore[arg-type]
     # 3. the gate, and a judge that has changed
-    gate = (
-        "judgebench.command.gate",
-        card,
-        "data=jsonl",
-        "data.path=texts.jsonl",
-        "trust_judge=true",
-        "report=false",
-        "drift=off",
-    )
-    assert "Gate: passed." in command(*gate, "require={order_texts: with_care}", "run_dir=gate")[1]
+    gate = (card, "data=jsonl", "data.path=texts.jsonl", "trust_judge=true", "report=false", "drift=off")
+    asked = ("require={order_texts: with_care}", "run_dir=gate")
+    assert "Gate: passed." in command("judgebench.command.gate", *gate, *asked)[1]
     changed = ("trust_judge=true", "+judge.title=A")
     code, _, err = command("judgebench.command.score", card, "data.path=texts.jsonl", *changed, mistaken=True)
     assert (code, "take its class, settings and files as they were calibrated" in err) == (2, True)

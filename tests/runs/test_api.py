@@ -1,6 +1,5 @@
 """judge=api end to end, against a small real server: ways of reading, resuming, money, faults, and a planted key."""
 
-import json
 import math
 import os
 import re
@@ -125,20 +124,22 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("scores_from", ["logprobs", "samples", "text"])
-@pytest.mark.parametrize("how", REFUSALS)
+@pytest.mark.parametrize(
+    ("how", "scores_from"),
+    [*((how, "logprobs") for how in REFUSALS), ("too little on scores", "samples"), ("refusal", "text")],
+)
 def test_a_judge_that_refuses_or_answers_in_words_gives_no_score_and_that_is_said_first(
     run, small_server, how, scores_from
 ):
     asked = (f"judge.scores_from={scores_from}", f"decoding=[{'greedy' if scores_from == 'text' else 'expectation'}]")
     small_server.otherwise = REFUSALS[how]
-    if how == "too little on scores" and scores_from != "logprobs":
+    if scores_from == "samples":
         small_server.otherwise = some_answers(["4", *["I cannot rate this."] * 7])
-        asked += ("judge.seed=0", "judge.concurrency=1")
+        asked += ("judge.seed=0",)
     out = run(*asked)[1]
     folder = RunFolder.open("run")
     scores = folder.read("scores")
-    assert set(scores["status"]) == {"failed"} or (how, scores_from) == ("too little on scores", "text")
+    assert set(scores["status"]) == {"failed"}
     if scores_from == "text":
         return
     assert "failed: up to 100 % of answers could not be read" in " ".join(out.splitlines()[1:4])
@@ -156,19 +157,6 @@ def test_a_judge_that_refuses_or_answers_in_words_gives_no_score_and_that_is_sai
 def some_answers(texts):
     """Of every prompt's answers, one after the other by their seeds, these texts."""
     return lambda handler, seen: answer(texts[seen["body"]["seed"]])(handler, seen)
-
-
-def test_what_an_earlier_version_stored_of_refusals_is_no_score_either(run, small_server):
-    small_server.otherwise = answer("I cannot", likely=WORDS)
-    run("decoding=[expectation]")
-    with sqlite3.connect("outputs/readings.sqlite") as db:
-        texts = [text for (text,) in db.execute("SELECT text FROM readings WHERE logprobs IS NOT NULL")]
-        assert all(json.loads(text)["unlisted"] == pytest.approx(0.05) for text in texts)
-        assert not any("on_scores" in text for text in texts), "it follows from what always was stored"
-    count = len(small_server.seen)
-    run("decoding=[expectation]")
-    assert len(small_server.seen) == count
-    assert set(RunFolder.open("run").read("scores")["status"]) == {"failed"}
 
 
 def test_a_temperature_that_is_left_out_and_an_effort_have_readings_of_their_own(run, small_server):
@@ -211,8 +199,12 @@ SAID = re.compile(r"Requests to (\S+) for (\S+): ([\d,]+), with about ([\d,]+) p
     "more",
     [
         ("decoding=[greedy,contrastive]", "decoding.lambda=1.0", "attacks=[none,dsi]"),
-        ("decoding=[greedy]", "defenses=[none,{name: cot, answer_tokens: 70}]"),
-        ("decoding=[expectation]", "judge.scores_from=samples", "judge.samples=3"),
+        (
+            "decoding=[greedy]",
+            "judge.scores_from=samples",
+            "judge.samples=3",
+            "defenses=[none,{name: cot, answer_tokens: 70}]",
+        ),
     ],
 )
 def test_two_endpoints_are_contrasted_and_a_dry_run_says_what_they_will_be_asked_and_cost(run, small_server, more):
@@ -319,11 +311,10 @@ def test_several_servers_share_the_articles_and_another_one_reads_nothing_anew(r
         assert len(one.seen) + len(two.seen) + len(three.seen) == len(readings)
 
 
-@pytest.mark.parametrize("how", [(), ("judge.scores_from=text", "decoding=[greedy]")])
-def test_servers_of_two_models_are_refused_each_time_and_nothing_is_stored(run, small_servers, how):
+def test_servers_of_two_models_are_refused_each_time_and_nothing_is_stored(run, small_servers):
     one, two, _ = small_servers
     two.otherwise = answer(model="folder/another")
-    fleet = (f"judge.url=[{one.url},{two.url}]", "data.limit_groups=null", *how)
+    fleet = (f"judge.url=[{one.url},{two.url}]", "data.limit_groups=null")
     for _ in range(2):
         code, _, err = run(*fleet, mistaken=True)
         assert code == 2
@@ -400,7 +391,6 @@ def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server
     [
         ({"url": "ftp://x"}, "url"),
         ({"url": "http://me:secret@host/v1"}, "url"),
-        ({"url": "http://host/v1?key=secret"}, "url"),
         ({"key_variable": "sk-secret-123"}, "key_variable"),
         ({"protocol": "completions"}, "tokenizer"),
         ({"explicit": "vllm"}, "explicit"),
@@ -408,7 +398,6 @@ def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server
         ({"max_cost": 1}, "max_cost"),
         ({"concurrency": 0}, "concurrency"),
         ({"temperature": "none"}, "temperature"),
-        ({"temperature": 3}, "temperature"),
         ({"effort": "lots"}, "effort"),
         ({"effort": "low", "extra_body": {"reasoning_effort": "low"}}, r"extra_body: it holds what judge\.effort sets"),
         ({"price": {"input": -1}}, "price.input"),
@@ -421,12 +410,9 @@ def test_what_cannot_be_is_a_sentence_before_anything_is_asked(run, small_server
         ({"batch": "wait", "protocol": "gemini"}, r"batch: judgebench sends Gemini no .* take judge\.batch=null"),
         *(
             ({"extra_body": {name: 1}}, rf"extra_body\.{name}: .*; leave it out of extra_body\.$")
-            for name in ("messages", "prompt", "input_ids", "n", "stream", "model", "max_tokens", "temperature")
+            for name in ("messages", "n", "model", "max_tokens")
         ),
-        *(
-            ({"extra_body": value}, "extra_body: ")
-            for value in ({"a": {1, 2}}, {"a": math.nan}, {"a": "\ud800"}, {"a": b"a"}, [1], {"a": 10**5000})
-        ),
+        *(({"extra_body": value}, "extra_body: ") for value in ({"a": {1, 2}}, {"a": math.nan}, [1], {"a": 10**5000})),
     ],
 )
 def test_settings_that_cannot_be_are_a_sentence_with_their_key(given, key):
@@ -445,7 +431,7 @@ def test_proxies_of_the_environment_are_not_for_this_machines_servers(run, small
     assert os.environ["HTTP_PROXY"]
 
 
-@pytest.mark.parametrize("name", ["openai", "anthropic", "deepseek", "gemini", "vllm", "llama_cpp"])
+@pytest.mark.parametrize("name", ["openai", "anthropic", "vllm", "llama_cpp"])
 def test_every_ready_config_holds_together_and_needs_no_key_to_be_looked_at(judgebench, monkeypatch, name):
     monkeypatch.delenv(f"{name.upper()}_API_KEY", raising=False)
     local = name in ("vllm", "llama_cpp")

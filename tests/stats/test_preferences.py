@@ -12,10 +12,10 @@ from judgebench.stats.bradley_terry import AGREEMENT_MEASURES, MEASURES, Prefere
 from judgebench.stats.clusters import Clusters
 
 
-def preferences(judge, human, share=None, tie=0.0):
+def preferences(judge, human, share=None):
     judge, human = np.array(judge, dtype=float), np.array(human, dtype=float)
     share = np.ones(len(judge)) if share is None else share
-    return Preferences(judge, human, share, Clusters.of(np.zeros(len(judge))), tie)
+    return Preferences(judge, human, share, Clusters.of(np.zeros(len(judge))))
 
 
 def drawn(rng, n=60):
@@ -33,10 +33,7 @@ def test_agreement_by_hand():
     assert (found["rated"], found["human_tie_share"], found["judge_tie_share"]) == pytest.approx((6, 2 / 6, 2 / 6))
     # 0.4, 0.2, -0.1 and 0.0 towards the humans' text: which sums of two are above 0?
     assert found["auc"] == pytest.approx((4 + 4 + 2 + 2 + 0.5) / 16)
-    # what humans call a tie is theirs to say
-    wide = preferences([0.0, 0.0, 0.2], [0.5, 1.0, 2.0], tie=0.5).agreement(None)
-    assert (wide["human_tie_share"], wide["accuracy"]) == pytest.approx((1 / 3, 2 / 3))
-    assert wide["accuracy_calibrated"] is None
+    assert preferences([0.2], [1.0]).agreement(None)["accuracy_calibrated"] is None
 
 
 @given(st.integers(0, 1000))

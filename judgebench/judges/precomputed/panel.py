@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from judgebench.decoding.parser import parse_answer
 from judgebench.decoding.rules import candidate_distribution, expected_value, has_answer
-from judgebench.judges.precomputed.answers import Answers
+from judgebench.judges.precomputed.answers import Answers, Key, answer_key
 from judgebench.judges.precomputed.recorded import RecordedSpec, answers_of
 from judgebench.judges.precomputed.replay import ReplaySpec
 from judgebench.judges.spec import (
@@ -39,7 +39,7 @@ from judgebench.settings.fields import (
     check_fields,
     settings_of,
 )
-from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt, Record, Row, Split
+from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt, Row, Split
 from judgebench.words.errors import Mistakes, UserError
 
 _POOLS = ("mean", "geometric")
@@ -131,6 +131,15 @@ def standardized_mean(scores: Array, values: Array) -> Array:
     return np.asarray(held.filled(np.nan))
 
 
+class MemberReading(NamedTuple):
+    """Log-probabilities [K] of a member's answer and of its assistant's (None without one), and
+    seconds."""
+
+    main: Any
+    assistant: Any
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Member:
     """A judge of a panel.
@@ -149,63 +158,61 @@ class Member:
     @cached_property
     def source(self) -> Recording | ReplaySpec:
         path = user_path(self.path)
-        names = ("text", "example_id", "group_id", "system_id")
         if path.suffix == ".jsonl":
-            return ReplaySpec(self.path, {**{name: name for name in names}, **(self.fields or {})})
+            names = {name: name for name in ("text", "example_id", "group_id", "system_id")}
+            return ReplaySpec(self.path, {**names, **(self.fields or {})})
         return Recording.of_run(path) if path.is_dir() else Recording.open(self.path)
 
     @cached_property
     def name(self) -> str:
-        title = (
-            self.source.title if isinstance(self.source, Recording) else self.source.source.title
-        )
-        return str(title) if self.judge == "main" else f"{title}'s assistant"
+        source = self.source.source if isinstance(self.source, ReplaySpec) else self.source
+        return source.title if self.judge == "main" else f"{source.title}'s assistant"
 
-    def readings(self, *asked: Any) -> dict[int, tuple[Any, Any, float]]:
-        """Id of a prompt -> log-probabilities [K] of its answer, those of its assistant (None
-        without one), seconds; `asked`: see `JudgeSettings.answers`."""
-        source = self.source
+    def readings(
+        self, prompts: Sequence[Prompt], split: Split, dataset: str
+    ) -> dict[Key, MemberReading]:
+        """Its readings of the prompts, see `JudgeSettings.answers`; `UserError` of one without
+        log-probabilities or a score."""
+        if isinstance(self.source, ReplaySpec):
+            answers = self.source.answers(prompts, split, dataset)
+        else:
+            answers = answers_of(self.source, prompts, split, dataset)
         readings = {}
-        answers = (
-            answers_of(source, *asked) if isinstance(source, Recording) else source.answers(*asked)
-        )
-        for prompt in answers.answered(asked[0]):
-            rows: Any = answers.to(prompt)
-            if isinstance(rows, str):
-                rows = [{"text": rows, "judge": "main"}]
-            ours: Any = [row for row in rows if row["judge"] in (None, self.judge)]
-            row: Record = ours[0] if ours else {"text": None}
-            values = np.array(prompt.condition.range.values)
+        for prompt in answers.answered(prompts):
+            row = self._row(answers.to(prompt))
             main = row.get(f"{self.judge}_logprobs")
-            other = row.get("assistant_logprobs")
             if main is None and (row["text"] is None or prompt.condition.order):
                 raise UserError(
                     f"judge.path: {answers.file} lacks its {self.judge}'s log-probabilities; leave "
                     "it out."
                 )
             if main is None:
-                score = parse_answer(row["text"], prompt.condition.range, prompt.choices)
-                if (
-                    score.status == CLAMPED
-                    and isinstance(source, ReplaySpec)
-                    and not source.fields.get("range")
-                ):
-                    raise UserError(
-                        f"judge.path: {answers.file} does not say its range, and says "
-                        f"{row['text']!r} of example {prompt.example.example_id}, which "
-                        f"{prompt.condition.range} does not have; take the range that was asked "
-                        "for, as 'ranges=[[0,4]]', name the field with it, as fields={range: "
-                        "range}, or empty an answer that is a slip."
-                    )
-                main = score_shares(
-                    np.array([np.nan if score.status == FAILED else score.value]), values
-                )[0]
-            readings[id(prompt)] = (
-                main,
-                other if self.judge == "main" else None,
-                row.get("seconds", 0.0),
-            )
+                main = self._shares(row["text"], prompt, answers.file)
+            other = row.get("assistant_logprobs") if self.judge == "main" else None
+            readings[answer_key(prompt)] = MemberReading(main, other, row.get("seconds", 0.0))
         return readings
+
+    def _row(self, answer: Any) -> Row:
+        """Its own row of an answer: a text, or the rows of a recording."""
+        rows = [{"text": answer, "judge": "main"}] if isinstance(answer, str) else answer
+        ours = (row for row in rows if row["judge"] in (None, self.judge))
+        return next(ours, {"text": None})
+
+    def _shares(self, text: str, prompt: Prompt, file: str) -> Array:
+        """Log-probabilities [K] of an answer in words; `UserError` of a score that is out of a range
+        which the answers do not state."""
+        scores = prompt.condition.range
+        score = parse_answer(text, scores, prompt.choices)
+        stated = not isinstance(self.source, ReplaySpec) or self.source.fields.get("range")
+        if score.status == CLAMPED and not stated:
+            raise UserError(
+                f"judge.path: {file} does not say its range, and says {text!r} of example "
+                f"{prompt.example.example_id}, which {scores} does not have; take the range that "
+                "was asked for, as 'ranges=[[0,4]]', name the field with it, as fields={range: "
+                "range}, or empty an answer that is a slip."
+            )
+        value = np.nan if score.status == FAILED else score.value
+        return score_shares(np.array([value]), np.array(scores.values))[0]
 
 
 @contextmanager
@@ -297,12 +304,13 @@ class PanelSpec(RecordedSpec):
         texts which others have, has other candidates, or has read other texts or another rubric."""
         # 1. what each member has read: all of them the same
         read = self._each(lambda member: member.readings(prompts, split, dataset))
-        asked = [prompt for prompt in prompts if any(id(prompt) in member for member in read)]
-        gone = [sum(id(prompt) not in member for prompt in asked) for member in read]
-        lacking = ", ".join(
-            f"{member.name} lacks {n:,}" for member, n in zip(self.judges, gone, strict=True) if n
-        )
-        if lacking:
+        named = list(zip(self.judges, read, strict=True))
+        asked = [prompt for prompt in prompts if any(answer_key(prompt) in its for its in read)]
+        gone = {
+            member.name: sum(answer_key(prompt) not in its for prompt in asked)
+            for member, its in named
+        }
+        if lacking := ", ".join(f"{name} lacks {n:,}" for name, n in gone.items() if n):
             raise UserError(
                 f"judge.members: of {len(asked):,} prompts {lacking}; have it read them, or leave "
                 "it out."
@@ -314,59 +322,48 @@ class PanelSpec(RecordedSpec):
         rows = {}
         failed = np.zeros(len(read), dtype=int)
         for texts in cells.values():
-            main = [[member[id(prompt)][0] for prompt in texts] for member in read]
-            others = [[member[id(prompt)][1] for prompt in texts] for member in read]
+            keys = list(map(answer_key, texts))
+            main = np.array([[its[key].main for key in keys] for its in read], dtype=np.float64)
+            others = [[its[key].assistant for key in keys] for its in read]
             failed += np.isneginf(main).all(axis=2).sum(axis=1)
-            together, pair = self._together(np.array(main, dtype=np.float64), others, texts)
-            for i, prompt in enumerate(texts):
+            together, pair = self._together(main, others, texts[0].condition)
+            for i, key in enumerate(keys):
                 row = {
                     "main_logprobs": together[i],
                     "assistant_logprobs": pair and pair[i],
                     "text": None,
-                    "seconds": sum(member[id(prompt)][2] for member in read),
+                    "seconds": sum(its[key].seconds for its in read),
                 }
-                rows[prompt.example.example_id, prompt.condition] = [row]
-        missing = [
-            prompt
-            for prompt in prompts
-            if (prompt.example.example_id, prompt.condition) not in rows
-        ]
-        scored = (
-            f"{member.name} {len(asked) - count:,}"
-            for member, count in zip(self.judges, failed, strict=True)
-        )
-        return Answers(
-            f"a panel ({self.combine} of {', '.join(scored)})", len(rows), rows, (), (), missing
-        )
+                rows[key] = [row]
+        counts = zip(self.judges, (len(asked) - failed).tolist(), strict=True)
+        scored = ", ".join(f"{member.name} {count:,}" for member, count in counts)
+        missing = [prompt for prompt in prompts if answer_key(prompt) not in rows]
+        return Answers(f"a panel ({self.combine} of {scored})", len(rows), rows, (), (), missing)
 
     def _together(
-        self, main: Array, others: Any, texts: Sequence[Prompt]
+        self, main: Array, others: Any, cell: Condition
     ) -> tuple[list[Any], list[Any] | None]:
         """Log-probabilities [N, K] of the members together, and of their assistants (None where
         scores are combined, or one has none), from `main` [M, N, K] and `others`, about texts of a
         cell."""
-        cell = texts[0].condition
-        values = np.array(texts[0].condition.range.values)
-        if cell.order and self.combine not in _POOLS:
+        values = np.array(cell.range.values)
+        scores = np.array([expected_value(member, values) for member in main])
+        scores[[~has_answer(member) for member in main]] = np.nan
+        if self.combine in _POOLS:
+            geometric = self.combine == "geometric"
+            weights = np.ones(scores.shape)
+            if self.weights is not None:
+                weights *= np.array(self.weights)[:, None]
+            pair = None
+            if all(row is not None for part in others for row in part):
+                pair = pool(np.array(others), weights * np.isfinite(scores), geometric).tolist()
+            return pool(main, weights, geometric).tolist(), pair
+        if cell.order:
             raise UserError(
                 f"judge.combine: {self.combine} is for texts judged alone; take mean or geometric."
             )
-        scores = np.array(
-            [
-                np.where(has_answer(member), expected_value(member, values), np.nan)
-                for member in main
-            ]
-        )
         if self.combine == "median":
             middle = np.ma.median(np.ma.masked_invalid(scores), axis=0).filled(np.nan)
-            return score_shares(middle, values).tolist(), None
-        if self.combine == "standardized":
-            return score_shares(standardized_mean(scores, values), values).tolist(), None
-        weights = np.ones(main.shape[:2])
-        if self.weights is not None:
-            weights *= np.array(self.weights)[:, None]
-        geometric = self.combine == "geometric"
-        pair = None
-        if all(row is not None for part in others for row in part):
-            pair = pool(np.array(others), weights * np.isfinite(scores), geometric).tolist()
-        return pool(main, weights, geometric).tolist(), pair
+        else:
+            middle = standardized_mean(scores, values)
+        return score_shares(middle, values).tolist(), None

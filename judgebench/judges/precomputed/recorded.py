@@ -19,12 +19,10 @@ from judgebench.judges.spec import (
     RECORDED,
     NoModel,
 )
-from judgebench.readings.reading import MODES, Recording, holds, prompt_digest
+from judgebench.readings.reading import AXES, MODES, Recording, holds, prompt_digest
 from judgebench.settings.fields import Annotated, OneOf, check_fields
-from judgebench.types import Generation, Prompt, Reading, Records, Row, Split
+from judgebench.types import Generation, Prompt, Record, Records, Row, Split
 from judgebench.words.errors import Mistakes, UserError
-
-_AXES = ("dimension", "range", "attack", "defense")
 
 
 class PlainJudge(NoModel):
@@ -117,29 +115,16 @@ class RecordedReader(BaseReader):
         models = self.judge.recording.models
         return {"main": models["main"]} if self.assistant.kind == "none" else models
 
-    def readings(self, split: Split) -> list[Reading]:
-        """The readings of all prompts, see `Reader.readings`; `UserError` for what was not
-        recorded: an answer under a lambda or t, or log-probabilities."""
-        readings = []
-        for prompt in self._scored:
-            row = self._row(prompt, None)
-            part = split[prompt.example.group_id]
-            main = tuple(row["main_logprobs"])
-            other = None
-            if self.assistant.kind != "none":
-                other = tuple(row["assistant_logprobs"])
-            readings.append(Reading(prompt, part, main, other, seconds=row["seconds"]))
-        for prompts, _, reasoned in self._asked:
-            for how, _ in self._ways(reasoned):
-                for prompt in prompts:
-                    row = self._row(prompt, how)
-                    part = split[prompt.example.group_id]
-                    readings.append(
-                        Reading(
-                            prompt, part, generation=how, text=row["text"], seconds=row["seconds"]
-                        )
-                    )
-        return readings
+    def said(self, prompt: Prompt, how: Generation | None) -> Record:
+        """See `BaseReader.said`; `UserError` for what was not recorded: an answer under a lambda or
+        t, or log-probabilities."""
+        row = self._row(prompt, how)
+        if how is not None:
+            return {"text": row["text"], "seconds": row["seconds"]}
+        held: Record = {"main_logprobs": tuple(row["main_logprobs"]), "seconds": row["seconds"]}
+        if self.assistant.kind != "none":
+            held["assistant_logprobs"] = tuple(row["assistant_logprobs"])
+        return held
 
     def _row(self, prompt: Prompt, how: Generation | None) -> Row:
         """The row of a way of answering, or of log-probabilities; else `UserError`."""
@@ -165,51 +150,19 @@ class RecordedReader(BaseReader):
 def answers_of(
     recording: Recording, prompts: Sequence[Prompt], split: Split, dataset: str
 ) -> Answers:
-    """The readings of the prompts, each the rows of an example and condition; `UserError` for texts
-    that were compared where texts are judged alone, or the other way, and for a prompt that is not
-    what was read."""
+    """The readings of the prompts, see `matched`; `UserError` for texts that were compared where
+    texts are judged alone, or the other way, and for a prompt that is not what was read."""
     about = recording.about
     compares = any(prompt.condition.order for prompt in prompts)
     if about["compares"] != compares:
-        kinds = ("texts that were judged alone", "texts that were compared")[
-            :: -1 if compares else 1
-        ]
+        kinds = {True: "texts that were compared", False: "texts that were judged alone"}
         raise UserError(
-            f"judge.path: {recording.path.name} has readings of {kinds[1]}, and this run asks for "
-            f"{kinds[0]}; choose the prompt that was recorded."
+            f"judge.path: {recording.path.name} has readings of {kinds[about['compares']]}, and "
+            f"this run asks for {kinds[compares]}; choose the prompt that was recorded."
         )
-    # 1. a row for each example and condition, with all readings of it
-    axes = {axis: axis for axis in (*_AXES, *(["order"] if compares else []))}
-    readings: dict[tuple[str, ...], list[Row]] = {}
-    for row in recording.rows:
-        readings.setdefault(
-            tuple(row[name] for name in ("example_id", *_AXES, "order")), []
-        ).append(row)
-    rows = [
-        FileRow(
-            {**same[0], "rows": same},
-            f"{recording.path.name} example {same[0]['example_id']}",
-            number,
-        )
-        for number, same in enumerate(readings.values(), start=1)
-    ]
-    fields = AnswerFields("rows", example_id="example_id", **axes)
-    answers = match(
-        recording.path.name, rows, fields, lambda row: row.values["rows"], prompts, split, dataset
-    )
-    # 2. rubric, text and candidates must be those that were read
+    answers = matched(recording, prompts, split, dataset)
     answered = answers.answered(prompts)
-    other = [
-        prompt
-        for prompt in answered
-        for row in answers.to(prompt)[:1]
-        if (
-            not holds(row, prompt)
-            if "prompt" in row
-            else row["prompt_sha256"] != prompt_digest(prompt)
-        )
-        or tuple(row["candidates"]) != prompt.condition.range.candidates
-    ]
+    other = [prompt for prompt in answered if not was_read(answers.to(prompt)[0], prompt)]
     if other:
         raise UserError(
             f"judge.path: {len(other):,} of {len(answered):,} prompts are not what was read, the "
@@ -219,6 +172,32 @@ def answers_of(
             "those, or record readings of these with a model and `python -m judgebench record`."
         )
     return answers
+
+
+def matched(recording: Recording, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
+    """The readings that answer the prompts, each the rows of an example and condition."""
+    name = recording.path.name
+    readings: dict[tuple[str, ...], list[Row]] = {}
+    for row in recording.rows:
+        key = tuple(row[column] for column in ("example_id", *AXES))
+        readings.setdefault(key, []).append(row)
+    rows = []
+    for number, same in enumerate(readings.values(), start=1):
+        place = f"{name} example {same[0]['example_id']}"
+        rows.append(FileRow({**same[0], "rows": same}, place, number))
+    # what is judged alone has no order
+    axes = [axis for axis in AXES if axis != "order" or recording.about["compares"]]
+    fields = AnswerFields("rows", example_id="example_id", **{axis: axis for axis in axes})
+    return match(name, rows, fields, lambda row: row.values["rows"], prompts, split, dataset)
+
+
+def was_read(row: Row, prompt: Prompt) -> bool:
+    """True where a prompt is what a row was read of: rubric, text and candidates."""
+    if tuple(row["candidates"]) != prompt.condition.range.candidates:
+        return False
+    if "prompt" in row:  # of a run folder
+        return holds(row, prompt)
+    return bool(row["prompt_sha256"] == prompt_digest(prompt))
 
 
 def answer_row(rows: Records, how: Generation | None) -> Row | None:

@@ -21,7 +21,14 @@ import httpx
 
 from judgebench.judges.served.client import Client, Unclear
 from judgebench.judges.served.passes import ApiPass, outer_loop_paused
-from judgebench.judges.served.protocol import Answer, BrokenAnswer, Request, answer_of, is_filtered
+from judgebench.judges.served.protocol import (
+    Answer,
+    BrokenAnswer,
+    Request,
+    answer_of,
+    is_filtered,
+    may_pass,
+)
 from judgebench.readings.claims import batch_name, holders_of, notes_of
 from judgebench.readings.reading import ModelReading
 from judgebench.readings.store import ReadingStore
@@ -39,7 +46,6 @@ _SETTLED = 60.0
 _EARLIER = 3600.0
 """Seconds before its note at which a batch without a name may have been made, by the provider's
 clock."""
-_PASSING = (408, 409, 425, 429)
 _PASSING_TYPES = (None, "api_error", "overloaded_error", "rate_limit_error", "timeout_error")
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 """Errors of reading an answer that is not what the protocol has."""
@@ -269,7 +275,7 @@ class OpenAIBatches:
         body = response.get("body") or {}
         error = row.get("error") or {}
         why = (body.get("error") or {}).get("message") or error.get("message") or f"HTTP {code}"
-        passing = code is None or code in _PASSING or code >= 500
+        passing = code is None or may_pass(code)
         answered = code == 200 or is_filtered(body)
         return BatchOutcome(row["custom_id"], body if answered else None, str(why), passing)
 
@@ -643,7 +649,7 @@ def notes_folder(store: Path) -> Path:
 
 
 def claim_noted(store: ReadingStore) -> None:
-    """Claims what is noted as under way in batches, as a command of commit 26d5f633 has not."""
+    """Claims what is noted as under way in batches: the store may have been made anew since."""
     if str(store.path) != ":memory:":
         for path in notes_of(store.path).glob("*.json"):
             try:

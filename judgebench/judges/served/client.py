@@ -41,6 +41,7 @@ from judgebench.judges.served.protocol import (
     Request,
     answer_of,
     is_filtered,
+    may_pass,
 )
 from judgebench.judges.served.settings import Account, ApiSpec, Bill, bare_name, is_loopback
 from judgebench.runtime.parsing import Limits, parse_json
@@ -49,7 +50,6 @@ from judgebench.words.terminal import print_safely
 
 Result = TypeVar("Result")
 
-_TEMPORARY = (408, 409, 425, 429)
 _PLAIN = ("", "identity")
 _CODINGS = (*_PLAIN, "gzip", "x-gzip", "deflate")
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
@@ -508,7 +508,7 @@ class Client:
         reason = f"(HTTP {status}: {words})" if words else f"(HTTP {status})"
         if status == 404:
             sentence = _UNKNOWN
-        elif status in _TEMPORARY or status >= 500:
+        elif may_pass(status):
             sentence = _NO_QUOTA
             if "insufficient_quota" not in words:
                 event = f"it refuses the request for now {reason}"

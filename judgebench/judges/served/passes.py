@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +42,6 @@ from judgebench.words.terminal import print_safely
 Wanted = Mapping[str, Prompt]
 """Key of a reading -> the prompt that it is about."""
 
-_HALF = re.compile("[\ud800-\udfff]")
 _AT_ONCE = 4
 """Requests of a batch, for each that may be under way: at a batch's end some wait for its last
 one."""
@@ -520,11 +518,7 @@ def unstacked(reading: ModelReading) -> tuple[Array, Array, Array]:
 def answer_record(reading: ModelReading) -> Record:
     """The record of a reading besides its numbers, see `_record`."""
     record: Record = parse_json(reading.text or "{}", "store: an answer", limits=_STORED)
-    # half a character, which earlier versions took and stored, can be written nowhere
-    return {
-        name: _HALF.sub("\ufffd", value) if isinstance(value, str) else value
-        for name, value in record.items()
-    }
+    return record
 
 
 def _record(answers: Sequence[Answer]) -> Record:

@@ -24,6 +24,7 @@ from judgebench.judges.served.bounds import Listing
 from judgebench.judges.served.settings import ApiSpec, Usage
 from judgebench.types import Record, Row, Rows
 
+_TEMPORARY = (408, 409, 425, 429)
 _LARGEST_SUM = 1.01
 """Of the probabilities of a list: 1, with the rounding of log-probabilities in a few digits."""
 _MOST = 10**7
@@ -406,6 +407,11 @@ def is_filtered(payload: Any) -> bool:
         case {"error": {"code": "content_filter"}}:
             return True
     return False
+
+
+def may_pass(status: int) -> bool:
+    """True of the HTTP status of a refusal after which another try may succeed."""
+    return status in _TEMPORARY or status >= 500
 
 
 def answer_of(payload: Any, numbered: bool) -> Answer:

@@ -44,6 +44,7 @@ from judgebench.types import (
     Split,
 )
 from judgebench.words.errors import UserError
+from judgebench.words.formats import say
 
 _GREEDY = "greedy"
 _ROLES = {"judge": "main", "assistant": "assistant"}
@@ -316,20 +317,15 @@ class ApiReader(BaseReader):
         costs: list[float | None] = []
         several = len(self.sides) > 1
         for spec in self.sides.values():
-            ours = [pass_ for pass_ in passes if pass_.spec.role == spec.role]
-            requests, cost = _expected(ours, spec)
-            money = f"{spec.role}.price is not given"
-            if cost is not None:
-                money = f"about ${cost:.6g} at most"
-            model = f" for {spec.model}" if several else ""
-            lines.append(f"Requests to {spec.where}{model}: {requests} Cost: {money}.")
-            costs.append(cost)
+            facts = _expected([pass_ for pass_ in passes if pass_.spec.role == spec.role], spec)
+            lines.append(say("requests", part="side", spec=spec, several=several, **facts))
+            costs.append(facts["cost"])
         total = sum(cost for cost in costs if cost is not None)
         most = self.judge.max_cost
         if several and None not in costs:
-            lines.append(f"Together: about ${total:.6g} at most.")
+            lines.append(say("requests", part="together", total=total))
         if most is not None and total > most:
-            lines.append(f"That may be more than judge.max_cost=${most:g}, at which a run ends.")
+            lines.append(say("requests", part="more", most=most))
         return "\n".join(lines)
 
 
@@ -422,8 +418,9 @@ def _by_condition(facts: Records) -> Rows:
     return records
 
 
-def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | None]:
-    """Requests to one model, in words, and their cost in USD at most."""
+def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> Record:
+    """Requests to one model, those that may `follow` them, their prompts' tokens, and their cost in
+    USD at most."""
     requests = follow = tokens = prompt_tokens = answer_tokens = 0
     for pass_ in passes:
         # equal requests are sent once
@@ -435,14 +432,5 @@ def _expected(passes: Sequence[ApiPass], spec: ApiSpec) -> tuple[str, float | No
             tokens += first.estimate.prompt
             prompt_tokens += (1 + after) * first.estimate.prompt
             answer_tokens += (1 + after) * first.estimate.completion
-    about = estimated = followed = ""
-    if spec.framed:
-        about = "about "
-        estimated = (
-            " (estimated: four characters each, and some for the frame; the server counts its own)"
-        )
-    if follow:
-        longer = " or lengthen lists" if spec.explicit == "llama_cpp" else ""
-        followed = f", and up to {follow:,} more that follow scores of several tokens{longer}"
-    text = f"{requests:,}, with {about}{tokens:,} prompt tokens{estimated}{followed}."
-    return text, spec.priced.of(prompt_tokens, 0, answer_tokens)
+    cost = spec.priced.of(prompt_tokens, 0, answer_tokens)
+    return {"requests": requests, "follow": follow, "tokens": tokens, "cost": cost}

@@ -39,6 +39,7 @@ from judgebench.settings.fields import (
 )
 from judgebench.types import Record, Row
 from judgebench.words.errors import Mistakes, UserError, shown
+from judgebench.words.formats import say
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -244,9 +245,6 @@ _CHECKED_ELSEWHERE = (
     "key_variable",
     "extra_body",
     "price",
-    "path",
-    "dtype",
-    "engine",
     "role",
 )
 """Settings that have sentences of their own."""
@@ -461,21 +459,7 @@ class ApiSpec(JudgeSettings):
 
     @property
     def note(self) -> str:
-        ways = {
-            "logprobs": "the log-probabilities that {where} lists",
-            "samples": "the shares of {samples} answers of {where} at {degree}",
-            "text": "one answer of {where} at {degree}",
-        }
-        degree = self.degree()
-        way = ways[self.scores_from].format(
-            where=self.where,
-            samples=self.samples,
-            degree="its own temperature" if degree is None else f"temperature {degree:g}",
-        )
-        if self.effort is not None:
-            way += f" with effort {self.effort}"
-        counted = "; prompt tokens are estimated, at four characters each" if self.framed else ""
-        return f"Scores from {way} ({self.protocol}{counted})."
+        return say("origin", spec=self, degree=self.degree())
 
     def spelled_names(self, tokenizer: PreTrainedTokenizerBase) -> SpelledNames | None:
         if not self.framed:

