@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
 import pandas as pd
 
-from judgebench.report.figures.charts import ranking_chart, variance_chart
 from judgebench.report.html import render_page, rendered
 from judgebench.report.layout import Fold, PageSection
-from judgebench.report.table import Block, Col, Paragraph, View, rows_by, values, with_records
+from judgebench.report.table import Block, Col, Paragraph, View, rows_by, with_records
 from judgebench.report.views.beside import judge_rows
 from judgebench.report.views.correlations import advised_rows, cell_scores, of_advised, spearman_of
 from judgebench.report.views.humans import ceilings
@@ -28,7 +27,7 @@ from judgebench.studies.humans import CALIBRATED
 from judgebench.studies.paired import BETTER, WORSE, compare
 from judgebench.studies.rules import RULES
 from judgebench.studies.scores import CLEAN, Scores
-from judgebench.types import LABELS, Records, Row, Rows
+from judgebench.types import LABELS, Row, Rows
 from judgebench.words.errors import UserError
 from judgebench.words.formats import say, short, signed_two, three, two
 
@@ -62,11 +61,10 @@ UNSET = "–"
 
 @dataclass(frozen=True)
 class Compared:
-    """Several runs by their names, and the differences between the settings that each two of them
-    advise."""
+    """Several runs by their names; each is compared with the best by so many resamples."""
 
     runs: Mapping[str, Results]
-    differences: Records = ()
+    resamples: int = 1000
 
     @property
     def groups(self) -> str:
@@ -76,7 +74,7 @@ class Compared:
     @cached_property
     def judged(self) -> list[Rows]:
         """By dimension a row a run, of the setting that it advises, those of highest Spearman
-        first."""
+        first, with the record `less` of `paired_difference` to the first."""
         rows = []
         for name, run in self.runs.items():
             fitted = [row for row in judge_rows(run) if row["scores"] == CALIBRATED]
@@ -89,8 +87,13 @@ class Compared:
                 rows.append(row | {"run": name, "advised": setting})
         several = len({row["dimension"] for row in rows}) > 1
         rows = [row | {"head": row["dimension"] if several else ""} for row in rows]
-        parts = rows_by(rows, ["dimension"])
-        return [sorted(part, key=spearman_of, reverse=True) for part in parts]
+        parts = [
+            sorted(part, key=spearman_of, reverse=True) for part in rows_by(rows, ["dimension"])
+        ]
+        for first, *others in parts:
+            for row in others:
+                row["less"] = paired_difference(self.runs, first, row, self.resamples)
+        return parts
 
     @property
     def ranking(self) -> Rows:
@@ -103,23 +106,6 @@ class Compared:
                 rater = {name: part[0][name] for name in ("dimension", "head")} | {"run": RATER}
                 table.append(rater | keys_of("spearman_others", Estimate.of(human, "ceiling")))
         return table
-
-    @cached_property
-    def pairs(self) -> dict[tuple[str, str, str], Row]:
-        """First run, second run and dimension -> the record of the first less the second."""
-        pairs: dict[tuple[str, str, str], Row] = {}
-        turned = {BETTER: WORSE, WORSE: BETTER}
-        for record in self.differences:
-            first, second, dimension = values(record, ("first_judge", "second_judge", "dimension"))
-            pairs[first, second, dimension] = record
-            low, high = (None if record[end] is None else -record[end] for end in ("high", "low"))
-            pairs[second, first, dimension] = {
-                "difference": -record["difference"],
-                "low": low,
-                "high": high,
-                "says": turned.get(record["says"], record["says"]),
-            }
-        return pairs
 
 
 def named_runs(runs: Sequence[Results]) -> dict[str, Results]:
@@ -184,98 +170,70 @@ def _telling(key: str) -> int:
 def render_comparison(
     runs: Sequence[Results], links: Sequence[str] = (), resamples: int = 1000
 ) -> str:
-    """The page as text; of runs on several data sets that of `render_tasks`.
+    """The page as text. Of runs on several data sets nothing on it sets one data set against
+    another: no test, which takes the same texts, and no table in which equal names of dimensions
+    meet.
 
     Args:
         links: to the report of each run, as the page is to name it; empty leaves them out.
-        resamples: see `compare`.
+        resamples: see `judgebench.studies.paired.compare`.
     """
-    if len({run.dataset for run in runs}) > 1:
-        return render_tasks(runs, links)
     named = named_runs(runs)
-    compared = Compared(named, paired_differences(named, resamples))
-    charts = {
-        f"chart_{part[0]['dimension']}": ranking_chart(part)
-        for part in rows_by(compared.ranking, ["dimension"])
-    }
-    dimensions = dict.fromkeys(row["dimension"] for row in compared.ranking)
-    for (name, run), dimension in itertools.product(named.items(), dimensions):
-        chart = variance_chart(run, dimension)
-        of_run = f"{name}, {dimension}" if len(dimensions) > 1 else name
-        if chart.lines:
-            charts[f"variance_{dimension}_{name}"] = replace(chart, title=of_run, line_height=22)
+    sections: Sequence[PageSection] = SECTIONS
     title = f"{len(named)} runs compared on {runs[0].dataset}"
     judges = set(map(_judge, runs))
-    if len(judges) == 1:
+    if len({run.dataset for run in runs}) > 1:
+        sections = TASK_SECTIONS
+        title = f"{len(runs)} tasks"
+    elif len(judges) == 1:
         title = f"{judges.pop()}: {title}"
-    return _page(title, compared, SECTIONS, charts, links)
-
-
-def render_tasks(runs: Sequence[Results], links: Sequence[str] = ()) -> str:
-    """The page of runs on several data sets as text. Nothing on it sets one data set against
-    another: neither tests, which take the same texts, nor figures in which equal names of
-    dimensions meet."""
-    compared = Compared(named_runs(runs))
-    return _page(f"{len(runs)} tasks", compared, TASK_SECTIONS, {}, links)
-
-
-def _page(
-    title: str,
-    compared: Compared,
-    sections: Sequence[PageSection],
-    charts: Row,
-    links: Sequence[str],
-) -> str:
-    """The page with each run in a few words: data, what is judged, and the name of its
-    configuration."""
+    # each run in a few words: data, what is judged, and the name of its configuration
     titles = {}
-    for name, run in compared.runs.items():
+    for name, run in named.items():
         dimensions = ", ".join(dict.fromkeys(row["dimension"] for row in run.metrics))
         titles[name] = f"{run.dataset}: {dimensions} ({run.config.get('name', 'run')})"
     return render_page(
         "comparison.html.j2",
         None,
-        sections=rendered(sections, compared, charts, None, ""),
-        runs=compared.runs,
+        sections=rendered(sections, Compared(named, resamples), {}, None, ""),
+        runs=named,
         title=title,
         titles=titles,
-        may={name: first_line(run) for name, run in compared.runs.items()},
+        may={name: first_line(run) for name, run in named.items()},
         links=links,
     )
 
 
-def paired_differences(runs: Mapping[str, Results], resamples: int = 1000) -> Rows:
-    """Records of `judgebench.studies.paired.compare` between the settings that each two runs advise
-    in a dimension, the later less the earlier, in Spearman, on the examples that both have judged.
+def paired_difference(
+    runs: Mapping[str, Results], first: Row, second: Row, resamples: int = 1000
+) -> Row:
+    """The record of `judgebench.studies.paired.compare` of two rows of `Compared.judged`, the first
+    less the second, in Spearman on the examples that both have judged; empty where there are none.
     Each two runs are tested by themselves: Holm's correction is over one comparison a dimension, so
     that a further run changes no verdict."""
-    judged: dict[str, list[pd.DataFrame]] = {}
-    for name, run in runs.items():
-        # a rank correlation does not know ranges: all are one here, and settings of different
-        # ranges can be compared
-        judged[name] = [
-            cell_scores(run, lead).assign(
-                judge=name,
-                split="test",
-                range_min=0.0,
-                range_max=1.0,
-                range_step=1.0,
-                attack=CLEAN,
-                defense=NO_DEFENSE,
-                decoding="advised",
-                temperature=None,
-                **{"lambda": None},
-            )
-            for lead in advised_rows(run)
-        ]
-    differences = []
-    for (name, run), (later, other) in itertools.combinations(runs.items(), 2):
-        if run.dataset == other.dataset and judged[name] and judged[later]:
-            scores = pd.concat([*judged[name], *judged[later]], ignore_index=True)
-            scores = scores[scores["human"].notna()].drop(columns=LABELS, errors="ignore")
-            pair = ((later, "advised"), (name, "advised"))
-            differences += compare(Scores.of(scores), [pair], run.dataset, ["dataset"], resamples)
-    return [record for record in differences if record["statistic"] == "spearman"]
+    # a rank correlation does not know ranges: all are one here, and settings of different ranges
+    # can be compared
+    sides = [
+        cell_scores(runs[row["run"]], row).assign(
+            judge=row["run"],
+            split="test",
+            range_min=0.0,
+            range_max=1.0,
+            range_step=1.0,
+            attack=CLEAN,
+            defense=NO_DEFENSE,
+            decoding="advised",
+            temperature=None,
+            **{"lambda": None},
+        )
+        for row in (first, second)
+    ]
+    scores = pd.concat(sides, ignore_index=True)
+    scores = scores[scores["human"].notna()].drop(columns=LABELS, errors="ignore")
+    pair = ((first["run"], "advised"), (second["run"], "advised"))
+    dataset = runs[first["run"]].dataset
+    records = compare(Scores.of(scores), [pair], dataset, ["dataset"], resamples)
+    return next((record for record in records if record["statistic"] == "spearman"), {})
 
 
 # --- sections -----------------------------------------------------------------------------------
@@ -285,13 +243,16 @@ def _answers(compared: Compared) -> list[Block]:
     """The first of the ranking compared with the second, a sentence a dimension."""
     blocks: list[Block] = []
     for first, second in (part[:2] for part in compared.judged if len(part) > 1):
-        record = compared.pairs.get((first["run"], second["run"], first["dimension"]))
-        facts = {"record": record, "first": first, "second": second}
+        facts = {"record": second["less"], "first": first, "second": second}
         blocks.append(Paragraph(say("compared", **facts, BETTER=BETTER, WORSE=WORSE)))
     return blocks
 
 
-_EXAMPLES = Paragraph("Examples stand on the page of each run: report.html in its folder.")
+def _less(row: Row) -> Estimate:
+    """The first run's Spearman less that of a row's run, with its interval."""
+    numbers: Any = row.get("less") or {}
+    return Estimate(numbers.get("difference"), numbers.get("low"), numbers.get("high"))
+
 
 RUNS = View(
     "runs",
@@ -323,6 +284,16 @@ RUNS = View(
             says="mean distance from the mean of all raters, calibrated by the ratings of other "
             "{groups}",
         ),
+        Col(
+            "the first less it",
+            _less,
+            signed_two,
+            signed_two,
+            marked=lambda row: row.get("less", {}).get("says") in (BETTER, WORSE),
+            optional=True,
+            says="difference in Spearman, on the examples that both runs have judged; each two "
+            "runs are tested by themselves, so that a further run changes no verdict",
+        ),
         *(
             Col(rule.title, use, left=True, optional=True, says=rule.measured_by)
             for use, rule in RULES.items()
@@ -330,48 +301,6 @@ RUNS = View(
     ),
     sections=["head"],
     section="{head}",
-    brackets="{groups} resampled",
-)
-
-
-def matrix_tables(compared: Compared) -> list[Block]:
-    """Differences in Spearman, row less column, runs in the order of the ranking."""
-    tables: list[Block] = []
-    for part in compared.judged:
-        if len(part) > 1:
-            columns = [_less(compared, row["run"]) for row in part]
-            view = replace(DIFFERENCES, columns=[*DIFFERENCES.columns, *columns])
-            tables += replace(view, frame=partial(lambda rows, _: rows, part)).tables(compared)
-    return tables
-
-
-def _less(compared: Compared, other: str) -> Col:
-    """The column of differences to a run."""
-
-    def record(row: Row) -> Row:
-        return compared.pairs.get((row["run"], other, row["dimension"]), {})
-
-    def difference(row: Row) -> Any:
-        numbers: Any = record(row)
-        return Estimate(numbers.get("difference"), numbers.get("low"), numbers.get("high"))
-
-    return Col(
-        other,
-        difference,
-        signed_two,
-        signed_two,
-        marked=lambda row: record(row).get("says") in (BETTER, WORSE),
-    )
-
-
-DIFFERENCES = View(
-    "differences",
-    "Differences",
-    lambda compared: (),
-    [Col("row less column", "run", left=True)],
-    by=["head"],
-    note="Of the settings taken, on the examples that both runs have judged. Each two runs are "
-    "tested by themselves, so that a further run changes no verdict.",
     brackets="{groups} resampled",
     marks="the interval leaves out 0 and p of the paired permutation test is at most .05",
 )
@@ -420,14 +349,8 @@ def config_tables(compared: Compared) -> list[Block]:
 _DIFFERENT = PageSection(
     "more", "More", (Fold("What was different: keys of the configurations", (config_tables,)),)
 )
-SECTIONS = (
-    PageSection("ranking", "Which judge is better?", (_answers, "chart_", RUNS.tables)),
-    PageSection("variance", "What moves their scores?", ("variance_",)),
-    PageSection("differences", "By how much?", (matrix_tables,)),
-    PageSection("examples", "Examples", (lambda _: [_EXAMPLES],)),
-    _DIFFERENT,
-)
-"""Of a comparison."""
+SECTIONS = (PageSection("ranking", "Which judge is better?", (_answers, RUNS.tables)), _DIFFERENT)
+"""Of runs on one data set; what moves their scores, and examples, are on the page of each."""
 
 TASK_SECTIONS = (
     PageSection(

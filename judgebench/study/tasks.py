@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from judgebench.report.comparison import named_runs, render_tasks
+from judgebench.report.comparison import named_runs, render_comparison
 from judgebench.report.render import to_terminal
 from judgebench.report.table import records
 from judgebench.report.views.answer import tasks_answer
@@ -35,7 +35,7 @@ def show_tasks(paths: Sequence[Path], folder: Path, amount: str | None) -> None:
     content = {
         "tasks.json": json.dumps(rows, indent=1, ensure_ascii=False) + "\n",
         "tasks.csv": as_csv(list(map(str, frame)), [list(row.values()) for row in rows]),
-        "tasks.html": render_tasks(runs, links),
+        "tasks.html": render_comparison(runs, links),
     }
     for name, text in content.items():
         with atomic(folder / name) as temporary:

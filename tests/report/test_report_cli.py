@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 
 from judgebench.command.report import main
-from judgebench.report.comparison import (
-    named_runs,
-    paired_differences,
-    render_comparison,
-)
+from judgebench.report.comparison import RUNS, Compared, named_runs, render_comparison
 from judgebench.report.views.correlations import advised_rows, cell_scores
 from judgebench.results.results import Results
 from judgebench.types import ScoreRange
+from judgebench.words.formats import UNKNOWN, signed_two
 from tests.report.browsed import HOSTILE, write_run
 from tests.report.test_page import scripts_of
 
@@ -96,39 +93,51 @@ def two(small, builder, tmp_path_factory):
     return [Results.load(one.path) for one in (first, second)]
 
 
+def less(*runs, resamples=50):
+    """The rows of a comparison below its first."""
+    ((_, *others),) = Compared(named_runs(runs), resamples).judged
+    return others
+
+
 def test_differences_are_those_of_the_settings_taken_on_the_same_texts(two):
-    (record,) = paired_differences(named_runs(two), resamples=50)
-    assert (record["first_judge"], record["second_judge"]) == ("judge.path two", "judge.path one")
+    (row,) = less(*two)
+    record = row["less"]
+    assert (record["first_judge"], record["second_judge"]) == ("judge.path one", "judge.path two")
     assert record["split"] == "test"
-    for side, run in (("first", two[1]), ("second", two[0])):
+    for side, run in zip(("first", "second"), two, strict=True):
         (lead,) = advised_rows(run)
         own = cell_scores(run, lead)
         expected = own["score"].rank().corr(own["human"].rank())
         assert record[side] == pytest.approx(expected)
     assert record["difference"] == pytest.approx(record["first"] - record["second"])
+    (table,) = RUNS.tables(Compared(named_runs(two), 50))
+    place = table.heads.index("the first less it")
+    first, second, *_ = (row[place] for row in table.sections[0].rows)
+    assert first.text == UNKNOWN
+    assert second.text == signed_two(record["difference"])
+    assert second.marked == (record["says"] in ("better", "worse"))
 
 
 def test_a_further_run_changes_no_verdict(two, builder, tmp_path):
     run = builder(articles=6, systems=4, ranges=RANGES, seed=1)
     third = Results.load(write_run(run, tmp_path / "third", judge={"path": "three"}).path)
-    (before,) = paired_differences(named_runs(two), resamples=50)
-    records = paired_differences(named_runs([*two, third]), resamples=50)
-    assert len(records) == 3
-    assert before in records
+    (before,) = less(*two)
+    records = [row["less"] for row in less(*two, third)]
+    assert len(records) == 2
+    assert before["less"] in records
     assert {record["comparisons"] for record in records} == {1}
 
 
 def test_a_run_against_its_own_copy_differs_by_nothing(two):
-    (record,) = paired_differences({"one": two[0], "other": two[0]}, resamples=50)
-    assert record["difference"] == record["low"] == record["high"] == 0
-    page = render_comparison([two[0], two[0]], resamples=50)
-    assert "is not clearly better than" in page
+    (row,) = less(two[0], two[0])
+    assert row["less"]["difference"] == row["less"]["low"] == row["less"]["high"] == 0
+    assert "is not clearly better than" in render_comparison([two[0], two[0]], resamples=50)
 
 
 def test_runs_that_share_nothing_are_told_so(two, builder, tmp_path):
     other = Results.load(write_run(builder(articles=3, ranges=[ScoreRange(0, 4)]), tmp_path / "other").path)
     strangers = replace(other, scores=other.scores.assign(example_id="strange " + other.scores["example_id"]))
-    assert paired_differences(named_runs([two[0], strangers]), resamples=50) == []
+    assert [row["less"] for row in less(two[0], strangers)] == [{}]
     assert "have judged no examples in common." in render_comparison([two[0], strangers], resamples=50)
 
 

@@ -632,25 +632,6 @@ def _path_chart(row: Row, score_range: str) -> Chart:
     )
 
 
-def ranking_chart(rows: Sequence[Row]) -> Chart:
-    """Spearman of several runs in one dimension, the best on top, and one rater's."""
-    others = all(is_known(row.get("spearman_others")) for row in rows)
-    key = "spearman_others" if others else "spearman"
-    lines = []
-    for row in rows:
-        name = row["run"]
-        look = 0 if "spearman" in row else 3
-        dot = _dot(look, name, row, key, two, short)
-        lines.append((name, [dot]))
-    return Chart(
-        "Agreement with the humans",
-        _lines(lines),
-        {},
-        two,
-        "Spearman with the humans, with its 95 % interval, of the setting that each run takes.",
-    )
-
-
 _SECTIONS = {
     "ranking": elo_chart,
     "variance": variance_chart,

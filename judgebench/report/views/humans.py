@@ -56,14 +56,12 @@ def experts(results: Results) -> list[Block]:
 
 
 def _among_humans(results: Results) -> Rows:
-    """A row a dimension of what its raters agree on; some run folders know the ceiling and alpha
-    alone."""
+    """A row a dimension of what its raters agree on."""
     return [
         {
-            "alpha_interval": record["alpha"],
             **record,
             "size": f"{record['raters']} raters, {record['texts']} {results.examples_word}",
-            "why": " ".join(filter(None, [record["reason"], record.get("agreement_reason")])),
+            "why": " ".join(filter(None, [record["reason"], record["agreement_reason"]])),
         }
         for record in human_figures(results).values()
     ]

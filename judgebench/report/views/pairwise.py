@@ -8,7 +8,6 @@ from functools import partial
 from judgebench.report.table import Block, Col, Heading, Paragraph, View, labelled_rows, rows_by
 from judgebench.results.results import Results, SeriesIndex, unattacked
 from judgebench.stats.bradley_terry import ELO_MEAN, MEASURES
-from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.types import Row, Rows
 from judgebench.words.formats import (
     UNKNOWN,
@@ -26,16 +25,10 @@ from judgebench.words.formats import (
 
 def pair_rows(results: Results) -> Rows:
     """The metrics of compared texts, of the reported split and level; empty where texts were judged
-    alone.
-
-    Some run folders know neither `decided_consistency` nor `tied_share`, and have `consistency`
-    instead.
-    """
+    alone."""
     rows = labelled_rows(row for row in results.shown if row.get(MEASURES[0]) is not None)
     for row in rows:
         row["name"] = _with_setting(row)
-        if row.setdefault("tied_share") is None:
-            row |= keys_of("decided_consistency", Estimate.of(row, "consistency"))
     for part in rows_by(rows, ["condition"]):
         pairs, preferred = (span(row[name] for row in part) for name in ("pairs", "preferred"))
         for row in part:
