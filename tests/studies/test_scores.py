@@ -144,7 +144,6 @@ ODD = {
     "ragged": {"ratings": np.where(RNG.random((60, 3)) < 0.5, NAN, WHOLE.ratings)},
     "certain": {"logprobs": {"main": np.where(np.eye(5)[np.arange(60) % 5] > 0, 0.0, -np.inf)}},
     "no texts": {"texts": ()},
-    "no name": {"model": None},
 }
 REASONS = {
     "beside_humans": {
