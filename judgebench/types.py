@@ -200,6 +200,11 @@ class ScoreRange:
         return cls(low, high, step, tuple(labels.split(_COMMA)))
 
     @property
+    def ends(self) -> Scale:
+        """The lowest and the highest score."""
+        return self.minimum, self.maximum
+
+    @property
     def columns(self) -> Record:
         """The range as columns of a table; `LABELS` only where it has labels."""
         numbers = dict(zip(RANGE, (self.minimum, self.maximum, self.step), strict=True))

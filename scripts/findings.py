@@ -14,8 +14,8 @@ import contextlib
 import io
 import re
 import sys
-import textwrap
 import tempfile
+import textwrap
 from pathlib import Path
 
 import judgebench

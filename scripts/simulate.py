@@ -39,12 +39,12 @@ from judgebench.settings.costs import Asking, Costs
 from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Clusters, Estimate, percentile_interval
 from judgebench.stats.correlation import SPEARMAN, Correlated, correlate, spearman
+from judgebench.stats.permutation import flipped_differences, flips, permutation_p_value
 from judgebench.stats.prediction_powered import FewLabels
 from judgebench.stats.shares import clustered_share, wilson
 from judgebench.studies.decisions import decision_records
 from judgebench.studies.evaluate import evaluate
 from judgebench.studies.humans import Panel, beside_humans_records, human_records
-from judgebench.studies.paired import flipped_differences, flips, permutation_p_value
 from judgebench.studies.prediction_powered import predicted_means
 from judgebench.studies.rules import CARE, FEW, NO, RULES, YES
 from judgebench.studies.scores import JudgeScores

@@ -45,7 +45,7 @@ OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
         ((*OWN, "data.path=none.jsonl"), "there is no such file"),
         ((*OWN, "data.path=lacks.jsonl"), "lacks.jsonl: no field 'output' (the judged text)"),
         (
-            ("judgebench", "defenses=[nothing]", "pairwise.human_tie=-1", "prompt.rubrics=nowhere"),
+            ("judgebench", "defenses=[nothing]", "pairwise.prior=-1", "prompt.rubrics=nowhere"),
             "defenses: there is no",
         ),
         (("judgebench", "+exp=demo", "ranges=[[7,9]]"), "answers under quality, 7-9"),
@@ -70,7 +70,7 @@ def test_a_mistake_is_named_before_heavy_modules_are_imported(command, message, 
     assert not {*HEAVY, *(SLOW if light else ())} & set(imported)
 
 
-NEVER = ("torch", "lightning", "transformers", "sklearn", "statsmodels", "scipy.stats", "scipy.optimize")
+NEVER = ("torch", "lightning", "transformers", "sklearn", "statsmodels", "scipy.stats")
 """Modules that no judge needs which is not a model here."""
 
 
@@ -143,7 +143,7 @@ def test_judges_that_are_no_model_here_import_no_torch(light, tmp_path, small_se
     light("judgebench.command.report", "replay")
     light("judgebench.command.record", "served", "out=served.parquet")
     light("judgebench.command.store", "verify", "outputs/readings.sqlite")
-    few = ("decoding=[greedy,expectation]", "human_agreement=false", "force=true")  # what learns imports scipy.optimize
+    few = ("decoding=[greedy,expectation]", "human_agreement=false", "force=true")
     light("judgebench.command.calibrate", *TEXTS, *served(small_server.url), *few, "run_dir=card")
     light("judgebench.command.score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.csv")
 

@@ -12,6 +12,18 @@ MECHANISMS = {
     "retries of requests": (r"\bAsyncRetrying\b", ["judges/served/client.py"]),
     "refusals after which another try may succeed": (r"\b408, 409\b", ["judges/served/protocol.py"]),
     "prompts matched with what was recorded": (r"\bprompt_sha256\"\] ==", ["judges/precomputed/recorded.py"]),
+    "isotonic regression": (r"isotonic_regression|IsotonicRegression|\bPAVA\b", ["stats/maps.py"]),
+    "folds of groups": (r"% folds\b", ["stats/folds.py"]),
+    "p of flipped signs": (r"np\.abs\(permuted\)", ["stats/permutation.py"]),
+    "Holm's correction": (r"def \w*holm\w*\(", ["stats/permutation.py"]),
+    "clause of a verdict in code, not in a template": (r'Verdict\(\w+, f?"\w|_replace\(.*clause=f?"', []),
+    "device and inode of a file": (r"\bst_ino\b", ["runtime/files.py"]),
+    "SHA-256 of a file": (r"\bhashlib\.file_digest\(", ["runtime/files.py"]),
+    "locks of folders": (r"\bflock\(", ["runtime/files.py"]),
+    "shapes of plain values and of settings": (r"\bTypeAdapter\(", ["runtime/shapes.py"]),
+    "the nearest name": (r"\bget_close_matches\(", ["settings/fields.py"]),
+    "a store of readings": (r"\bsqlite3\.connect\(", ["readings/store.py"]),
+    "parquet that no changed bit passes": (r"\bwrite_page_checksum\b", ["runtime/parquet.py"]),
 }
 """What it is: a pattern of its code, and the files that may hold it."""
 

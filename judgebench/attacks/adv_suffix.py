@@ -30,7 +30,7 @@ from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.local.passes import ModelView, engine_for
 from judgebench.judges.local.reader import Reader
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.runtime.files import atomic
+from judgebench.runtime.files import atomic, writing
 from judgebench.runtime.parquet import read_table, write_table
 from judgebench.types import Condition, Example, Record, Row
 from judgebench.words.errors import UserError
@@ -109,7 +109,9 @@ class Journal:
         """Keeps the rows of a finished step; `UserError` where they cannot be written, as on a full
         disk."""
         described = self._folder / "search.json"
-        try:
+        place = f"store: the journal of the search in {self._folder}"
+        remedy = "; the words before this one stay: run the same command again when there is room"
+        with writing(place, remedy):
             if not described.is_file():
                 with atomic(described) as temporary:
                     temporary.write_text(
@@ -117,12 +119,6 @@ class Journal:
                     )
             with atomic(self._folder / f"{step}.parquet") as temporary:
                 write_table(temporary, pa.Table.from_pandas(rows, preserve_index=False))
-        except OSError as error:
-            raise UserError(
-                f"store: the journal of the search in {self._folder} cannot be written "
-                f"({error.strerror or error}). The words before this one stay; run the same "
-                "command again when there is room."
-            ) from error
 
 
 @dataclass(frozen=True)

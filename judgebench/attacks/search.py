@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,7 +12,18 @@ from judgebench.attacks.attack import ADV_SUFFIX, Attack
 from judgebench.decoding.rules import Decodings
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_text
-from judgebench.settings.fields import Annotated, Ge, Gt, Le, NotBlank, Words, check_fields
+from judgebench.settings.fields import (
+    Annotated,
+    Count,
+    Distinct,
+    Ge,
+    Gt,
+    Le,
+    Natural,
+    NotBlank,
+    Words,
+    check_fields,
+)
 from judgebench.types import Example, Record, Split
 from judgebench.words.errors import UserError
 
@@ -47,21 +58,23 @@ class Search:
     """
 
     shortlist: _Share = 1.0
-    anchors: Annotated[int, Ge(1)] = 4
+    anchors: Count = 4
     gradient_contexts: _Share = 1.0
     contexts: Annotated[Sequence[_Share], NotBlank()] = (1.0,)
     survivors: Sequence[_Share] = ()
 
     def __post_init__(self) -> None:
         check_fields(self, "search")
+
+    def faults(self) -> Iterator[str]:
         contexts = list(self.contexts)
         if contexts != sorted(contexts) or contexts[-1] != 1:
-            raise UserError(
+            yield (
                 f"search.contexts: {contexts} must ascend to 1: what is kept is scored in every "
                 "context."
             )
         if len(self.survivors) != len(contexts) - 1:
-            raise UserError(
+            yield (
                 f"search.survivors: it has {len(self.survivors)} entries and search.contexts "
                 f"{len(contexts)}; give one for each round but the last."
             )
@@ -99,7 +112,7 @@ class Search:
 
 
 _KEY = f"attacks: {ADV_SUFFIX}"
-_Texts = Annotated[int, Ge(1)] | Annotated[Sequence[str], NotBlank()]
+_Texts = Count | Annotated[Sequence[str], NotBlank()]
 
 
 @dataclass(frozen=True)
@@ -126,26 +139,24 @@ class AdvSuffix(Attack):
     search: Search = field(default_factory=Search)
     phrase_file: Words | None = None
     length: Annotated[int, Ge(1), Le(20)] = 4
-    against: Annotated[Sequence[str], NotBlank()] = ("expectation",)
-    vocabulary: Annotated[str, NotBlank()] = "tokenizer"
-    words: Annotated[int, Ge(1)] | None = None
+    against: Annotated[Sequence[str], NotBlank(), Distinct()] = ("expectation",)
+    vocabulary: Words = "tokenizer"
+    words: Count | None = None
     contexts: _Texts | None = 8
     systems: _Texts | None = 2
-    beam: Annotated[int, Ge(1)] = 1
-    refine: Annotated[int, Ge(0)] = 0
-    seed: Annotated[int, Ge(0)] = 0
+    beam: Count = 1
+    refine: Natural = 0
+    seed: Natural = 0
     name = ADV_SUFFIX
     needs_dev: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_fields(self, _KEY)
-        if len(set(self.against)) < len(self.against):
-            raise UserError(
-                f"{_KEY}.against: {self.against!r} names a decoding twice; name each once."
-            )
+
+    def faults(self) -> Iterator[str]:
         idle = [each.name for each in fields(self)[2:] if getattr(self, each.name) != each.default]
         if self.phrase_file is not None and idle:
-            raise UserError(
+            yield (
                 f"{_KEY}.{idle[0]}: the phrase of phrase_file is learned already, so this would "
                 "change nothing; leave it out."
             )

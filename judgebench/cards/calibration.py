@@ -48,12 +48,13 @@ from judgebench.settings.fields import (
 )
 from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, Numbers, safe_divide
 from judgebench.stats.correlation import CORRELATIONS
+from judgebench.stats.folds import by_other_folds, deal_folds
+from judgebench.stats.maps import isotonic, rising_slope
 from judgebench.studies.decisions import CHOSEN
 from judgebench.studies.probability_scores import LEVEL, NOT_ANSWERING
 from judgebench.studies.scores import ScoreSeries, cell_record
 from judgebench.studies.verdict import CARE, YES
-from judgebench.tuning.learned import deal
-from judgebench.tuning.tuners import METRICS, PER_RANGE, CrossFit
+from judgebench.tuning.tuners import METRICS, CrossFit
 from judgebench.types import (
     FAILED,
     LABELS,
@@ -504,12 +505,11 @@ def _parts(run: Parts, selected: Row, results: Results) -> tuple[Record, dict[st
 def _decoding(decodings: Row, selected: Row) -> Record:
     """The selected decoding, with what all texts have taught it."""
     name = selected["decoding"]
-    decoding = dict(decodings.get(name) or decodings[name.removesuffix(PER_RANGE)])
     chosen = {"lambda_": selected["lambda"], "temperature": selected["temperature"]}
     learned = selected["settings"] or {
         key: value for key, value in chosen.items() if value is not None
     }
-    return {name: decoding | learned}
+    return {name: {**decodings[name], **learned}}
 
 
 def _defense(entries: Sequence[Any], selected: str, folder: Path) -> tuple[list[Any], list[str]]:
@@ -570,17 +570,12 @@ def fit(
     slope that is not above 0."""
     if kind == "none" or len(np.unique(scores)) < 2:
         return None
-    centered = scores - scores.mean()
-    slope = float(centered @ (humans - humans.mean()) / (centered @ centered))
-    if not slope > 0:
+    slope = float(rising_slope(scores, humans))
+    if not slope:
         return None
     low, high = scale or (-np.inf, np.inf)
     if kind == "isotonic":
-        from sklearn.isotonic import IsotonicRegression  # slow to import, and seldom asked for
-
-        isotonic = IsotonicRegression(out_of_bounds="clip").fit(scores, humans)
-        knots = isotonic.X_thresholds_
-        values = isotonic.y_thresholds_
+        knots, values = isotonic(scores, humans)
     else:
         # where the line leaves the humans' scale it bends: a knot there keeps it exact between
         first = score_range.minimum
@@ -625,9 +620,9 @@ class Labelled(NamedTuple):
     scale: Scale | None
     seed: int
 
-    def without(self, out: Array) -> Labelled:
-        """The other texts; all where there are none."""
-        rows = out if out.all() else ~out
+    def at(self, rows: Array) -> Labelled:
+        """Of some texts [n]; all where there are none."""
+        rows = rows if rows.any() else ~rows
         return self._replace(
             scores=self.scores[rows], humans=self.humans[rows], groups=self.groups[rows]
         )
@@ -659,15 +654,13 @@ class Labelled(NamedTuple):
         """[2, n] estimates that other articles teach less the humans' scores, and the usual
         distances there."""
         articles = len(np.unique(self.groups))
-        fold = deal(self.groups, min(folds, articles), self.seed)
-        errors = np.empty((2, len(fold)))
-        for number in np.unique(fold):
-            out = fold == number
-            estimate, spread = self.without(out).learned()
-            estimates = estimate(self.scores[out])
-            errors[0, out] = estimates - self.humans[out]
-            errors[1, out] = spread.usual(estimates)
-        return errors
+
+        def answer(teaching: Array, asked: Array) -> Array:
+            estimate, spread = self.at(teaching).learned()
+            estimates = estimate(self.scores[asked])
+            return np.stack([estimates - self.humans[asked], spread.usual(estimates)])
+
+        return by_other_folds(deal_folds(self.groups, min(folds, articles), self.seed), answer)
 
 
 def fit_errors(rated: Labelled) -> tuple[EstimateMap, Errors]:
@@ -737,14 +730,14 @@ def estimate_errors(
 
 def _intervals(rated: Labelled) -> Array:
     """[2, n] low and high of each tenth of the articles, which the others teach."""
-    assert rated.scale is not None
-    fold = deal(rated.groups, 10, rated.seed)
-    ends = np.empty((2, len(fold)))
-    for number in np.unique(fold):
-        out = fold == number
-        estimate, errors = fit_errors(rated.without(out))
-        ends[:, out] = errors.ends(estimate(rated.scores[out]), LEVEL, rated.scale)
-    return ends
+    scale = rated.scale
+    assert scale is not None
+
+    def answer(teaching: Array, asked: Array) -> Array:
+        estimate, errors = fit_errors(rated.at(teaching))
+        return np.stack(errors.ends(estimate(rated.scores[asked]), LEVEL, scale))
+
+    return by_other_folds(deal_folds(rated.groups, 10, rated.seed), answer)
 
 
 def attacked(records: Records, selected: Row, dimension: str) -> Rows:

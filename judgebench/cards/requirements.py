@@ -23,8 +23,9 @@ from judgebench.stats.clusters import (
     keys_of,
 )
 from judgebench.stats.correlation import DistinctPairs
+from judgebench.stats.permutation import holm
 from judgebench.studies.decisions import CHOSEN
-from judgebench.studies.paired import IMPROVEMENT, holm
+from judgebench.studies.paired import IMPROVEMENT
 from judgebench.studies.rules import CARE, NO, RULES, UNMEASURED, YES
 from judgebench.studies.scores import first_record
 from judgebench.types import FAILED, Array, Records, Row

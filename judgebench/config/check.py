@@ -42,7 +42,7 @@ from judgebench.settings.costs import Asking, Costs
 from judgebench.settings.fields import plain, settings_of
 from judgebench.settings.margins import Margins
 from judgebench.settings.metrics import MetricSettings, Ranking
-from judgebench.settings.run import LOGGER_MODES, RunSettings, check_tables
+from judgebench.settings.run import LOGGER_MODES, RunSettings
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import Classes, RatingKey, Record, ScoreRange
@@ -398,9 +398,6 @@ def _read(parts: Parts) -> Parts:
     with mistakes.caught():
         prompts = settings_of(PromptSettings, parts.prompt, "prompt")
         load_rubrics(prompts.rubrics, list_at(parts.config, "dimensions"), prompts.variants)
-    if parts.config.get("tables"):
-        with mistakes.caught():
-            check_tables(parts.config.tables)
     mistakes.tell()
     return parts
 

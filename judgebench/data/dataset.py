@@ -19,6 +19,7 @@ import numpy as np
 from judgebench.data.classes import PassMarks, marked
 from judgebench.data.rows import existing, local_path
 from judgebench.settings.fields import Annotated, Count, Ge, Lt, Natural, OneOf, check_fields, plain
+from judgebench.stats.folds import deal_folds
 from judgebench.types import Array, Classes, Example, Records, Scale
 from judgebench.words.errors import UserError
 
@@ -306,14 +307,12 @@ def split_groups(group_ids: Iterable[str], dev_share: float, seed: int) -> dict[
     count = int((share * len(groups)).to_integral_value(ROUND_HALF_UP))
     if dev_share > 0:
         count = max(count, 1)
-    # the draw is of sorted names, so that their order does not matter
-    generator = np.random.default_rng(seed)
-    order = generator.permutation(len(groups))
-    names = sorted(groups)
-    splits = dict.fromkeys(groups, TEST)
-    for place in order[: min(count, most)]:
-        splits[names[place]] = DEV
-    return splits
+    # a fold a group is its place in the order drawn, whatever the order of the names
+    places = deal_folds(np.array(groups), len(groups), seed).tolist()
+    dev = min(count, most)
+    return {
+        group: DEV if place < dev else TEST for group, place in zip(groups, places, strict=True)
+    }
 
 
 ALL = "all"
@@ -388,13 +387,6 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
             "prompt=paper."
         )
     return list(made.values())
-
-
-def paired_systems(examples: Iterable[Example]) -> list[str]:
-    """The systems that wrote the texts of pairs, in order of appearance."""
-    return list(
-        dict.fromkeys(name for pair in examples for name in (pair.system_id, pair.rival_system_id))
-    )
 
 
 # --- base of all data sets ----------------------------------------------------------------------

@@ -25,7 +25,8 @@ from judgebench.decoding.rules import (
     has_answer,
 )
 from judgebench.settings.fields import Amount, OneOf, Positive, check_fields
-from judgebench.types import Array
+from judgebench.stats.maps import Knots, isotonic, rescale, rising_slope
+from judgebench.types import Array, Scale
 from judgebench.words.errors import UserError
 
 
@@ -83,17 +84,6 @@ class _Repair(Decoding):
 
     def _scores(self, readings: Sequence[Ranged]) -> Array:
         raise NotImplementedError
-
-    def distribution(self, readings: Sequence[Ranged]) -> Array | None:
-        answered, rows = self._answered(readings)
-        if (answering := self._distribution(answered)) is None:
-            return None
-        shares = np.zeros((len(rows), answering.shape[1]))
-        shares[rows] = answering
-        return shares
-
-    def _distribution(self, readings: Sequence[Ranged]) -> Array | None:
-        return None
 
     def _check_size(self, wanted: int) -> None:
         """`UserError` where what was learned is of another number of candidates."""
@@ -153,9 +143,6 @@ class Median(_Repair):
         at = np.arange(len(main)), (total >= 0.5).argmax(axis=1)
         return np.interp(at[1] + 0.5 - (total[at] - 0.5) / p[at], np.arange(len(values)), values)
 
-    def _distribution(self, readings: Sequence[Ranged]) -> Array:
-        return candidate_distribution(readings[0].main)
-
 
 @dataclass(frozen=True)
 class NullContext(_Repair):
@@ -179,9 +166,6 @@ class NullContext(_Repair):
 
     def _scores(self, readings: Sequence[Ranged]) -> Array:
         return Contrastive(1.0, rule=self.rule).scores(*readings[0])
-
-    def _distribution(self, readings: Sequence[Ranged]) -> Array | None:
-        return Contrastive(1.0, rule=self.rule).distribution(readings)
 
 
 # slope and thresholds, in logits, of levels that no human gave: sigmoid(-30) is 1e-13
@@ -252,18 +236,11 @@ class Ordinal(_Repair):
         return replace(self, slope=slope, thresholds=tuple(thresholds))
 
     def _scores(self, readings: Sequence[Ranged]) -> Array:
-        values = readings[0].values
+        main, _, values = readings[0]
+        self._check_size(len(values) - 1)
+        edge = np.asarray(self.thresholds) + self.slope * _cumulative_logits(main)
         # the expectation, summed by parts
-        return values[-1] - (self._below(readings) * np.diff(values)).sum(axis=1)
-
-    def _below(self, readings: Sequence[Ranged]) -> Array:
-        self._check_size(len(readings[0].values) - 1)
-        return scipy.special.expit(
-            np.asarray(self.thresholds) + self.slope * _cumulative_logits(readings[0].main)
-        )
-
-    def _distribution(self, readings: Sequence[Ranged]) -> Array:
-        return np.diff(self._below(readings), axis=1, prepend=0.0, append=1.0)
+        return values[-1] - (scipy.special.expit(edge) * np.diff(values)).sum(axis=1)
 
 
 def _normalized(logprobs: Array) -> Array:
@@ -393,17 +370,9 @@ class Calibrated(_Repair):
         human = np.asarray(human, dtype=np.float64)[rows]
         scores = self.of.scores_across(answered)
         knots = answered[0].values[[0, -1]]
-        apart = scores - scores.mean()
-        slope = 0.0
-        if np.ptp(scores) > 0:
-            slope = max(0.0, apart @ human / (apart @ apart))
-        levels = human.mean() + slope * (knots - scores.mean())
+        levels = human.mean() + rising_slope(scores, human) * (knots - scores.mean())
         if self.shape == "isotonic":
-            from sklearn.isotonic import IsotonicRegression
-
-            line = IsotonicRegression().fit(scores, human)
-            knots = line.X_thresholds_
-            levels = line.y_thresholds_
+            knots, levels = isotonic(scores, human)
         return replace(
             self,
             knots=tuple(knots.tolist()),
@@ -411,8 +380,13 @@ class Calibrated(_Repair):
         )
 
     def _scores(self, readings: Sequence[Ranged]) -> Array:
-        scores = self.of.scores_across(readings)
-        return np.interp(scores, np.asarray(self.knots), np.asarray(self.levels))
+        line = Knots(np.asarray(self.knots), np.asarray(self.levels))
+        return line(self.of.scores_across(readings))
+
+
+def _ends(reading: Ranged) -> Scale:
+    """The lowest and the highest candidate."""
+    return reading.values[0], reading.values[-1]
 
 
 @dataclass(frozen=True)
@@ -433,23 +407,9 @@ class RangeMean(_Repair):
     across = True
 
     def _scores(self, readings: Sequence[Ranged]) -> Array:
-        ends = readings[0].values[[0, -1]]
         mapped = []
         for reading in readings:
             scores = self.of.scores(*reading)
-            mapped.append(np.interp(scores, reading.values[[0, -1]], ends))
+            mapped.append(rescale(scores, _ends(reading), _ends(readings[0])))
         answered = np.array([has_answer(main) for main, _, _ in readings])
         return np.average(mapped, axis=0, weights=answered)
-
-    def _distribution(self, readings: Sequence[Ranged]) -> Array | None:
-        values = readings[0].values
-        units = np.eye(len(values))
-        total = np.zeros((len(readings[0].main), len(values)))
-        for reading in readings:  # each candidate goes to the two of the first range next to it
-            shares = self.of.distribution([reading])
-            if shares is None:
-                return None
-            placed = np.interp(reading.values, reading.values[[0, -1]], values[[0, -1]])
-            spread = [np.interp(placed, values, unit) for unit in units]
-            total += shares @ np.stack(spread, axis=1)
-        return total / total.sum(axis=1, keepdims=True)

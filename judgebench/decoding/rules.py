@@ -90,11 +90,6 @@ class Decoding:
         `scores`."""
         return self.scores(*readings[0])
 
-    def distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
-        """Probabilities [N, K] over the first range's candidates, of which the scores are the means
-        or medians; a row of zeros without an answer. None of a rule that gives a score alone."""
-        return None
-
     def scores(
         self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
     ) -> np.ndarray:
@@ -320,8 +315,28 @@ class CrossFitted(Decoding):
         return scores
 
 
+class _ByLogprobs(Decoding):
+    """A decoding whose scores are the best candidate or the mean of all, as its `rule` says."""
+
+    def scores(
+        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
+    ) -> np.ndarray:
+        values = np.asarray(values, dtype=np.float64)
+        adjusted = self.adjusted(main, assistant, values)
+        if self.rule == "argmax":
+            return values[adjusted.argmax(axis=1)]
+        return expected_value(adjusted, values)
+
+    def adjusted(
+        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
+    ) -> np.ndarray:
+        """[N, K] float64 log-probabilities by which `scores` decides, up to a constant of each row:
+        the main model's own, as long as a decoding changes nothing in them."""
+        return checked_logprobs("main", main, values)
+
+
 @dataclass(frozen=True)
-class Greedy(Decoding):
+class Greedy(_ByLogprobs):
     """The most likely candidate of the main model; the baseline of the CD paper.
 
     Example:
@@ -332,18 +347,12 @@ class Greedy(Decoding):
     kind = "greedy"
     rule = "argmax"
 
-    def scores(
-        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
-    ) -> np.ndarray:
-        values = np.asarray(values, dtype=np.float64)
-        return values[checked_logprobs("main", main, values).argmax(axis=1)]
-
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
         return checked_logits("main", main).argmax(dim=1)
 
 
 @dataclass(frozen=True)
-class Expectation(Decoding):
+class Expectation(_ByLogprobs):
     """The expected score: sum over k of k * p(k), p normalized over the candidates at t = 1.
 
     The score of open judges in the CAP paper, and G-Eval's. It has no tokens to choose, so it
@@ -358,23 +367,12 @@ class Expectation(Decoding):
     rule = "expectation"
     generates = False
 
-    def scores(
-        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
-    ) -> np.ndarray:
-        values = np.asarray(values, dtype=np.float64)
-        return expected_value(checked_logprobs("main", main, values), values)
-
-    def distribution(self, readings: Sequence[Ranged]) -> np.ndarray:
-        return candidate_distribution(
-            checked_logprobs("main", readings[0].main, readings[0].values)
-        )
-
 
 LARGEST_KAPPA = 1e9  # beyond it the assistant alone decides, and float32 sums would overflow
 
 
 @dataclass(frozen=True)
-class Contrastive(Decoding):
+class Contrastive(_ByLogprobs):
     """Contrastive decoding: log p_main - lambda * log p_asst with p_asst = softmax(e / t).
 
     Eq. 1 of "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-Judge". The temperature
@@ -457,8 +455,6 @@ class Contrastive(Decoding):
     def adjusted(
         self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
     ) -> np.ndarray:
-        """[N, K] float64 log-probabilities of the contrast, up to a constant of each row; see
-        `Decoding.scores`."""
         main = checked_logprobs("main", main, values)
         if assistant is None:
             raise ValueError(
@@ -470,22 +466,6 @@ class Contrastive(Decoding):
                 f"assistant must have the main model's {len(main)} rows, got {len(assistant)}"
             )
         return contrast(main, assistant, self.kappa, self.alpha)
-
-    def scores(
-        self, main: np.ndarray, assistant: np.ndarray | None, values: np.ndarray
-    ) -> np.ndarray:
-        values = np.asarray(values, dtype=np.float64)
-        adjusted = self.adjusted(main, assistant, values)
-        return (
-            values[adjusted.argmax(axis=1)]
-            if self.rule == "argmax"
-            else expected_value(adjusted, values)
-        )
-
-    def distribution(self, readings: Sequence[Ranged]) -> np.ndarray | None:
-        return (
-            None if self.rule == "argmax" else candidate_distribution(self.adjusted(*readings[0]))
-        )
 
     def next_token(self, main: torch.Tensor, assistant: torch.Tensor | None) -> torch.Tensor:
         if not self.generates:

@@ -314,24 +314,22 @@ def win_probabilities(columns: Columns) -> dict[str, Array]:
         return dict(columns)
     import pandas as pd  # it takes long to import
 
-    # 1. the rows of each order, pair for pair alike
+    # 1. the row of each pair in each order
     table = pd.DataFrame({name: list(columns[name]) for name in _SAME}, dtype=object)
     pair = table.groupby(list(_SAME), sort=False, dropna=False).ngroup().to_numpy()
-    rows = []  # of each order: pair -> its row
-    for order in ORDERS:
+    rows = np.full((len(ORDERS), pair.max(initial=-1) + 1), -1)
+    for number, order in enumerate(ORDERS):
         at = np.flatnonzero(np.asarray(columns["order"]) == order)
-        of_pair = pd.Series(at, pair[at])
-        repeated = of_pair[of_pair.index.duplicated()]
-        if len(repeated):
-            row = tuple(table.iloc[repeated.iloc[0]])
+        rows[number, pair[at]] = at
+        repeated = at[rows[number, pair[at]] != at].tolist()
+        if repeated:
+            row = tuple(table.iloc[repeated[0]])
             raise ValueError(f"scores: {row} appears twice with its text {order}")
-        rows.append(of_pair)
-    lone = rows[0].index.symmetric_difference(rows[1].index)
-    if len(lone):
+    lone = np.flatnonzero((rows < 0).any(axis=0)).tolist()
+    if lone:
         row = tuple(table.iloc[int(np.argmax(pair == lone[0]))])
         raise ValueError(f"scores: {row} was read in one order only")
-    first = rows[0].to_numpy()  # [pairs]
-    second = rows[1][rows[0].index].to_numpy()  # [pairs]
+    first, second = rows  # [pairs] each
     # 2. the probability of winning in each order
     lost = np.isin(np.asarray(columns["status"]).astype(str), (FAILED, CLAMPED))  # [scores]
     place = np.asarray(columns["score"], dtype=np.float64)

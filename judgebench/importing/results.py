@@ -2,7 +2,7 @@
 knows. A score's column is called `judge_NAME`, `human_NAME` or `check_NAME` by who gave it, and
 NAME where that is open.
 
-One engine reads what `importing/tools.py` declares. A table is read as it is, and as often as it is
+One engine reads what `importing/tools.yaml` declares. A table is read as it is, and as often as it is
 looked at, so that it need not be held.
 """
 
@@ -77,7 +77,7 @@ def read_results(files: Sequence[Path], sheet: str | None = None) -> Imported:
     read = [_read(path, sheet) for path in paths]
     tool, rows = read[0]
     if len(paths) > 1:
-        if tool not in (BATCH, INSPECT) or any(other != tool for other, _ in read):
+        if tool is None or not tool.several or any(other is not tool for other, _ in read):
             names = " with ".join(path.name for path in paths)
             raise UserError(
                 f"{names}: are no two files of one batch, and no logs of Inspect; give one file."
@@ -129,7 +129,7 @@ def _read(path: Path, sheet: str | None = None) -> tuple[Tool | None, Iterable[F
     first = next(iter(rows), None)
     if first is None:
         raise UserError(f"{path.name}: there is no row in it; give results.")
-    tool = next((tool for tool in (BATCH, *TOOLS) if tool.known(first)), None)
+    tool = next((tool for tool in TOOLS.values() if tool.wrote(first)), None)
     if tool is not None and tool.instead:
         raise UserError(f"{path.name}: holds {tool.kind}; {tool.instead}.")
     return tool, rows if tool is None else [*rows]
@@ -142,11 +142,11 @@ def _json_rows(path: Path) -> Iterable[FileRow]:
     if not isinstance(content, dict):
         return _objects(path, content if isinstance(content, list) else [content])
     whole = FileRow(content, path.name, 1)
-    if whole.has("eval.task") or any(tool.known(whole) for tool in TOOLS):
+    if whole.has("eval.task") or any(tool.wrote(whole) for tool in TOOLS.values()):
         return [whole]
     if whole.has("columns") and whole.has("data"):
         return _of_columns(path, content["columns"], content["data"])
-    for within in dict.fromkeys(within for tool in TOOLS for within in tool.within):
+    for within in dict.fromkeys(within for tool in TOOLS.values() for within in tool.within):
         if isinstance(whole.value(within), list):
             return _objects(path, whole.value(within))
     there = ", ".join(f"'{key}'" for key in content)
@@ -342,7 +342,7 @@ def _fields(scores: ScorePlace, values: Row) -> dict[str, tuple[str, str]]:
     """Name of a field -> name and detail of the score that it holds."""
     fields = {}
     for field in values:
-        if match := re.fullmatch(scores.fields, field):
+        if match := re.fullmatch(scores.columns, field):
             groups = match.groupdict()
             fields[field] = (groups["name"], groups.get("detail") or "")
     return fields
@@ -387,9 +387,9 @@ def _read_score(
         value = _first(row, paths) if value is None else value
         return "" if value is None else str(value)
 
-    giver = name if scores.giver == "name" else said(scores.giver)
-    roles = {"human": scores.people, "judge": scores.judges, "check": scores.checks}
-    role = next((role for role, giver_is in roles.items() if re.fullmatch(giver_is, giver)), "")
+    giver = said(scores.giver) if scores.giver else name
+    fitting = [role for role, known in scores.givers.items() if re.fullmatch(known, giver)]
+    role = fitting[0] if fitting else ""
     value = _first(inner, scores.value) if isinstance(entry, Mapping) else entry
     parts: Mapping[str, Any] = {"": value}
     if isinstance(value, Mapping):

@@ -11,10 +11,9 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.loading import ModelSettings, ModelSource
 from judgebench.settings.fields import Annotated, Count, OneOf, check_fields
 from judgebench.types import Prompt, Split
-from judgebench.words.errors import Mistakes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -139,11 +138,11 @@ class JudgeSettings:
 
 
 @dataclass(frozen=True)
-class JudgeSpec(JudgeSettings):
+class JudgeSpec(ModelSettings, JudgeSettings):
     """Settings of the main model as a judge; `UserError` for a value that is none.
 
     Args:
-        path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`.
+        path, gguf_file, revision, dtype, trust_remote_code: see `ModelSettings`.
         mode: `score_tokens`, the log-probabilities of the candidate scores as the next text; or
             `generate`, a free answer.
         max_new_tokens: longest free answer.
@@ -154,11 +153,6 @@ class JudgeSpec(JudgeSettings):
             `always`, it is made at every start.
     """
 
-    path: str
-    gguf_file: str | None = None
-    revision: str | None = None
-    dtype: str = "auto"
-    trust_remote_code: bool = False
     mode: Annotated[str, OneOf(MODES)] = "score_tokens"
     max_new_tokens: Count = 16
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
@@ -166,22 +160,11 @@ class JudgeSpec(JudgeSettings):
     check: Annotated[str, OneOf(CHECKS)] = "once"
 
     def __post_init__(self) -> None:
-        mistakes = Mistakes()
-        with mistakes.caught():
-            check_fields(
-                self,
-                "judge",
-                of=("mode", "max_new_tokens", "engine", "max_batch_tokens", "check"),
-            )
-        with mistakes.caught():
-            self.source  # noqa: B018 - checks the rest
-        mistakes.tell()
+        check_fields(self, "judge")
 
     @cached_property
     def source(self) -> ModelSource:
-        return ModelSource(
-            self.path, self.gguf_file, self.revision, self.dtype, self.trust_remote_code
-        )
+        return self.source_for("judge")
 
     @property
     def capabilities(self) -> frozenset[str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from judgebench.runtime.files import user_path
+from judgebench.runtime.parsing import read_text
 from judgebench.types import FIRST, PLACES_OR_TIE, TIE, Example, Rubric, ScoreRange
 from judgebench.words.errors import UserError
 
@@ -113,7 +113,7 @@ def load_rubrics(
         texts = {name: partial(str, text) for name, text in collection.items()}
     else:
         title = str(collection)
-        folder = collection_folder(files("judgebench.prompts") / "rubrics", str(collection))
+        folder = collection_folder("judgebench.prompts", "rubrics", title)
         if folder is None:
             raise UserError(
                 f"prompt.rubrics={collection}: there is no such collection; give summary, "
@@ -121,7 +121,10 @@ def load_rubrics(
             )
         templates = [item for item in folder.iterdir() if item.name.endswith(".txt")]
         texts = {
-            item.name.removesuffix(".txt"): partial(item.read_text, "utf-8") for item in templates
+            item.name.removesuffix(".txt"): partial(
+                read_text, item, f"Rubric {item.name} in {title}"
+            )
+            for item in templates
         }
     names = sorted(name for name in texts if not name.endswith(tuple(f".{form}" for form in FORMS)))
     # 2. the rubrics of the dimensions, with their forms
@@ -142,7 +145,7 @@ def load_rubrics(
             file = f"{name}.{form}" if form else name
             if file in texts:
                 references = REFERENCES if form == WITH_REFERENCES else ()
-                forms[form] = _template(texts[file], f"Rubric {file}.txt in {title}", references)
+                forms[form] = _template(texts[file](), f"Rubric {file}.txt in {title}", references)
         rubrics[dimension] = Rubric(dimension, forms.pop(""), forms)
     return rubrics
 
@@ -333,13 +336,10 @@ def _quarter(score_range: ScoreRange, i: int) -> str:
     return f"{text}0" if text.endswith(".") else text
 
 
-def _template(text: Callable[[], str], where: str, references: Sequence[str]) -> str:
+def _template(text: str, where: str, references: Sequence[str]) -> str:
     """A template whose fields are known, which names a text to be judged, or two, and all
     `references`."""
-    try:
-        template = text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{where} cannot be read as UTF-8 text ({error}).") from error
+    template = text.strip()
     fields = _fields(template)
     possible = sorted({*_KNOWN, *references})
     judged = fields & set(_OUTPUTS)
@@ -368,10 +368,11 @@ def _fields(template: str) -> set[str]:
     return {field for field, _ in _FIELD.findall(template) if field}
 
 
-def collection_folder(shipped: Traversable, collection: str) -> Traversable | Path | None:
-    """The folder of a collection of templates: one of the `shipped` ones by its name, or the user's
-    own by its path."""
-    if re.fullmatch(r"\w+", collection) and (shipped / collection).is_dir():
-        return shipped / collection
+def collection_folder(package: str, folder: str, collection: str) -> Path | None:
+    """The folder of a collection of templates: one of those in a package's folder by its name, or
+    the user's own by its path."""
+    shipped = Path(str(files(package) / folder / collection))
+    if re.fullmatch(r"\w+", collection) and shipped.is_dir():
+        return shipped
     path = user_path(collection)
     return path if collection.strip() and path.is_dir() else None

@@ -29,9 +29,8 @@ from judgebench.decoding.scores import key_columns
 from judgebench.runtime.files import atomic, check_run_file, user_path, writing
 from judgebench.runtime.parquet import read_schema, read_table, write_table
 from judgebench.runtime.parsing import Limits, parse_json
-from judgebench.runtime.versions import translate_settings
 from judgebench.types import Array, Prompt, Reading, Record, Row, ScoreRange
-from judgebench.words.errors import UserError, escape_control
+from judgebench.words.errors import UserError, escape_control, reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -308,7 +307,7 @@ class Recording:
         )
         if about["mode"] not in MODES or size > _LARGEST or not harmless:
             raise UserError(f"{path}: its metadata cannot be a recording's; do not use this file.")
-        return cls(path, {**about, "config": translate_settings(about["config"])})
+        return cls(path, about)
 
     @classmethod
     def of_run(cls, folder: Path) -> Recording:
@@ -427,9 +426,8 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200].rstrip(".")
         raise UserError(
-            f"{path}: cannot be read as recorded readings ({reason}); {_AGAIN}."
+            f"{path}: cannot be read as recorded readings ({reason(error)}); {_AGAIN}."
         ) from error
 
 

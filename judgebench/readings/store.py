@@ -12,13 +12,11 @@ not found, so its prompt is read again, too.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +30,7 @@ from judgebench.readings.reading import (
     unpack_readings,
 )
 from judgebench.runtime.distributed import Processes, process_group
-from judgebench.runtime.files import NO_STORE, on_network
+from judgebench.runtime.files import NO_STORE, inode, on_network, sha256_of
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
 
@@ -83,7 +81,7 @@ _AT_ONCE = 500
 class ReadingStore:
     """The readings at `path`; made if missing. Several processes of one machine may use it at once;
     those of several machines on a network file system that locks files for all of them (NFS 4,
-    Lustre, GPFS). The readings of a store of format 1 get their checksums when it is first opened.
+    Lustre, GPFS).
 
     Raises:
         UserError: `path` is not a store of this format, cannot be read or written, or was deleted
@@ -109,14 +107,13 @@ class ReadingStore:
                 raise UserError(
                     f"store={path}: this is the database of another program; name another file."
                 )
-            if version not in (0, 1, _FORMAT):
+            if version not in (0, _FORMAT):
                 raise UserError(
                     f"store={path}: this store has format {version}, and this version of "
                     f"judgebench reads format {_FORMAT}; name another file."
                 )
             self._db.executescript(_SCHEMA)
             self._db.execute(f"PRAGMA application_id={_APPLICATION}")
-            self._add_checksums()
             self._db.execute(f"PRAGMA user_version={_FORMAT}")
             self._file = self._identity()
         # a damaged file may also say in broken text why it cannot be read
@@ -191,11 +188,17 @@ class ReadingStore:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """A transaction, with what SQLite says of a file that it cannot write as a `UserError`."""
+        """All that is written in the block, or nothing; what SQLite says of a file that it cannot
+        write is a `UserError`."""
         self._check_file()
         try:
-            with self._transaction():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
                 yield
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
         except sqlite3.OperationalError as error:
             raise UserError(
                 f"store={self.path}: cannot be written ({error}). What was stored stays; run the "
@@ -240,8 +243,7 @@ class ReadingStore:
             and row[1] == checksum(name, None, row[0], 0.0, None)
         ):
             return str(row[0], "ascii")
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = sha256_of(path)
         _DIGESTS[state] = digest
         # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading
         # reports it
@@ -318,11 +320,8 @@ class ReadingStore:
     def _identity(self) -> tuple[int, int] | None:
         """Device and inode of the file; None where there is none, as of a store in memory. Over a
         network an inode may change while the file stays, so there any file will do."""
-        try:
-            stat = os.stat(self._absolute)
-        except (OSError, ValueError):
-            return None
-        return (0, 0) if self._network else (stat.st_dev, stat.st_ino)
+        place = inode(self._absolute)
+        return (0, 0) if place and self._network else place
 
     def _check_file(self) -> None:
         """Checks that the file is still that which was opened: what goes to a deleted one is lost
@@ -333,44 +332,6 @@ class ReadingStore:
                 "it, so what is read cannot be stored there; put it back or leave it away, and run "
                 "the same command again: what it lacks is read again."
             )
-
-    def _add_checksums(self) -> None:
-        """Gives the rows of a store that had none their checksums, all or none."""
-
-        def lacking() -> bool:
-            return "checksum" not in {
-                row[1] for row in self._db.execute("PRAGMA table_info(readings)")
-            }
-
-        if not lacking():
-            return
-        self._db.create_function("checksum", 5, _first_checksum)
-        with self._transaction():
-            if not lacking():  # another process was faster
-                return
-            for table in ("readings", "digests"):
-                self._db.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
-            count = self._db.execute(
-                "UPDATE readings SET checksum = checksum(CAST(key AS BLOB), logprobs, CAST(text AS "
-                "BLOB), seconds, (SELECT ids FROM tokens WHERE tokens.key = readings.key))"
-            ).rowcount
-            if count:
-                print_safely(
-                    f"judgebench: store={self.path}: an earlier version of judgebench wrote this "
-                    f"store without checksums; its {count:,} readings have them now, and stay.",
-                    error=True,
-                )
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """All that is written in the block, or nothing."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self._db.execute("COMMIT")
-        finally:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -475,18 +436,6 @@ def is_intact(row: Row) -> bool:
     """True of a row that matches its checksum and holds what a model can say: whoever wrote a
     number that is not a log-probability gave it a checksum."""
     return row[5] is not None and row[5] == checksum(*row[:5]) and first_impossible(row[1]) is None
-
-
-def _first_checksum(*columns: Any) -> int | None:
-    """Checksum of a row which never had one, see `checksum`; None where it holds what no model
-    says."""
-    _, logprobs, text, _, ids = columns
-    try:
-        bytes(text or b"").decode()
-        possible = first_impossible(logprobs) is None and len(ids or b"") % 4 == 0
-    except (TypeError, ValueError):
-        return None
-    return checksum(*columns) if possible else None
 
 
 def open_store(path: Path) -> ReadingStore:

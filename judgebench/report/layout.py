@@ -25,14 +25,13 @@ from judgebench.report.views import (
 )
 from judgebench.report.views.advice import recommendations
 from judgebench.report.views.bias import RANGE_VARIANCE
-from judgebench.report.views.forecasts import FORECASTS, error_tables
+from judgebench.report.views.forecasts import FORECASTS, error_notes
 from judgebench.report.views.humans import experts
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import flags
 from judgebench.report.views.systems import SYSTEMS
 from judgebench.report.views.tuning import TUNING, tuning_blocks
 from judgebench.results.results import Results
-from judgebench.tuning.tuners import PER_RANGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -178,7 +177,7 @@ PAGE = (
         (
             advised.error_lines,
             "chart_errors",
-            error_tables,
+            error_notes,
             Fold("As the reward of training", (rewards.REWARDS, rewards.REWARDS_ATTACKED)),
             Fold("Errors of each system and length", (forecasts.SLICES,)),
             Fold("Every example: sort, filter, search and open", (EXAMPLES,)),
@@ -263,10 +262,8 @@ def draw_all(results: Results) -> dict[str, Figure]:
 
         dimension = str(block[0]["dimension"])
         decoding = str(block[0]["decoding"])
-        # it has the path of the decoding from which it is made
-        if not decoding.endswith(PER_RANGE):
-            name = f"path_{file_name(dimension)}_{file_name(decoding)}"
-            figures[name] = path_figure(results, block)
+        name = f"path_{file_name(dimension)}_{file_name(decoding)}"
+        figures[name] = path_figure(results, block)
     if results.suffix:
         from judgebench.report.figures.attacks import phrase_figures
 

@@ -23,17 +23,25 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import yaml
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from judgebench.results.schema import ARTIFACTS, FILES, LOG, Presence, columns_of, own_files
-from judgebench.runtime.files import DIGESTS, Held, atomic, check_digest, locked, write_digests
+from judgebench.runtime.files import (
+    DIGESTS,
+    Held,
+    atomic,
+    check_digest,
+    locked,
+    write_digests,
+    writing,
+)
 from judgebench.runtime.log import steps_in
 from judgebench.runtime.parquet import read_table, write_table
 from judgebench.runtime.parsing import YAML_LIMITS, read_yaml
 from judgebench.runtime.secrets import mask_secrets
-from judgebench.runtime.versions import translate_settings
+from judgebench.settings.fields import plain
 from judgebench.types import Record, Row
-from judgebench.words.errors import UserError
+from judgebench.words.errors import UserError, reason
 
 ARTIFACT = {artifact.name: artifact for artifact in ARTIFACTS}
 """Name -> artifact."""
@@ -226,7 +234,7 @@ class RunFolder:
         with self.reading(artifact.path) as path:
             if artifact.path.endswith(".yaml"):
                 remedy = "restore the file or run again"
-                return translate_settings(read_yaml(path, str(path), limits=_LIMITS, remedy=remedy))
+                return read_yaml(path, str(path), limits=_LIMITS, remedy=remedy)
             if not artifact.path.endswith(".parquet"):
                 return json.loads(path.read_text(encoding="utf-8"))
             return plain_frame(read_table(path, columns))
@@ -234,13 +242,9 @@ class RunFolder:
     @contextmanager
     def writing(self, path: Path) -> Iterator[None]:
         """Turns a failure to write `path` into a `UserError`."""
-        try:
+        remedy = "; mend that, or choose another folder with run_dir=.."
+        with writing(f"run_dir: {path}", remedy):
             yield
-        except OSError as error:
-            raise UserError(
-                f"run_dir: {path} cannot be written ({error.strerror or error}); mend that, or "
-                "choose another folder with run_dir=..."
-            ) from error
 
     @contextmanager
     def reading(self, name: str) -> Iterator[Path]:
@@ -255,9 +259,8 @@ class RunFolder:
             check_digest(self.path, name)
             yield path
         except (pa.ArrowException, OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             raise UserError(
-                f"{path}: cannot be read ({reason}); restore the file or run again."
+                f"{path}: cannot be read ({reason(error)}); restore the file or run again."
             ) from error
 
 
@@ -268,12 +271,7 @@ def masked(config: DictConfig | Row) -> Record:
         >>> masked({"seed": 1, "api_key": "sk-123456"})
         {'seed': 1, 'api_key': '***'}
     """
-    plain = (
-        OmegaConf.to_container(config, resolve=True, enum_to_str=True)
-        if OmegaConf.is_config(config)
-        else config
-    )
-    hidden: Record = mask_secrets(plain)
+    hidden: Record = mask_secrets(plain(config))
     return hidden
 
 

@@ -25,7 +25,7 @@ from judgebench.config.rules import (
     range_mismatches,
     text_mismatches,
 )
-from judgebench.data.dataset import DEV, RatingDataset, paired_systems, pairs, rated
+from judgebench.data.dataset import DEV, RatingDataset, pairs, rated
 from judgebench.defenses.prepared import Findings, Prepared, planned, prepare
 from judgebench.judges.judge import PromptSet, ReadingJudge
 from judgebench.judges.spec import LOCAL
@@ -128,9 +128,6 @@ class Experiment:
         tuner = None
         with mistakes.caught():
             tuner = parts.tuner_of(data)
-        with mistakes.caught():
-            if parts.rivals:
-                parts.ranking.check(paired_systems(examples))
         if parts.search is not None:
             with mistakes.caught():
                 parts.search.objectives(parts.decodings, parts.judge.mode)
@@ -170,8 +167,6 @@ class Experiment:
         other = copy.copy(self)  # with those of its properties that are computed already
         other.parts = parts
         other.judge = replace(self.judge, decodings=parts.decodings)
-        if other.comparative:
-            parts.ranking.check(paired_systems(other.examples))
         other.tuner = parts.tuner_of(self.data)
         return other
 

@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -31,9 +30,9 @@ from judgebench.results.folder import RunFolder
 from judgebench.runs.dry_run import show_dry_run
 from judgebench.runs.experiment import Experiment
 from judgebench.runtime.distributed import NullTrainer, begin_group, process_group
+from judgebench.runtime.files import inode
 from judgebench.runtime.session import Session
 from judgebench.settings.fields import plain
-from judgebench.settings.run import check_tables
 from judgebench.types import Row
 from judgebench.words.console import WIDTH, Terminal
 from judgebench.words.errors import Clock, UserError
@@ -93,12 +92,12 @@ class LastRun:
         if again.served is not None:
             again.served = unpaid(again.served)
         config = experiment.parts.config
-        return cls(key_of(config), _inode(path_of(config, "store")), experiment, again)
+        return cls(key_of(config), inode(path_of(config, "store")), experiment, again)
 
     def serves(self, config: DictConfig) -> bool:
         """True where its data and readings are a configuration's too, and the store's file, which
         must hold what a run says it has stored, is there as it was."""
-        return (self.key, self.store) == (key_of(config), _inode(path_of(config, "store")))
+        return (self.key, self.store) == (key_of(config), inode(path_of(config, "store")))
 
 
 def key_of(config: DictConfig) -> str:
@@ -106,14 +105,6 @@ def key_of(config: DictConfig) -> str:
     less its `FREE` entries."""
     read = {key: plain(config[key]) for key in config if key not in FREE}
     return json.dumps([os.getcwd(), read], sort_keys=True, default=str)
-
-
-def _inode(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
 
 
 # --- a run under way ----------------------------------------------------------------------------
@@ -161,9 +152,6 @@ class Job:
             experiment = processes.together(lambda: _parsed(parts, last, trainer))
             # 2. what the run writes to; the first process, which alone writes there, keeps others
             # out
-            tables: Sequence[str] = ()
-            if config.get("tables"):
-                tables = check_tables(config.tables)
             folder = processes.agree(lambda: RunFolder.check(path_of(config, "run_dir")))
             loggers: Sequence[MakeLogger] = ()
             if config.get("logger"):
@@ -183,7 +171,7 @@ class Job:
             folder=folder,
             loggers=loggers,
             last=last,
-            tables=tables,
+            tables=list(dict.fromkeys(config.get("tables") or ())),
             clock=clock,
             console=console,
             trainer=trainer,

@@ -182,7 +182,7 @@ class _Measures:
             "pairwise": pairwise_records(
                 self.scores,
                 self.dataset,
-                self.experiment.parts.ranking,
+                self.experiment.parts.ranking.prior,
                 **self.resampling,
                 rules=self.rules,
             ),
@@ -273,7 +273,6 @@ class _Measures:
             self.readings.frame,
             self.ratings,
             self.scale,
-            models=self.experiment.titles,
             classes=self.classes,
             decodings=self.settings,
             texts={example.example_id: example.output for example in examples},

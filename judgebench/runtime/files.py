@@ -120,14 +120,19 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Input]) 
         sources.append(Input(name, path))
 
 
-def _identity(path: Path) -> object:
-    """Device and inode of a file or folder; the resolved path of one that does not exist."""
-    place = os.path.realpath(path)
+def inode(path: str | Path) -> tuple[int, int] | None:
+    """Device and inode of a file or folder; None where there is none."""
     try:
-        status = os.stat(place)
-    except OSError:
-        return place
+        status = os.stat(path)
+    except (OSError, ValueError):  # or a name that none can have
+        return None
     return status.st_dev, status.st_ino
+
+
+def _identity(path: Path) -> object:
+    """The same; the resolved path of what does not exist."""
+    place = os.path.realpath(path)
+    return inode(place) or place
 
 
 def _lies_in(place: Path, source: Input) -> bool:

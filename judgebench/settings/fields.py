@@ -76,6 +76,21 @@ class NotBlank:
         return core_schema.no_info_before_validator_function(filled, handler(source))
 
 
+@dataclass(frozen=True)
+class Distinct:
+    """Marks a list that names nothing twice."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        from pydantic_core import core_schema
+
+        def different(values: Any) -> Any:
+            if len({*values}) < len(values):
+                raise ValueError("names one twice; name each once")
+            return values
+
+        return core_schema.no_info_after_validator_function(different, handler(source))
+
+
 Words = Annotated[str, NotBlank()]
 """A text that says something."""
 
@@ -83,10 +98,15 @@ Words = Annotated[str, NotBlank()]
 def check_fields(settings: Any, key: str, of: Sequence[str] = ()) -> None:
     """Checks that the fields of a dataclass (those named in `of`, or all) hold what their
     annotations say; strictly, so "1" is not a number. An annotation may be `Annotated` with bounds
-    (`Ge`, `Gt`, `Le`, `Lt`), `OneOf` and `NotBlank`. The values stay as they are: keys of stored
-    readings are made of some."""
+    (`Ge`, `Gt`, `Le`, `Lt`), `OneOf`, `NotBlank` and `Distinct`. The values stay as they are: keys
+    of stored readings are made of some.
+
+    Its `faults`, if it has any, are sentences on fields that do not go together, each of which is
+    right by itself. `UserError` with all mistakes."""
     names = [field.name for field in dataclasses.fields(settings) if not of or field.name in of]
     _check(type(settings), tuple(names), {name: getattr(settings, name) for name in names}, key)
+    if sentences := list(getattr(settings, "faults", tuple)()):
+        raise UserError(*sentences)
 
 
 def settings_of(make: Callable[..., Settings], mapping: Any, key: str) -> Settings:

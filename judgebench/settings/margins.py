@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judgebench.settings.fields import Annotated, Ge, Le, Share, check_fields
+from judgebench.settings.fields import Annotated, Count, Ge, Le, Share, check_fields
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Margins:
     fewest: Annotated[int, Ge(2)] = 10
     right: Annotated[float, Ge(0.5), Le(1)] = 0.8
     alike: Share = 0.8
-    pairs: Annotated[int, Ge(1)] = 21
-    labels: Annotated[int, Ge(1)] = 100
+    pairs: Count = 21
+    labels: Count = 100
 
     def __post_init__(self) -> None:
         check_fields(self, "verdict")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from judgebench.settings.fields import (
-    Amount,
     Annotated,
+    Distinct,
     Ge,
     Le,
     Natural,
@@ -37,18 +37,16 @@ class MetricSettings:
             `MOST_RESAMPLES`.
     """
 
-    levels: Annotated[Sequence[Annotated[str, OneOf(LEVELS)]], NotBlank()]
+    levels: Annotated[Sequence[Annotated[str, OneOf(LEVELS)]], NotBlank(), Distinct()]
     resamples: Annotated[int, Ge(0), Le(MOST_RESAMPLES)]
     seed: Natural
 
     def __post_init__(self) -> None:
         check_fields(self, "metrics")
-        if len(set(self.levels)) < len(self.levels):
-            raise UserError(
-                f"metrics.levels: {list(self.levels)} names one twice; name each level once."
-            )
+
+    def faults(self) -> Iterator[str]:
         if self.resamples == 1:
-            raise UserError(
+            yield (
                 "metrics.resamples: a single resample does not vary, so it says nothing of "
                 "uncertainty; take 0 (no intervals), or at least 2: 1000 is usual."
             )
@@ -59,32 +57,13 @@ class Ranking:
     """conf/config.yaml's `pairwise`.
 
     Attributes:
-        position: whether the first place has a parameter.
         prior: comparisons given beforehand, see `bradley_terry.fit_strengths`.
-        reference: the system whose strength is 0; None puts the mean there.
-        human_tie: humans' preferences up to this are ties.
     """
 
-    position: bool = True
     prior: Annotated[float, Ge(0.001), Le(1000)] = 1.0
-    reference: str | int | None = None
-    human_tie: Amount = 0.0
 
     @classmethod
     def parse(cls, given: Any) -> Ranking:
         """From the config key `pairwise`."""
         ranking = settings_of(cls, given, "pairwise")
-        return replace(
-            ranking,
-            prior=float(ranking.prior),
-            reference=None if ranking.reference is None else str(ranking.reference),
-            human_tie=float(ranking.human_tie),
-        )
-
-    def check(self, systems: Collection[str]) -> None:
-        """Raises `UserError` where the reference is none of the systems compared."""
-        if self.reference is not None and self.reference not in systems:
-            raise UserError(
-                f"pairwise.reference: no text is by {self.reference!r}; the systems are "
-                f"{', '.join(sorted(systems))}."
-            )
+        return replace(ranking, prior=float(ranking.prior))

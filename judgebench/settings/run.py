@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from judgebench.settings.fields import Annotated, OneOf, check_fields
-from judgebench.words.errors import UserError
 
 PAPERS = ("cd", "cap")
 """Values of `tables`: the tables of the contrastive-decoding paper, and of the CAP paper."""
@@ -28,16 +26,7 @@ class RunSettings:
     print: Annotated[str, OneOf(("answer", "all", "none"))]
     figures: Annotated[str, OneOf(("png",))] | None = None
     compile: bool | None = None
+    tables: Sequence[Annotated[str, OneOf(PAPERS)]] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "")
-
-
-def check_tables(names: Any) -> list[str]:
-    """The papers that `tables` names, each once; `UserError` of another."""
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise UserError(f"tables: {names!r} is not a list, as in tables=[{PAPERS[0]}].")
-    for name in names:
-        if name not in PAPERS:
-            raise UserError(f"tables: {name!r} is not one of {', '.join(PAPERS)}.")
-    return list(dict.fromkeys(names))

@@ -145,17 +145,16 @@ class Comparisons:
         decided = bool(len(self.place)) and bool(self.place.all()) and not tied.any()
         return decided and not (ahead.any() and behind.any())
 
-    def design(self, place: bool) -> scipy.sparse.csr_array:
+    @property
+    def design(self) -> scipy.sparse.csr_array:
         """[E, K] the log-odds of each entry as a linear map of the strengths; with a column for
-        what the first place is worth, if that is asked for and can be told from strengths."""
+        what the first place is worth, where that can be told from strengths."""
         count = len(self.first)
         # log-odds = strength of the first - strength of the second + what its place is worth
         signs = np.repeat((1.0, -1.0), count)
         rows = np.tile(np.arange(count), 2)
         columns = np.append(self.first, self.second)
         strengths = scipy.sparse.csr_array((signs, (rows, columns)), shape=(count, self.systems))
-        if not place:
-            return strengths
         of_place = scipy.sparse.coo_array(self.place[:, None])
         wider = scipy.sparse.hstack([strengths, of_place], format="csr")
         # where the better systems always stood first, their place and their strength are one and
@@ -178,9 +177,7 @@ def _rank(columns: scipy.sparse.csr_array) -> int:
     return int(np.linalg.matrix_rank(products, hermitian=True))
 
 
-def fit_strengths(
-    comparisons: Comparisons, weights: Array, prior: float, place: bool = False
-) -> dict[str, Array]:
+def fit_strengths(comparisons: Comparisons, weights: Array, prior: float) -> dict[str, Array]:
     """The parameters that make the outcomes most likely, in each resample of group weights [B, G].
 
     Args:
@@ -188,14 +185,13 @@ def fit_strengths(
             0, half of them won, and what the first place is worth likewise; above 0, so that
             nothing becomes infinite (Ford, "Solution of a Ranking Problem from Binary Comparisons",
             1957).
-        place: whether the first place has a parameter.
 
     Returns:
         In log-odds: strengths [B, K], their mean 0 in each row; place [B], what the first place is
-        worth, where it has a parameter and the comparisons can tell it from strengths.
+        worth, where the comparisons can tell it from strengths.
     """
     # 1. a row an entry, then one a parameter for the prior
-    entries = comparisons.design(place)
+    entries = comparisons.design
     size = entries.shape[1]
     # the prior is data: comparisons with a system of strength 0, half of them won
     rows_of_prior = scipy.sparse.eye_array(size)
@@ -214,7 +210,7 @@ def fit_strengths(
         fitted[rows] = _likeliest(design, products, wins, times)
     # 3. strengths around their mean
     strengths = fitted[:, : comparisons.systems]
-    # only differences mean something; without a reference the mean is the zero
+    # only differences mean something: the mean is the zero
     parameters = {"strengths": strengths - strengths.mean(axis=1, keepdims=True)}
     if size > comparisons.systems:
         parameters["place"] = fitted[:, -1]
@@ -348,19 +344,17 @@ class Preferences:
         share: [n] how much of a pair each row is: a half where the same two texts stand there
             twice.
         clusters: of the n pairs.
-        tie: humans that prefer a text by no more than this prefer neither.
     """
 
     judge: Array
     human: Array
     share: Array
     clusters: Clusters
-    tie: float = 0.0
 
     @property
     def sides(self) -> Array:
         """[n] 1 where the humans prefer the first text, -1 where the second, 0 where neither."""
-        return preferred(self.human, self.tie)
+        return preferred(self.human)
 
     def sums(self, values: Array) -> Array:
         """[1 + B] sums of values over the pairs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from judgebench.stats.clusters import Clusters
-from judgebench.stats.folds import assign_folds
+from judgebench.stats.folds import by_other_folds, deal_folds
 from judgebench.types import Array, Scale
 
 LEVEL = 0.9
@@ -41,21 +41,18 @@ def text_intervals(
     group = clusters.number
     rated = np.isfinite(scores) & np.isfinite(human)
     distance = np.abs(human - scores)
-    # 1. halves of the groups
-    rng = np.random.default_rng([clusters.seed, 2])
-    half = assign_folds(clusters.count, group[rated], 2, rng)
-    split = half[group]  # [N]
-    # 2. the margin of each half by the other
+    # another stream than the resamples', which are drawn with the same seed
+    half = deal_folds(group, 2, [clusters.seed, 2], rated)
+
+    def margin_of(teaching: Array, asked: Array) -> float:
+        teaching = teaching & rated
+        return conformal_quantile(distance[teaching], group[teaching], LEVEL)
+
     # each half is calibrated by the other: a text must not have widened its own interval
-    margin = np.full(len(scores), np.nan)
-    for side in (0, 1):
-        inside = split == side
-        taught = rated & ~inside
-        far = conformal_quantile(distance[taught], group[taught], LEVEL)
-        margin[inside] = far
+    margin = by_other_folds(half, margin_of)
     low = np.clip(scores - margin, *scale)
     high = np.clip(scores + margin, *scale)
-    return low, high, split
+    return low, high, half
 
 
 def conformal_quantile(scores: Array, group: Array, level: float) -> float:

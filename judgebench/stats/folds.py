@@ -1,10 +1,55 @@
-"""Scores fitted to ratings of other groups, and the folds that keep groups apart."""
+"""Folds that keep groups apart, and what texts of other folds teach."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
+from judgebench.stats.maps import isotonic
 from judgebench.types import Array
+
+Answer = Callable[[Array, Array], Array | float]
+"""What texts teach: [N] True for those that teach, [N] True for those that are asked about -> a
+number of each asked one, [..., n], or one for all."""
+
+
+def deal_folds(
+    groups: Array, folds: int, seed: int | Sequence[int], rated: Array | None = None
+) -> Array:
+    """The fold of each text [N], all texts of a group in one: as even as can be, in an order drawn
+    with the seed; groups with one of the texts `rated` [N] come first, so that every fold has some.
+
+    Example:
+        >>> deal_folds(np.array(["a", "a", "b", "c"]), 3, seed=0).tolist()
+        [1, 1, 2, 0]
+    """
+    labels, number = np.unique(np.asarray(groups), return_inverse=True)
+    order = np.random.default_rng(seed).permutation(len(labels))
+    if rated is not None:
+        unrated = ~np.isin(order, number[rated])
+        order = order[np.argsort(unrated, kind="stable")]
+    fold = np.empty(len(labels), dtype=np.int64)
+    fold[order] = np.arange(len(labels)) % folds
+    return np.asarray(fold[number])
+
+
+def by_other_folds(fold: Array, answer: Answer) -> Array:
+    """[..., N] the answers about the texts of each fold [N] that all other folds' texts teach.
+
+    Example:
+        >>> values = np.array([1.0, 3.0, 5.0])
+        >>> by_other_folds(np.array([0, 0, 1]), lambda teaching, asked: values[teaching].mean()).tolist()
+        [5.0, 5.0, 2.0]
+    """
+    parts = []
+    for number in np.unique(fold):
+        asked = fold == number
+        parts.append((asked, np.asarray(answer(~asked, asked))))
+    answers = np.empty((*parts[0][1].shape[:-1], len(fold)))
+    for asked, part in parts:
+        answers[..., asked] = part
+    return answers
 
 
 def cross_fitted(
@@ -34,67 +79,18 @@ def cross_fitted(
     human = np.asarray(human, dtype=np.float64)
     scored = np.isfinite(scores)
     # a text without a rating is scored by what others teach, so no text is lost
-    taught = scored & np.isfinite(human)
-    labels, group = np.unique(np.asarray(groups), return_inverse=True)
-    fitted = np.full(len(scores), np.nan)
-    # 1. folds of groups
-    rated = np.unique(group[taught])
-    if len(rated) < 2:
-        return fitted
-    folds = max(2, min(folds, len(rated)))
-    # whole groups, or a text would be scored by what its own article taught
-    fold = assign_folds(len(labels), rated, folds, np.random.default_rng(seed))[group]  # [N]
-    # 2. each fold by what the others teach
-    for number in np.unique(fold):
-        asked = scored & (fold == number)
-        teaching = taught & (fold != number)
-        ratings = human[teaching]
-        if not len(ratings):
-            continue
+    rated = scored & np.isfinite(human)
+    groups = np.asarray(groups)
+    count = len(np.unique(groups[rated]))
+    if count < 2:
+        return np.full(len(scores), np.nan)
+
+    def answer(teaching: Array, asked: Array) -> Array | float:
+        teaching = teaching & rated
         if kind == "constant":
-            fitted[asked] = ratings.mean()
-            continue
-        # pool adjacent violators: Barlow, Bartholomew, Bremner and Brunk, "Statistical Inference
-        # under Order Restrictions", 1972, section 1.2
-        values, index, counts = np.unique(scores[teaching], return_inverse=True, return_counts=True)
-        means = np.bincount(index, weights=ratings) / counts
-        steps = isotonic_means(means, counts)
-        # linear between scores that were seen, and flat beyond the outermost
-        fitted[asked] = np.interp(scores[asked], values, steps)
-    return fitted
+            return float(human[teaching].mean())
+        return isotonic(scores[teaching], human[teaching])(scores[asked])
 
-
-def isotonic_means(means: Array, weights: Array) -> Array:
-    """The means [N] that never fall and are nearest to the given ones, weighted [N]: of neighbors
-    in the wrong order each gets the mean of both, again and again. Importing scipy's takes long.
-
-    Example:
-        >>> isotonic_means(np.array([2.0, 4.0, 3.0]), np.array([1.0, 1.0, 3.0])).tolist()
-        [2.0, 3.25, 3.25]
-    """
-    blocks: list[tuple[float, float, int]] = []  # mean, weight, number
-    for mean, weight in zip(means.tolist(), weights.tolist(), strict=True):
-        many = 1
-        # a block is as many neighbors as share a mean; a new one takes in all that do not lie below
-        # it
-        while blocks and blocks[-1][0] >= mean:
-            before, mass, number = blocks.pop()
-            mean = (before * mass + mean * weight) / (mass + weight)
-            weight = mass + weight
-            many = many + number
-        blocks.append((mean, weight, many))
-    means_of_blocks = [mean for mean, _, _ in blocks]
-    sizes = [many for _, _, many in blocks]
-    return np.repeat(means_of_blocks, sizes)
-
-
-def assign_folds(groups: int, rated: Array, parts: int, rng: np.random.Generator) -> Array:
-    """[G] the part that each group is in, drawn; the numbers `rated` of groups are dealt first, so
-    that every part has some of them."""
-    order = rng.permutation(groups)
-    unrated = ~np.isin(order, rated)
-    # rated groups first, in the order drawn: dealing in turn gives each part as many of them
-    order = order[np.argsort(unrated, kind="stable")]
-    part = np.empty(groups, dtype=np.int64)
-    part[order] = np.arange(groups) % parts
-    return part
+    # whole groups, or a text would be scored by what its own article taught
+    fold = deal_folds(groups, min(folds, count), seed, rated)
+    return np.where(scored, by_other_folds(fold, answer), np.nan)

@@ -7,10 +7,6 @@ import numpy as np
 from judgebench.stats.clusters import Clusters, safe_divide
 from judgebench.types import Array
 
-FLOOR = 1e-6
-"""The least probability that the log score takes: beyond, a single text would decide it."""
-
-
 _BINS = 10  # of forecasts over [0, 1], in the calibration error
 
 
@@ -66,28 +62,20 @@ def ranked_scores(forecast: Array, shares: Array, categories: Array) -> Array:
     return ((judge - human) ** 2 + human * (1 - human)) @ width
 
 
-def log_scores(forecast: Array, shares: Array) -> Array:
-    """[N] less the log-probability (nats) of a rater's score, mean over the text's raters;
-    probabilities below `FLOOR` count as that."""
-    return -(shares * np.log(np.maximum(forecast, FLOOR))).sum(axis=1)
-
-
 def others_scores(ratings: Array, categories: Array) -> tuple[Array, Array]:
     """[N] the ranked score of the other raters' shares as the forecast of each rater, mean over
     raters; and [N] where there are two raters or more."""
     rated = ~np.isnan(ratings)
     raters = rated.sum(axis=1)
     paired = raters > 1
-    total = np.zeros(len(ratings))
-    for column in range(ratings.shape[1]):
-        rows = rated[:, column] & paired
-        # a rater is no forecast of themselves
-        others = np.delete(ratings, column, axis=1)
-        forecast = rater_shares(others[rows], categories)
-        shares = category_shares(ratings[rows, column], categories)
-        total[rows] += ranked_scores(forecast, shares, categories)
-    mean = total / np.maximum(raters, 1)
-    return mean, paired
+    rows, columns = np.nonzero(rated & paired[:, None])
+    own = category_shares(ratings[rows, columns], categories)  # [ratings, C]
+    total = np.zeros((len(ratings), len(categories)))
+    np.add.at(total, rows, own)
+    # a rater is no forecast of themselves
+    others = (total[rows] - own) / (raters[rows] - 1)[:, None]
+    sums = np.bincount(rows, ranked_scores(others, own, categories), len(ratings))
+    return sums / np.maximum(raters, 1), paired
 
 
 def calibration_error(forecast: Array, observed: Array, clusters: Clusters) -> Array:

@@ -29,7 +29,8 @@ import numpy as np
 
 from judgebench.settings.costs import Costs
 from judgebench.stats.clusters import Clusters, Estimate
-from judgebench.stats.folds import assign_folds, isotonic_means
+from judgebench.stats.folds import by_other_folds, deal_folds
+from judgebench.stats.maps import isotonic
 from judgebench.stats.shares import clustered_share
 from judgebench.types import Array
 
@@ -89,20 +90,19 @@ def decided(
 ) -> tuple[Array, float]:
     """[N] True for a text that passes, each by the mark of other groups, and the mark of all."""
     labelled = np.isfinite(passed)
-    labels, number = np.unique(groups, return_inverse=True)
-    rated = np.unique(number[labelled])
-    mark = cheapest_threshold(scores[labelled], passed[labelled], groups[labelled], own, costs)
+
+    def mark_of(rows: Array, asked: Array | None = None) -> float:
+        """The mark that labelled texts teach, whichever are asked about."""
+        rows = rows & labelled
+        return cheapest_threshold(scores[rows], passed[rows], groups[rows], own, costs)
+
+    mark = mark_of(labelled)
+    folds = min(_FOLDS, len(np.unique(groups[labelled])))
     # one group alone has no others: the mark of all has to do
-    marks = np.full(len(scores), mark)
-    folds = min(_FOLDS, len(rated))
-    fold = assign_folds(len(labels), rated, max(folds, 1), np.random.default_rng(seed))[number]
-    for part in range(folds) if folds > 1 else ():
-        out = fold == part
-        teaching = labelled & ~out
-        marks[out] = cheapest_threshold(
-            scores[teaching], passed[teaching], groups[teaching], own, costs
-        )
-    return scores >= marks, mark
+    if folds < 2:
+        return scores >= mark, mark
+    fold = deal_folds(groups, folds, seed, labelled)
+    return scores >= by_other_folds(fold, mark_of), mark
 
 
 class Band(NamedTuple):
@@ -187,9 +187,9 @@ def band_of(
     if found is None:
         return Band()
     # the scores at which all texts together are as sure
-    values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    values = np.unique(scores)
     # what a higher score means must not fall: a band has one border on either side
-    chance = isotonic_means(np.bincount(place, passed) / counts, counts)
+    chance = isotonic(scores, passed)(values)
     failing = values[(values < mark) & (chance <= 1 - found.level)]
     passing = values[(values >= mark) & (chance >= found.level)]
     fail_to = float(failing[-1]) if len(failing) else None

@@ -283,8 +283,10 @@ def _shares_record(sample: JudgeScores, classes: Classes, passed: Array, said: A
         shares[name] = clustered_share(*columns)
         record |= keys_of(name, shares[name])
         these = clustered_share(*columns, labelled=(of_texts, of_groups))
-        ends = keys_of(f"{name}_these", these)
-        record |= {key: value for key, value in ends.items() if key != f"{name}_these"}
+        record |= {
+            f"{name}_these_low": these and these.low,
+            f"{name}_these_high": these and these.high,
+        }
         rated = raters[number].sum()
         several = len(sample.raters) > 1 and rated > 0
         record[f"{name}_rater"] = float(raters[number, number] / rated) if several else None
@@ -334,27 +336,27 @@ def pass_rates(sample: JudgeScores, passed: Array, said: Array, chances: Array) 
     tnr = np.average(1 - right[labelled], weights=1 - passed[labelled] + 1e-300)
     rows = []
     for kind, systems in wholes.items():
-        raw = predicted_means(FewLabels(passed, sample.on_scale, sample.groups, systems, (0, 1)))
-        by_chance = raw
+        methods = {"judge's scores": sample.on_scale}
         if np.isfinite(chances).all():
-            data = FewLabels(passed, chances, sample.groups, systems, (0, 1))
-            by_chance = predicted_means(data)
-        names = np.unique(systems)
-        for name, first, second in zip(names, raw, by_chance, strict=True):
+            methods["p(pass)"] = chances
+        means = {
+            method: predicted_means(FewLabels(passed, values, sample.groups, systems, (0, 1)))
+            for method, values in methods.items()
+        }
+        for place, name in enumerate(np.unique(systems)):
+            first = means["judge's scores"][place]
             row = {
                 "system": str(name) if kind else "",
                 "method": "labels alone",
                 **{key: first[key] for key in ("texts", "labelled_texts", "reason")},
             }
             for end in ("", "_these"):
-                found = {}
-                widths = {}
-                for method, of in (("judge's scores", first), ("p(pass)", second)):
-                    found[method] = Estimate.of(of, f"predicted{end}")
-                    low, high = ends_of(found[method])
-                    widths[method] = high - low
-                method = min(widths, key=widths.__getitem__)
-                row |= keys_of(f"rate{end}", found[method])
+                found = [
+                    (method, Estimate.of(of_systems[place], f"predicted{end}"))
+                    for method, of_systems in means.items()
+                ]
+                method, rate = min(found, key=lambda one: _width(one[1]))
+                row |= keys_of(f"rate{end}", rate)
                 if not end and first["lambda"]:
                     row["method"] = method
             here = systems == name
@@ -366,3 +368,8 @@ def pass_rates(sample: JudgeScores, passed: Array, said: Array, chances: Array) 
             row["rogan_gladen"] = None if corrected is None else min(max(corrected, 0.0), 1.0)
             rows.append(row)
     return rows
+
+
+def _width(estimate: Estimate | None) -> float:
+    low, high = ends_of(estimate)
+    return high - low

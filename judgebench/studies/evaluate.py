@@ -64,10 +64,12 @@ from judgebench.stats.correlation import (
     correlate,
     mean_pairwise_spearman,
 )
+from judgebench.stats.maps import nearest_place, rescale
 from judgebench.studies.scores import (
     CLEAN,
     Scores,
     ScoreSeries,
+    at_rows,
     common_rows,
     missing_bounds,
     series_of,
@@ -256,8 +258,7 @@ def against_clean(
         parts: the columns of scores of each cell.
         correlated: those of each cell and level with the humans, all resampled alike.
     """
-    nothing = {name: column[:0] for name, column in parts[cell].items()}
-    unattacked = parts.get(cell.clean, nothing)
+    unattacked = parts.get(cell.clean, at_rows(parts[cell], np.arange(0)))
     # the same texts on both sides: an attack may have been run on fewer
     clean, attacked = common_rows([unattacked, parts[cell]])
     sides = (clean["score"], attacked["score"])
@@ -271,9 +272,7 @@ def against_clean(
     # only the rated texts of both count: all of each cell, or those that were read on both sides
     read = (clean["status"] != FAILED) & (attacked["status"] != FAILED)
     rated = np.isfinite(attacked["human"]) & (read | ~read.any())
-    rated_sides = []
-    for side in (clean, attacked):
-        rated_sides.append({name: column[rated] for name, column in side.items()})
+    rated_sides = [at_rows(side, rated) for side in (clean, attacked)]
     sizes = {len(part["human"]) for part in (attacked, parts[cell], unattacked)}
     # then both correlations are known already, and resampled alike
     all_rated = read.all() and len(sizes) == 1
@@ -409,7 +408,7 @@ def _of_part(part: Columns, learned: Any, contexts: str, systems: str) -> dict[s
     if systems != ALL:
         known = np.isin(part["system_id"].astype(str), list(learned.systems))
         rows &= known == (systems == SEEN)
-    return {name: column[rows] for name, column in part.items()}
+    return at_rows(part, rows)
 
 
 # --- records of agreement -----------------------------------------------------------------------
@@ -431,7 +430,6 @@ UNSTABLE_ABOVE = 0.05
 """A standard deviation of Spearman over ranges that is worth a flag: about that of the CD paper's
 own example, Llama 3.1 8B on coherence (0.367, 0.338, 0.257, 0.372: 0.053)."""
 
-_TIE = 1e-9  # means of experts and steps of a range carry rounding errors; a tie must stay a tie
 _NOISE = 0.95  # the quantile of what sampling alone brings about
 
 
@@ -622,37 +620,10 @@ def _flags(measured: Correlated, spearman_high: float | None, unstable: bool) ->
 # --- bias of a judge, stability over ranges, likeness to its assistant --------------------------
 
 
-def mapped(human: Array, scale: Scale, score_range: ScoreRange) -> Array | None:
-    """Human scores [n], mapped linearly from the data's scale to the range; None where the scale
-    has no length.
-
-    Example:
-        >>> mapped(np.array([1, 2.5, 5]), (1, 5), ScoreRange(0, 4)).tolist()
-        [0.0, 1.5, 4.0]
-    """
-    low, high = scale
-    if not low < high:
-        return None
-    share = (np.asarray(human, dtype=np.float64) - low) / (high - low)
-    return score_range.minimum + share * (score_range.maximum - score_range.minimum)
-
-
-def candidate_index(values: Array, score_range: ScoreRange) -> Array:
-    """[n] int64 the position of the candidate nearest to each value; half up, never outside.
-
-    Example:
-        >>> candidate_index(np.array([1, 2.5, 9]), ScoreRange(1, 5)).tolist()
-        [0, 2, 4]
-    """
-    steps = (np.asarray(values, dtype=np.float64) - score_range.minimum) / score_range.step
-    # half up, where numpy's own rounding goes to the even one
-    nearest = np.floor(steps + 0.5 + _TIE).astype(np.int64)
-    return np.clip(nearest, 0, len(score_range.values) - 1)
-
-
 def histogram(values: Array, score_range: ScoreRange) -> Array:
     """[candidates] int64 how many of the values [n] lie nearest to each candidate."""
-    return np.bincount(candidate_index(values, score_range), minlength=len(score_range.values))
+    candidates = np.array(score_range.values)
+    return np.bincount(nearest_place(values, candidates), minlength=len(candidates))
 
 
 def bias(judge: Array, human: Array, score_range: ScoreRange, scale: Scale | None) -> Numbers:
@@ -671,9 +642,9 @@ def bias(judge: Array, human: Array, score_range: ScoreRange, scale: Scale | Non
         >>> [round(value, 3) for value in record.values()]  # 3 + 2 + 0 points of distance over 3 texts and 4 points
         [0.417, 0.453, 0.417]
     """
-    target = mapped(human, scale, score_range) if scale is not None and len(human) else None
-    if target is None:
+    if scale is None or not scale[0] < scale[1] or not len(human):
         return {"bias_wasserstein": None, "bias_kl": None, "bias_shift": None}
+    target = rescale(human, scale, score_range.ends)
     width = score_range.maximum - score_range.minimum
     # in one dimension the cheapest transport moves the k-th smallest to the k-th smallest
     apart = np.abs(np.sort(judge) - np.sort(target))

@@ -41,6 +41,7 @@ from judgebench.stats.correlation import (
     spearman,
 )
 from judgebench.stats.folds import cross_fitted
+from judgebench.stats.maps import nearest_place
 from judgebench.studies.agreement import agreement_record
 from judgebench.studies.scores import CLEAN, JudgeScores, Scores, ScoreSeries, ratings_of
 from judgebench.types import Array, Record, Records, Rows, Scales
@@ -69,10 +70,9 @@ same category, and with the same or a neighboring one; quadratic weighted kappa;
 
 _CORRECTED = ("kappa", "icc")  # for chance: their intervals are those of `with_agreement_interval`
 _COLUMNS = 12  # numbers of a pair and text that are added up
-_HALF = 1e-9  # means of raters carry rounding errors; a half must stay a half
 _AGREES = 2 / 3  # of the others' rho among themselves, below which a rater agrees with nobody
 _MOST_RHO = 0.999  # whose z is finite
-_VARIES = _HALF * _HALF  # a variance that is more than rounding
+_VARIES = 1e-18  # a variance that is more than rounding
 
 
 # --- one rater and the others -------------------------------------------------------------------
@@ -92,8 +92,7 @@ def means_of_others(ratings: Array) -> Array:
     # to spread 1 for the rounding below: digits of the spread, and not of the numbers
     low = np.nanmin(ratings)
     spread = np.nanmax(ratings) - low
-    share = (ratings - low) / (spread or 1.0)
-    scaled = np.nan_to_num(share)
+    scaled = np.nan_to_num((ratings - low) / (spread or 1.0))
     # the sum of all less one's own: no loop over raters
     total = scaled.sum(axis=1, keepdims=True)
     raters = rated.sum(axis=1, keepdims=True)
@@ -376,12 +375,6 @@ def _with_panel(scores: Scores, cell: ScoreSeries, panel: Panel) -> Numbers:
 # `rater_points_record`.
 
 
-def nearest_category(values: Array, categories: Array) -> Array:
-    """[...] the number of the nearest of the ascending categories [K], half up; -1 for NaN."""
-    borders = (categories[1:] + categories[:-1]) / 2 - _HALF
-    return np.where(np.isnan(values), -1, np.digitize(np.nan_to_num(values), borders))
-
-
 def rounded(values: Array, categories: Array) -> Array:
     """[...] the nearest of the ascending categories [K] itself, half up; NaN for NaN.
 
@@ -389,7 +382,7 @@ def rounded(values: Array, categories: Array) -> Array:
         >>> rounded(np.array([1.4, 2.5, 9.0, np.nan]), np.array([1.0, 2.0, 3.0])).tolist()
         [1.0, 3.0, 3.0, nan]
     """
-    return np.where(np.isnan(values), np.nan, categories[nearest_category(values, categories)])
+    return np.where(np.isnan(values), np.nan, categories[nearest_place(values, categories)])
 
 
 def pair_figures(
@@ -428,8 +421,7 @@ def pair_figures(
         "squared": apart * apart,
     }
     if categories is not None:
-        place = nearest_category(judge, categories)
-        steps = np.abs(place - nearest_category(human, categories))
+        steps = np.abs(nearest_place(judge, categories) - nearest_place(human, categories))
         columns["exact"] = 1.0 * (scored & (steps == 0))
         columns["adjacent"] = 1.0 * (scored & (steps <= 1))
     # 2. means over texts [1 + B, P], of all columns in one sum
@@ -514,7 +506,7 @@ def points_record(
     single_* with single raters, with 95 % intervals; points_reason: why some are None, else None.
 
     Args:
-        scores: [N] on the humans' scale (see `on_scale`, `cross_fitted`); NaN where there is none.
+        scores: [N] on the humans' scale (see `rescale`, `cross_fitted`); NaN where there is none.
         ratings: [N, R], NaN where a rater gave none; [N, 1] of means where nothing else is known.
         categories: all numbers that a rater may give, ascending; None where there is no list.
     """

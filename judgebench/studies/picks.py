@@ -21,21 +21,20 @@ C(n, k). Verifiers are compared by such curves in arXiv 2607.05391, without inte
 
 A judge picks among the texts of a group that answer to one source: the summaries of an article, or
 the translations of each sentence of a document. Groups are the clusters: every figure is a ratio of
-two sums over groups, with Student's interval by the delta method (Cochran, "Sampling Techniques",
-1977, section 6.3), which for one pick a group is that of a mean. In 300 simulated sets each of 10,
+two sums over groups (`judgebench.stats.ratios`). In 300 simulated sets each of 10,
 20, 40 and 100 groups of 4, 8 and 16 texts it held the truth in 92 to 97 % of cases.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import CONFIDENCE, Estimate, Numbers, keys_of, safe_divide, unknown
+from judgebench.stats.clusters import Numbers, keys_of, safe_divide, unknown
+from judgebench.stats.ratios import ratio_estimate
 from judgebench.studies.humans import Panel
 from judgebench.studies.scores import JudgeScores
 from judgebench.types import Array, Record, Rows
@@ -106,35 +105,6 @@ def _share_of_draws(among: Array, size: Array, draws: Array) -> Array:
     chosen = log(inside + 1) - log(inside - draws + 1)
     every = log(whole + 1) - log(whole - draws + 1)
     return np.where(few, 0.0, np.exp(chosen - every))
-
-
-def ratio_estimate(above: Array, below: Array, cluster: Array) -> Estimate | None:
-    """The sum of `above` [S] by that of `below` [S], with Student's interval over clusters by the
-    delta method; with ones below, the mean. Places where one of both is NaN are left out; None
-    where the sum below is not positive.
-
-    Args:
-        cluster: [S] numbers of the clusters that the places are in.
-
-    Example:
-        >>> f"{ratio_estimate(np.array([1.0, 2.0, 6.0]), np.ones(3), np.arange(3)):.2f}"
-        '3.00 [-3.57, 9.57]'
-    """
-    known = ~np.isnan(above + below)
-    _, place = np.unique(cluster[known], return_inverse=True)
-    sums = [np.bincount(place, weights=side[known]) for side in (above, below)]
-    total = float(sums[1].sum())
-    if not total > 0:
-        return None
-    value = float(sums[0].sum()) / total
-    clusters = len(sums[0])
-    if clusters < 2:
-        return Estimate(value)
-    # the delta method: a ratio's error is linear in above - value * below, cluster by cluster
-    rest = sums[0] - value * sums[1]
-    error = math.sqrt(clusters / (clusters - 1) * float(rest @ rest)) / total
-    reach = float(scipy.special.stdtrit(clusters - 1, CONFIDENCE[1])) * error
-    return Estimate(value, value - reach, value + reach)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,7 @@ The text above, with raters who say 4, 5, 5 on a scale from 1 to 5:
 - At the borders 1|2, 2|3, 3|4, 4|5 the judge's probability of lying below is 0, 0, 0, .4. Of the
   rater who said 4 it is 0, 0, 0, 1; of the others 0 everywhere. Mean squared distances are .36 / 4
   = .09, and .16 / 4 = .04 twice: the ranked probability score `rps` is their mean, .0567.
-- The log score is the mean of -log .4, -log .6 and -log .6: .646 nats.
-- The likeliest category is 5, with `confidence` .6, and 2 of 3 raters say so (`confirmed`): the
-  judge is underconfident by .067.
+- The likeliest category is 5, with `confidence` .6, and 2 of 3 raters say so (`confirmed`).
 
 Distributions are brought to the humans' categories first (`category_shares`), so that ranges can be
 compared. Figures are means over the raters of a text, then over texts, with intervals from
@@ -38,15 +36,15 @@ from judgebench.decoding.rules import (
 from judgebench.stats.clusters import Clusters, safe_divide, unknown
 from judgebench.stats.conformal import LEVEL, text_intervals
 from judgebench.stats.folds import cross_fitted
+from judgebench.stats.maps import rescale
 from judgebench.stats.scoring_rules import (
     calibration_error,
     category_shares,
-    log_scores,
     others_scores,
     ranked_scores,
     rater_shares,
 )
-from judgebench.studies.scores import JudgeScores, on_scale, with_flag
+from judgebench.studies.scores import JudgeScores, with_flag
 from judgebench.types import LABELS, RANGE, Array, Key, Record, Records, Row, Rows, Scale
 
 PAIR = "pair"
@@ -60,17 +58,7 @@ ANSWERS = 0.5
 """The mean candidate mass below which a judge is not answering."""
 
 
-FIGURES = (
-    "rps",
-    "rps_others",
-    "rps_base",
-    "rps_skill",
-    "log_score",
-    "ece",
-    "confidence",
-    "confirmed",
-    "overconfidence",
-)
+FIGURES = ("rps", "rps_others", "rps_skill", "ece", "confidence", "confirmed")
 """Figures of `forecast_record`, which says each."""
 
 _ROUNDING = 1e-9
@@ -147,7 +135,7 @@ def _record(sample: JudgeScores, logprobs: Array) -> Record:
     scale = sample.scale
     if scale is not None and scale[0] >= scale[1]:
         scale = None
-    placed = values if scale is None else on_scale(values, sample.cell.range, scale)
+    placed = values if scale is None else rescale(values, sample.cell.range.ends, scale)
     # 1. as a forecast of single ratings
     reason = (
         "No forecast: the humans' ratings are no list of whole numbers, so their categories are "
@@ -216,20 +204,15 @@ def forecast_record(
     likeliest = forecast.argmax(axis=1)[:, None]
     top = np.take_along_axis(forecast, likeliest, axis=1)
     agreed = np.take_along_axis(shares, likeliest, axis=1)
-    confidence = clusters.mean(top[:, 0])
-    confirmed = clusters.mean(agreed[:, 0])
     figures = {
         "rps": rps,
         # of texts with two raters or more
         "rps_others": clusters.mean(*others_scores(ratings, categories)),
-        "rps_base": rps_base,
         # above 0 where the judge knows something of the texts
         "rps_skill": 1 - safe_divide(rps, rps_base),
-        "log_score": clusters.mean(log_scores(forecast, shares)),
         "ece": calibration_error(top, agreed, clusters),  # of the likeliest category alone
-        "confidence": confidence,
-        "confirmed": confirmed,
-        "overconfidence": confidence - confirmed,
+        "confidence": clusters.mean(top[:, 0]),
+        "confirmed": clusters.mean(agreed[:, 0]),
     }
     reason = None
     if clusters.count < 2:

@@ -4,11 +4,10 @@ pairwise.json.
 A record per (split, dimension, attack, defense, judge, decoding, lambda, temperature) holds JSON's
 own types, never NaN. Numbers with an interval have its ends as `_low` and `_high`.
 
-- dataset, what identifies the cell, rule; prior, reference, human_tie, resamples, seed: as asked
-  for;
+- dataset, what identifies the cell, rule; prior, resamples, seed: as asked for;
 - pairs: distinct pairs of texts, of two systems; groups; systems;
 - place_effect: what the first place is worth, in log-odds (0: nothing; 1: as much as a strength
-  higher by 1), None without such a parameter;
+  higher by 1), None where texts never changed places;
 - unranked, human_unranked: a sentence where there are no strengths, else None; with more systems
   than `MOST_RANKED`, ranking and system_pairs are empty as well; resting, human_resting: a sentence
   where strengths are finite by the prior alone;
@@ -31,8 +30,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
-from judgebench.settings.metrics import Ranking
 from judgebench.stats.bradley_terry import (
     ELO,
     ELO_MEAN,
@@ -53,6 +52,7 @@ from judgebench.stats.clusters import (
 from judgebench.stats.correlation import CORRELATIONS, correlate_rows, tied_ranks
 from judgebench.studies.scores import COMPARED, Scores
 from judgebench.types import Array, Columns, Record, Row, Rows
+from judgebench.words.formats import say
 
 DEV = "dev"
 
@@ -61,7 +61,6 @@ MOST_RANKED = 500
 their cube."""
 
 _FEWEST = 3  # systems whose strengths can be correlated: two always lie on a line
-_SETTINGS = ("prior", "reference", "human_tie")
 
 
 @dataclass(frozen=True)
@@ -106,13 +105,11 @@ class TextPairs:
         ends = np.sort(ends, axis=0)
         _, pair, often = np.unique(ends, axis=1, return_inverse=True, return_counts=True)
         # 2. the systems, numbered as they appear: first the judged texts', then the rivals'
-        writers = column("system_id") + column("rival_system_id")
-        systems = list(dict.fromkeys(writers))
-        number = {name: place for place, name in enumerate(systems)}
-        numbers = np.array([number[name] for name in writers], dtype=np.int64)
+        writers = np.array(column("system_id") + column("rival_system_id"), dtype=object)
+        numbers, systems = pd.factorize(writers)
         first, second = numbers.reshape(2, -1)
         return cls(
-            systems=systems,
+            systems=systems.tolist(),
             first=first,
             second=second,
             wins=in_both_places("score"),
@@ -122,13 +119,14 @@ class TextPairs:
             clusters=Clusters.of(part["group_id"].astype(str), resamples, seed),
         )
 
-    def preferences(self, ranking: Ranking) -> Preferences:
+    @property
+    def preferences(self) -> Preferences:
         """Of the pairs of which the humans said something."""
         rows = np.isfinite(self.human)
         clusters = replace(self.clusters, number=self.clusters.number[rows])
         # both orders averaged: what the place gives in one it takes in the other
         judge = self.wins.mean(axis=0)[rows] - 0.5
-        return Preferences(judge, self.human[rows], self.share[rows], clusters, ranking.human_tie)
+        return Preferences(judge, self.human[rows], self.share[rows], clusters)
 
     def comparisons(self, outcomes: Array, places: Array) -> Comparisons:
         """From outcomes [3, m] of the pairs, once or twice over, with the place of the judged text
@@ -156,28 +154,19 @@ class Strengths:
     resting: str | None = None
 
     @classmethod
-    def of(
-        cls,
-        comparisons: Comparisons,
-        weights: Array,
-        ranking: Ranking,
-        place: bool,
-        systems: Sequence[str],
-    ) -> Strengths:
+    def of(cls, comparisons: Comparisons, pairs: TextPairs, prior: float) -> Strengths:
         """Fits the strengths, where the comparisons determine them."""
-        unranked = why_unranked(comparisons, systems, ranking.reference)
+        unranked = why_unranked(comparisons, pairs.systems)
         if unranked is not None:
             return cls(comparisons, {}, unranked)
-        prior = ranking.prior
-        fitted = fit_strengths(comparisons, weights, prior, place)
-        resting = why_resting(comparisons, prior, place, systems)
-        return cls(comparisons, fitted, None, resting)
+        fitted = fit_strengths(comparisons, pairs.clusters.weights, prior)
+        return cls(comparisons, fitted, None, why_resting(comparisons, prior, pairs.systems))
 
 
 def pairwise_records(
     scores: Scores | Row,
     dataset: str,
-    ranking: Ranking | None = None,
+    prior: float = 1.0,
     resamples: int = RESAMPLES,
     seed: int = 0,
     rules: Mapping[str, str] | None = None,
@@ -187,37 +176,34 @@ def pairwise_records(
     compared there is none.
 
     The humans compared the same pairs: a text is better whose score is higher, or which they
-    preferred. Judge and humans are resampled alike.
+    preferred. Judge and humans are resampled alike. `prior`: see `fit_strengths`.
     """
     table = Scores.of(scores)
-    ranking = ranking or Ranking()
     if not table.compares:
         return []
     if missing := [name for name in COMPARED if name not in table.columns]:
         raise ValueError(f"scores: missing columns {', '.join(missing)}")
-    settings: Record = {name: getattr(ranking, name) for name in _SETTINGS}
-    settings |= {"resamples": resamples, "seed": seed}
+    settings = {"prior": prior, "resamples": resamples, "seed": seed}
     pairs_of = {cell: TextPairs.of(table.part(cell), resamples, seed) for cell in table.cells}
     records = []
     for cell, pairs in pairs_of.items():
         # chosen on the test pairs, a threshold would fit their noise
         dev = pairs_of.get(cell._replace(split=DEV))
-        threshold = None if dev is None else best_threshold(dev.preferences(ranking))
+        threshold = None if dev is None else best_threshold(dev.preferences)
         record = {
             "dataset": dataset,
             **cell.named,
             "rule": (rules or {}).get(cell.decoding),
             **settings,
         }
-        records.append(record | _record(pairs, ranking, threshold))
+        records.append(record | _record(pairs, prior, threshold))
     return records
 
 
-def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> Record:
+def _record(pairs: TextPairs, prior: float, threshold: float | None) -> Record:
     # 1. strengths after judge and humans
     systems = pairs.systems
-    judge, humans = _strengths(pairs, ranking)
-    reference = systems.index(ranking.reference) if ranking.reference in systems else None
+    judge, humans = _strengths(pairs, prior)
     # 2. what was compared, what the place is worth, and what is missing
     distinct = float(pairs.share[pairs.first != pairs.second].sum())
     record: Record = {
@@ -239,22 +225,20 @@ def _record(pairs: TextPairs, ranking: Ranking, threshold: float | None) -> Reco
         correlated = list(correlate_rows(by_judge, by_humans))
     for name, values in zip(CORRELATIONS, correlated, strict=True):
         record |= _bounded(f"strength_{name}", values)
-    preferences = pairs.preferences(ranking)
+    preferences = pairs.preferences
     record |= preferences.agreement(threshold)
     record |= {"ranking": [], "system_pairs": []}
     if len(systems) <= MOST_RANKED:
         record |= {
-            "ranking": _ranking(pairs, judge, humans, reference),
+            "ranking": _ranking(pairs, judge, humans),
             "system_pairs": _system_pairs(pairs, judge, humans, preferences),
         }
     return record
 
 
-def _strengths(pairs: TextPairs, ranking: Ranking) -> tuple[Strengths, Strengths]:
+def _strengths(pairs: TextPairs, prior: float) -> tuple[Strengths, Strengths]:
     """Strengths after the judge, for whom each order counts half, by its win probability; and after
     the humans, by the pairs that they rated."""
-    systems = pairs.systems
-    weights = pairs.clusters.weights
     # the judge, in each order
     # wins hold half of the ties: here they are counted apart
     half_ties = pairs.ties / 2  # [2, n]
@@ -262,20 +246,16 @@ def _strengths(pairs: TextPairs, ranking: Ranking) -> tuple[Strengths, Strengths
     lost = 1 - pairs.wins - half_ties
     by_judge = np.stack([won, pairs.ties, lost])  # [3, 2, n]
     by_judge = by_judge * pairs.share / 2
-    orders = (1, -1) if ranking.position else (0, 0)
-    # without a parameter for the place all places are unknown, and count as none
-    places = np.repeat(orders, len(pairs.first))
+    places = np.repeat((1, -1), len(pairs.first))
     judged = pairs.comparisons(by_judge.reshape(3, -1), places)
-    judge = Strengths.of(judged, weights, ranking, ranking.position, systems)
     # the humans, whose places are unknown
     rated = np.isfinite(pairs.human)
     preference = np.where(rated, pairs.human, 0.0)
-    winner = preferred(preference, ranking.human_tie)  # [n]
+    winner = preferred(preference)  # [n]
     by_humans = np.stack([winner > 0, winner == 0, winner < 0])
     by_humans = by_humans * pairs.share * rated
     compared = pairs.comparisons(by_humans, np.zeros_like(pairs.first))
-    humans = Strengths.of(compared, weights, ranking, False, systems)
-    return judge, humans
+    return Strengths.of(judged, pairs, prior), Strengths.of(compared, pairs, prior)
 
 
 def _system_pairs(
@@ -314,52 +294,31 @@ def _win_share(won: float, tied: float, lost: float) -> float | None:
     return (won + tied / 2) / total if total else None
 
 
-def _listed(numbers: Sequence[int], systems: Sequence[str], most: int = 4) -> str:
-    more = f" and {len(numbers) - most} more" if len(numbers) > most else ""
-    return ", ".join(systems[number] for number in numbers[:most]) + more
-
-
-def why_unranked(
-    comparisons: Comparisons, systems: Sequence[str], reference: str | int | None
-) -> str | None:
+def why_unranked(comparisons: Comparisons, systems: Sequence[str]) -> str | None:
     """A sentence that says why there are no strengths; None where there are."""
     if len(systems) > MOST_RANKED:
-        return f"{len(systems):,} systems are more than the {MOST_RANKED} that are ranked"
+        return say("unranked", part="many", systems=systems, most=MOST_RANKED)
     if len(systems) < 2:
-        return f"all texts are by one system, {systems[0] if systems else 'none'}"
+        return say("unranked", part="one", systems=systems)
     if not comparisons.table().sum():
-        return "nobody compared these texts"
+        return say("unranked", part="nobody")
     # nothing is borrowed from the prior to compare those who never met
     if len(apart := comparisons.parts) > 1:
-        names = "; ".join(_listed(part, systems) for part in apart)
-        parts = f"the systems fall into {len(apart)} parts that never met"
-        return f"{parts}, directly or through others: {names}"
-    if reference is not None and reference not in systems:
-        return f"no text of this split is by the reference {reference}"
+        return say("unranked", part="parts", systems=systems, apart=apart)
     return None
 
 
-def why_resting(
-    comparisons: Comparisons, prior: float, place: bool, systems: Sequence[str]
-) -> str | None:
+def why_resting(comparisons: Comparisons, prior: float, systems: Sequence[str]) -> str | None:
     """A sentence that says why strengths are finite by the prior alone; None where they are without
     it."""
-    if place and comparisons.decided_by_place:
-        return (
-            "the place decides every comparison: what it is worth is finite by pairwise.prior "
-            f"({prior:g}) alone, and nothing is told of strengths"
-        )
+    if comparisons.decided_by_place:
+        return say("unranked", part="place", prior=prior)
     levels = comparisons.levels
     if len(levels) == 1:
         return None
-    best = _listed(levels[0], systems)
-    worst = _listed(levels[-1], systems)
-    if len(levels[0]) > len(levels[-1]):
-        never = f"{worst} never won against or tied with any of the others"
-    else:
-        others = worst if len(levels) == 2 else "any of the others"
-        never = f"{best} never lost to or tied with {others}"
-    return f"{never}: without pairwise.prior ({prior:g}) strengths would be infinite"
+    # of the fewer systems, the best or the worst, it is said
+    part = "never won" if len(levels[0]) > len(levels[-1]) else "never lost"
+    return say("unranked", part=part, prior=prior, systems=systems, levels=levels)
 
 
 def _bounded(name: str, values: Array | None) -> Numbers:
@@ -367,15 +326,13 @@ def _bounded(name: str, values: Array | None) -> Numbers:
     return unknown((name,)) if values is None else with_intervals({name: values})
 
 
-def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths, reference: int | None) -> Rows:
+def _ranking(pairs: TextPairs, judge: Strengths, humans: Strengths) -> Rows:
     """A record a system, the strongest first, see above."""
     rows: Rows = [{"system": name} for name in pairs.systems]
     for prefix, side in (("", judge), ("human_", humans)):
         won, tied, lost = side.comparisons.table().sum(axis=2)  # [K] each
         strengths = side.fitted.get("strengths")  # [1 + B, K]
         if strengths is not None:
-            if reference is not None:
-                strengths = strengths - strengths[:, [reference]]
             rounded = np.round(strengths, 9)
             ranks = tied_ranks(-rounded)[0]  # equal ones share the better
         for i, row in enumerate(rows):

@@ -28,14 +28,10 @@ from judgebench.stats.clusters import (
 )
 from judgebench.stats.correlation import DistinctPairs
 from judgebench.stats.folds import cross_fitted
+from judgebench.stats.maps import rescale
+from judgebench.stats.permutation import paired_p_values
 from judgebench.stats.variance import CrossedScores, share_of
-from judgebench.studies.paired import (
-    PERMUTATIONS,
-    correct,
-    flipped_differences,
-    flips,
-    permutation_p_value,
-)
+from judgebench.studies.paired import correct
 from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, common_rows, series_of
 from judgebench.types import Array, Record, Row, Rows, Scale, Scales, ScoreRange
 
@@ -188,22 +184,22 @@ def paired_figures(
     """
     # 1. scores [ranges, sides, N] of the texts that all cells have, as part of the range;
     # calibrated ones likewise
-    parts = common_rows([table.part(cell) for of_range in cells for cell in of_range])
+    listed = [cell for of_range in cells for cell in of_range]
+    parts = common_rows([table.part(cell) for cell in listed])
     human = parts[0]["human"]
     groups = parts[0]["group_id"]
-    shape = len(cells), len(cells[0]), len(human)
-    scores = np.array([part["score"] for part in parts]).reshape(shape)
-    low = np.array([of_range[0].range_min for of_range in cells])[:, None, None]
-    high = np.array([of_range[0].range_max for of_range in cells])[:, None, None]
-    shares = (scores - low) / (high - low)
+    scores = [part["score"] for part in parts]
+    ends = [cell.range.ends for cell in listed]
+    rescaled = [rescale(*pair) for pair in zip(scores, ends, strict=True)]
+    shares = np.array(rescaled).reshape(len(cells), len(cells[0]), -1)
     used = np.isfinite(human) | (kind in (RANGE_SHARE, ATTACK))
     bottom, top = scale if scale and scale[0] < scale[1] else (0.0, 1.0)
     calibrates = kind in (POINTS, RANGE_SHARE)
     if calibrates:
-        raw = scores[:, 0]
-        fitted = np.array([cross_fitted(of_range, human, groups, seed=seed) for of_range in raw])
+        # one cell a range
+        fitted = np.array([cross_fitted(raw, human, groups, seed=seed) for raw in scores])
         used &= np.isfinite(fitted).all(axis=0)
-        calibrated = (fitted - bottom) / (top - bottom)
+        calibrated = rescale(fitted, (bottom, top))
         shares = np.stack([calibrated, shares[:, 0]], axis=1)  # after, and before
     # 2. what cannot be compared
     clusters = Clusters.of(groups[used], resamples, seed)
@@ -245,9 +241,8 @@ def paired_figures(
         return record | {
             "reason": "No p: there is one group, or a figure is unknown without one of them."
         }
-    flipped, exact = flips(len(rest) - 1, PERMUTATIONS, seed)
-    permuted = flipped_differences(difference[:1], rest[None, 1:], flipped)[0]
-    return record | {"p": permutation_p_value(float(difference[0]), permuted, exact)}
+    [p] = paired_p_values(difference[:1], rest[None, 1:], seed)
+    return record | {"p": p}
 
 
 def _figure(kind: str, side: Array, human: Array, clusters: Clusters, drawn: Clusters) -> Array:

@@ -30,7 +30,7 @@ from judgebench.decoding.scores import REPEAT
 from judgebench.stats.clusters import RESAMPLES, Clusters, safe_divide, unknown, without_nan
 from judgebench.stats.variance import CrossedScores, share_of, share_record
 from judgebench.studies.scores import CELL, CLEAN, ScoreSeries, shown_split
-from judgebench.types import LABELS, RANGE, Array, Columns, Key, Record, Row, Rows
+from judgebench.types import LABELS, RANGE, Array, Columns, Record, Row, Rows
 
 WIDTHS = (0.1, 0.05, 0.02)
 """Half widths, as parts of the range, for which `needed` says how many answers they take."""
@@ -70,13 +70,13 @@ def repeat_records(
     shown = table["split"] == shown_split(table["split"])
     # unattacked texts alone: what an attack does is told elsewhere
     table = table[shown & (table["attack"] == CLEAN)]
-    marks = {_place(record): record.get("pass_mark") for record in decisions}
+    marks = {_asked(record): record.get("pass_mark") for record in decisions}
     records: Rows = []
     for _, judged in table.groupby(["dimension", "defense", "judge"], sort=False):
         parts = [part for _, part in judged.groupby([*RANGE, LABELS], sort=False)]
         for part in parts:
             head = _head(part, dataset)
-            mark = marks.get(_place(head))
+            mark = marks.get(_asked(head))
             records.append(head | {"pass_mark": mark} | _record([part], mark, resamples, seed))
         if len(parts) > 1:
             head = _head(judged, dataset) | dict.fromkeys(RANGE) | {"pass_mark": None}
@@ -94,10 +94,9 @@ def _head(part: pd.DataFrame, dataset: str) -> Record:
     return {"dataset": dataset, **cell.named}
 
 
-def _place(record: Row) -> Key:
+def _asked(record: Row) -> ScoreSeries:
     """Judge, condition and range of a record, whatever the decoding."""
-    names = ("dimension", *RANGE, "defense", "judge")
-    return (*(record[name] for name in names), record.get(LABELS) or "")
+    return ScoreSeries.of(record)._replace(decoding="", lambda_=None, temperature=None)
 
 
 def _record(parts: Sequence[pd.DataFrame], mark: float | None, resamples: int, seed: int) -> Record:

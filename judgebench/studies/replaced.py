@@ -60,36 +60,42 @@ def kappa_with_raters(scores: Array, ratings: Array, clusters: Clusters) -> Arra
         >>> kappa_with_raters(scores, ratings, Clusters.of([0, 1], 0)).tolist()
         [1.0]
     """
-    given = ~np.isnan(ratings)
-    count = 1.0 * given.sum(axis=1)
+    count, sums, squares = _powers(ratings)
     apart = np.nansum((scores[:, None] - ratings) ** 2, axis=1)
     # each rating of a text meets its score: texts with more raters count more, on both sides
-    mean, variance = _moments(count, np.nansum(ratings, axis=1), np.nansum(ratings**2, 1), clusters)
-    middle, spread = _moments(count, count * scores, count * scores**2, clusters)
-    distance = safe_divide(clusters.sums(apart), clusters.sums(count))
-    return np.asarray(1 - safe_divide(distance, variance + spread + (mean - middle) ** 2))
+    sides = (count, sums, squares), (count, count * scores, count * scores**2)
+    return _kappa(apart, *sides, clusters)
 
 
 def kappa_of_raters(ratings: Array, clusters: Clusters) -> Array:
     """[1 + B] the same of raters with each other: each rating [N, R] meets the others of its text,
     which weigh one together."""
-    count = 1.0 * (~np.isnan(ratings)).sum(axis=1)
-    sums = np.nansum(ratings, axis=1)
-    squares = np.nansum(ratings**2, axis=1)
+    count, sums, squares = side = _powers(ratings)
     # sum over ordered pairs of (x - y)^2 is 2 (n sum x^2 - (sum x)^2); each rating meets n - 1
     # others
     apart = safe_divide(2 * (count * squares - sums**2), count - 1)
-    _, variance = _moments(count, sums, squares, clusters)
-    distance = safe_divide(clusters.sums(apart), clusters.sums(count))
-    # raters among each other have one mean and one variance on both sides
-    return np.asarray(1 - safe_divide(distance, 2 * variance))
+    return _kappa(apart, side, side, clusters)
 
 
-def _moments(count: Array, sums: Array, squares: Array, clusters: Clusters) -> tuple[Array, Array]:
-    """[1 + B] mean and variance of values, from each text's [N] count, sum and sum of squares."""
-    mass = clusters.sums(count)
-    mean = safe_divide(clusters.sums(sums), mass)
-    return mean, safe_divide(clusters.sums(squares), mass) - mean**2
+Powers = tuple[Array, Array, Array]
+"""[N] of the numbers of each text: how many, their sum, the sum of their squares."""
+
+
+def _powers(ratings: Array) -> Powers:
+    count = 1.0 * (~np.isnan(ratings)).sum(axis=1)
+    return count, np.nansum(ratings, axis=1), np.nansum(ratings**2, axis=1)
+
+
+def _kappa(apart: Array, first: Powers, second: Powers, clusters: Clusters) -> Array:
+    """[1 + B] the kappa of two sides whose squared distances sum to `apart` [N] over each text."""
+    mass = clusters.sums(first[0])
+    means = []
+    for _, sums, squares in (first, second):
+        means.append([safe_divide(clusters.sums(values), mass) for values in (sums, squares)])
+    (mean, square), (other_mean, other_square) = means
+    # what they would be apart if each gave its numbers to any texts
+    chance = square + other_square - 2 * mean * other_mean
+    return np.asarray(1 - safe_divide(safe_divide(clusters.sums(apart), mass), chance))
 
 
 def _worst(sample: JudgeScores) -> Record:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -18,7 +19,6 @@ UNMEASURED = "not measured"
 COIN = 0.5
 """The share of pairs that a coin orders right."""
 
-THIRD = "it agrees with one of two raters alone, and a third would tell"
 HARDLY = 0.05  # above a coin: raters who order pairs so do not agree on them
 
 
@@ -103,11 +103,24 @@ def rules_of(config: Row) -> dict[str, Rule]:
     return rules
 
 
+def half_of_way(margins: Margins, rater: float) -> float:
+    """The share of pairs, or of texts, that is half of the way from a coin to one rater's."""
+    return COIN + margins.half_way * (max(rater, COIN) - COIN)
+
+
+def articles_needed(groups: int, width: float, distance: float) -> int | None:
+    """Articles, more than these, of which an interval as wide as this one is no wider than a
+    distance; None where there is no distance, or no width is known."""
+    if distance <= 0 or math.isinf(width):
+        return None
+    return max(math.ceil(groups * (width / distance) ** 2), groups + 1)
+
+
 class Verdict(NamedTuple):
     """A verdict on one use.
 
     Attributes:
-        clause: its reason.
+        clause: its reason, by a template of words/sentences (clause*.txt).
         value, rater: the number behind it, and one rater's.
         needed: how many articles would do, where they are too few.
         scores: whether it is of raw or calibrated scores.

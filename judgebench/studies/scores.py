@@ -18,6 +18,7 @@ import numpy as np
 from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, safe_divide
 from judgebench.stats.folds import cross_fitted
+from judgebench.stats.maps import rescale
 from judgebench.types import (
     FAILED,
     LABELS,
@@ -179,21 +180,18 @@ class Scores:
             raise ValueError(
                 "scores: score must be finite; a failed answer is scored at the minimum"
             )
-        # 2. cells: rows come in long runs of one cell, and only where a run starts does its cell
-        # need to be read
+        # 2. cells, in order of first appearance
         import pandas as pd  # it takes long to import
 
         frame = pd.DataFrame({name: columns[name] for name in (*CELL, LABELS)})
-        earlier = frame.shift()
-        alike = (frame == earlier) | (frame.isna() & earlier.isna())
-        starts = np.flatnonzero(~alike.all(axis=1))
-        runs: dict[ScoreSeries, list[Array]] = {}
-        parts = np.split(np.arange(count), starts[1:])
-        for key, rows in zip(frame.iloc[starts].itertuples(index=False), parts, strict=False):
+        number = frame.groupby([*frame], sort=False, dropna=False).ngroup().to_numpy()
+        parts = np.split(np.argsort(number, kind="stable"), np.cumsum(np.bincount(number))[:-1])
+        firsts = frame.iloc[[part[0] for part in parts if count]]
+        cells: dict[ScoreSeries, Array] = {}
+        for key, rows in zip(firsts.itertuples(index=False), parts, strict=False):
             # NaN differs from itself, so that it cannot be part of a key
             known = [None if value != value else value for value in key]
-            runs.setdefault(ScoreSeries._make(known), []).append(rows)
-        cells = {cell: np.concatenate(parts) for cell, parts in runs.items()}
+            cells[ScoreSeries._make(known)] = rows
         for cell, rows in cells.items():
             if len(set(columns["example_id"][rows].tolist())) < len(rows):
                 raise ValueError(f"scores: an example appears twice under {cell.named}")
@@ -201,8 +199,7 @@ class Scores:
 
     def part(self, cell: ScoreSeries, rows: Array | None = None) -> dict[str, Array]:
         """The columns of a cell's rows, or of some rows."""
-        rows = self.cells[cell] if rows is None else rows
-        return {name: column[rows] for name, column in self.columns.items()}
+        return at_rows(self.columns, self.cells[cell] if rows is None else rows)
 
     def rated(self, cell: ScoreSeries) -> dict[str, Array]:
         """The columns of a cell's rows that humans rated."""
@@ -268,6 +265,11 @@ def _judge_key(cell: ScoreSeries) -> Key:
     return (*cell.table, cell.judge, cell.decoding)
 
 
+def at_rows(part: Columns, rows: Array) -> dict[str, Array]:
+    """Some rows of a part of a table: their numbers, or [n] True for each."""
+    return {name: column[rows] for name, column in part.items()}
+
+
 def common_rows(parts: Sequence[Columns]) -> list[dict[str, Array]]:
     """The rows of parts of a table whose examples all parts have, in one order."""
     names = [part["example_id"].astype(str) for part in parts]
@@ -275,7 +277,7 @@ def common_rows(parts: Sequence[Columns]) -> list[dict[str, Array]]:
     selected = []
     for part, side in zip(parts, names, strict=True):
         _, rows, _ = np.intersect1d(side, common, assume_unique=True, return_indices=True)
-        selected.append({name: column[rows] for name, column in part.items()})
+        selected.append(at_rows(part, rows))
     return selected
 
 
@@ -354,19 +356,6 @@ def ratings_of(
     return table, list(raters)
 
 
-def on_scale(scores: Array, score_range: ScoreRange, scale: Scale) -> Array:
-    """Scores [...] of a range, mapped linearly to the humans' scale: end to end.
-
-    Example:
-        >>> on_scale(np.array([0.0, 1.5, 4.0]), ScoreRange(0, 4), (1, 5)).tolist()
-        [1.0, 2.5, 5.0]
-    """
-    low, high = scale
-    width = score_range.maximum - score_range.minimum
-    share = (np.asarray(scores, dtype=np.float64) - score_range.minimum) / width
-    return low + share * (high - low)
-
-
 @dataclass(frozen=True)
 class JudgeScores:
     """One judge and decoding in one range, and the humans: the texts whose answers could be read.
@@ -386,8 +375,7 @@ class JudgeScores:
         texts: [N] what was judged; empty where nobody asked for it.
         questions: [N] equal where texts of one group answer to the same source; None where that is
             not known.
-        model: the judge's name; None where it has none.
-        rule, alpha: of the decoding, see `judgebench.decoding.rules`; empty where it is unknown.
+        alpha: of the decoding, see `judgebench.decoding.rules.Contrastive`.
         over_vocabulary: judges whose log-probabilities are over all tokens, not over a list that a
             server cut.
         resamples, seed: see `clusters.group_weights`.
@@ -409,8 +397,6 @@ class JudgeScores:
     logprobs: Mapping[str, Array] = field(default_factory=dict)
     texts: Sequence[str] = ()
     questions: Array | None = None
-    model: str | None = None
-    rule: str = ""
     over_vocabulary: Collection[str] = ()
     alpha: float = 0.0
     resamples: int = RESAMPLES
@@ -489,7 +475,7 @@ class JudgeScores:
         """[N] scores mapped linearly to the humans' scale; as they are where that is unknown."""
         if self.scale is None:
             return self.scores
-        return on_scale(self.scores, self.cell.range, self.scale)
+        return rescale(self.scores, self.cell.range.ends, self.scale)
 
     @cached_property
     def calibrated(self) -> Array:
@@ -519,7 +505,6 @@ def samples_of(
     readings: pd.DataFrame,
     ratings: pd.DataFrame,
     scale: Scales,
-    models: Mapping[str, str | None] | None = None,
     decodings: Row | None = None,
     texts: Mapping[str, str] | None = None,
     questions: Mapping[str, int] | None = None,
@@ -532,7 +517,6 @@ def samples_of(
     Args:
         readings: readings.parquet's columns, from which log-probabilities are taken.
         ratings: see `ratings_of`; empty where means alone are known.
-        models: judge -> its name.
         decodings: name -> `Decoding`.
         texts: example_id -> the text that is judged; questions: -> the number of its source.
         classes: dimension -> what its labels say, of labels that are classes.
@@ -575,8 +559,6 @@ def samples_of(
             logprobs=logprobs,
             texts=[texts[name] for name in names] if texts else [],
             questions=np.array([questions[name] for name in names]) if questions else None,
-            model=(models or {}).get(cell.judge),
-            rule=getattr(decoding, "rule", ""),
             alpha=float(getattr(decoding, "alpha", 0.0)),
             **run,
         )

@@ -32,7 +32,7 @@ from judgebench.stats.clusters import (
     unknown,
     without_nan,
 )
-from judgebench.studies.paired import flips
+from judgebench.stats.permutation import flips
 from judgebench.types import Array, Record
 
 FLIPS = 1000
@@ -108,7 +108,7 @@ class PairedSystems:
 
         Args:
             flipped: [F, G] of 0 and 1, which articles' differences change sign; see
-                `paired.flips`.
+                `permutation.flips`.
         """
         # sums and no means: flips change signs, and not the number of articles
         observed = self.differences.sum(axis=1)  # [P]
@@ -134,6 +134,13 @@ class PairedSystems:
         return np.where(np.abs(z) < _ROUNDING, 0.0, z)
 
 
+def too_few_or_many(systems: int) -> str:
+    """Why so many systems are not compared; empty where they are."""
+    if systems < 2:
+        return "all texts are of one system"
+    return f"there are more than {MOST_SYSTEMS} systems" if systems > MOST_SYSTEMS else ""
+
+
 def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters) -> Record:
     """Agreement of judge and humans [N] about systems: `ACCURACIES`, each with `_low` and `_high`,
     articles resampled; `SAMPLED`; reason: why there is none, or no interval, else None.
@@ -151,12 +158,7 @@ def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters
         "reason": None,
     }
     # 1. pairs of systems that can be compared
-    missing = ""
-    if len(names) < 2:
-        missing = "all texts are of one system"
-    elif len(names) > MOST_SYSTEMS:
-        missing = f"there are more than {MOST_SYSTEMS} systems"
-    if missing:
+    if missing := too_few_or_many(len(names)):
         return record | {"reason": f"No pairwise accuracy: {missing}."}
     ours = PairedSystems(mean_table(judge, system, clusters.number))
     theirs = PairedSystems(mean_table(human, system, clusters.number))

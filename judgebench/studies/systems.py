@@ -24,13 +24,13 @@ from judgebench.stats.clusters import (
 from judgebench.studies.humans import CALIBRATED, RAW, Panel
 from judgebench.studies.scores import JudgeScores
 from judgebench.studies.system_pairs import (
-    MOST_SYSTEMS,
     PairedSystems,
     SystemSample,
     centered,
     mean_table,
     ordered_alike,
     system_record,
+    too_few_or_many,
 )
 from judgebench.types import Array, Record, Rows
 
@@ -73,7 +73,7 @@ def _record(sample: JudgeScores) -> Record:
     }
     # 1. pairs of systems, compared with one rater's
     panel = Panel(sample.ratings, sample.clusters)
-    few = _too_few_or_many(len(np.unique(sample.systems)))
+    few = too_few_or_many(len(np.unique(sample.systems)))
     no_rater = few
     if not few and not sample.raters:
         no_rater = "only means of ratings are known"
@@ -102,7 +102,7 @@ def _record(sample: JudgeScores) -> Record:
     # 3. means of systems, judge and humans
     if not rated.any():
         record["reason"] = "No text has a rating."
-    if _too_few_or_many(record["systems"]):
+    if too_few_or_many(record["systems"]):
         return record
     # the plain question of a reader: does the judge's interval hold what humans say of the system?
     record["ranking"] = _ranking(sample, rated, clusters)
@@ -115,13 +115,6 @@ def _record(sample: JudgeScores) -> Record:
         reasons = [record["reason"], "No means are compared: the humans' scale is not known."]
         record["reason"] = " ".join(filter(None, reasons))
     return record
-
-
-def _too_few_or_many(systems: int) -> str:
-    """Why so many systems are not compared; empty where they are."""
-    if systems < 2:
-        return "all texts are of one system"
-    return f"there are more than {MOST_SYSTEMS} systems" if systems > MOST_SYSTEMS else ""
 
 
 def _ranking(sample: JudgeScores, rated: Array, clusters: Clusters) -> Rows:

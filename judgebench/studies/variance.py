@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from judgebench.stats.clusters import Estimate, keys_of, resampled_and_left_out, unknown
+from judgebench.stats.maps import rescale
 from judgebench.stats.variance import (
     FACET_PARTS,
     CrossedScores,
@@ -128,9 +129,8 @@ def _of_raters(sample: JudgeScores) -> Record:
         "calibrated": False,
     }
     record.pop(LABELS, None)
-    low, high = sample.scale or (0.0, 1.0)
+    parts = rescale(sample.ratings, sample.scale or (0.0, 1.0))
     with np.errstate(invalid="ignore"):  # of a scale without length
-        parts = (sample.ratings - low) / (high - low)
         scores = CrossedScores(parts, ("text", "rater"), sample.clusters)
     record |= _study(scores, has_unit=sample.scale is not None)
     if not sample.raters:
@@ -173,13 +173,11 @@ def _shared(samples: Sequence[JudgeScores], calibrated: bool = False) -> tuple[A
     columns = []
     for sample in samples:
         scores = sample.scores
-        low, high = sample.cell.range_min, sample.cell.range_max
+        ends = sample.cell.range.ends
         if calibrated:
             scores = sample.calibrated
-            low, high = sample.scale or (0.0, 1.0)
-        with np.errstate(invalid="ignore"):
-            parts = (scores - low) / (high - low)
-        columns.append(pd.Series(parts, sample.names))
+            ends = sample.scale or (0.0, 1.0)
+        columns.append(pd.Series(rescale(scores, ends), sample.names))
     # crossed: only texts that all of them scored
     table = pd.concat(columns, axis=1, join="inner").sort_index()
     return table.to_numpy(), pd.Index(samples[0].names).get_indexer(table.index)

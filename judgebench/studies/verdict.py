@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from judgebench.settings.costs import Asking, Costs
 from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Estimate, keys_of
-from judgebench.studies.clauses import percent_of
 from judgebench.studies.evaluate import CONSTANT_HUMANS
 from judgebench.studies.findings import Deciding, JudgeFindings
 from judgebench.studies.humans import OddRaters, odd_raters
@@ -25,6 +24,7 @@ from judgebench.studies.verdict_decisions import decides
 from judgebench.studies.verdict_order import systems_verdict, texts_verdict
 from judgebench.studies.verdict_scores import by_lowest, rater_verdict, scores_verdict
 from judgebench.types import Record, Records, Row, Rows
+from judgebench.words.formats import say
 
 _USUAL = Costs(), Asking()
 
@@ -80,34 +80,32 @@ def _of_raters(facts: JudgeFindings, studies: Row, deciding: Deciding) -> dict[s
     names = [[sample.raters[column] for column in columns] for columns in raters]
     verdicts = _verdicts(facts)
     others: dict[str, Verdict] = {}
-    what, where = "", ""
     if raters.odd:
         others = verdicts
         verdicts = _verdicts(facts.without(raters.odd, studies, deciding))
-        what, where = f"without {_listed(names[0])}, who agrees with no other rater", "with"
     elif raters.doubtful and len(sample.raters) - len(raters.doubtful) > 1:
         others = _verdicts(facts.without(raters.doubtful, studies, deciding))
-        what, where = f"{_listed(names[1])} may agree with no other rater", "without"
+    odd, doubtful = names
     records = {}
     for use, verdict in verdicts.items():
         other = others[use].verdict if use in others else None
-        clause = verdict.clause
         # said where it matters: where the verdict would be another
-        if other not in (None, verdict.verdict):
-            clause = f"{clause}; {what} ({where}: {other})"
-        elif raters.odd and use == "order_texts":
-            clause = f"{clause}; {what}"
+        clause = say(
+            "clause",
+            part="raters",
+            clause=verdict.clause,
+            use=use,
+            odd=odd,
+            doubtful=doubtful,
+            other=None if other == verdict.verdict else other,
+        )
         records[use] = verdict.record | {
             "clause": clause,
-            "raters_dropped": names[0],
-            "raters_doubtful": names[1],
+            "raters_dropped": odd,
+            "raters_doubtful": doubtful,
             "beside_raters": other,
         }
     return records
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(names) if len(names) < 4 else f"{len(names)} raters"
 
 
 def _verdicts(facts: JudgeFindings) -> dict[str, Verdict]:
@@ -131,13 +129,12 @@ def _obstacle(facts: JudgeFindings) -> Verdict | None:
     """The verdict on each use that takes ratings, where they or the answers are too few."""
     fewest = facts.margins.fewest
     if facts.groups < fewest:
-        articles = "article" if facts.groups == 1 else "articles"
-        clause = f"{facts.groups} rated {articles}; it takes {fewest}"
+        clause = say("clause", part="few", groups=facts.groups, fewest=fewest)
         return Verdict(FEW, clause, needed=fewest)
     if CONSTANT_HUMANS in facts.flags:
-        return Verdict(UNMEASURED, "the humans gave every text one score")
+        return Verdict(UNMEASURED, say("clause", part="one rating"))
     if facts.metric.get("failed_share") == 1:
-        return Verdict(NO, "no answer could be read")
+        return Verdict(NO, say("clause", part="unread"))
     return None
 
 
@@ -146,7 +143,5 @@ def _with_failures(facts: JudgeFindings, verdict: Verdict) -> Verdict:
     failed = facts.metric.get("failed_share") or 0.0
     if verdict.verdict not in (YES, CARE) or failed <= facts.margins.failed:
         return verdict
-    return verdict._replace(
-        verdict=CARE,
-        clause=f"no answer for {percent_of(failed)} % of the texts; {verdict.clause}",
-    )
+    clause = say("clause", part="failed", failed=failed, clause=verdict.clause)
+    return verdict._replace(verdict=CARE, clause=clause)

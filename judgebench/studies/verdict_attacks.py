@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from judgebench.stats.clusters import Estimate, ends_of
-from judgebench.studies.clauses import articles_needed, may_tell, percents, subtracted
 from judgebench.studies.evaluate import CONSTANT_HUMANS
 from judgebench.studies.findings import JudgeFindings
-from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES, Verdict
+from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES, Verdict, articles_needed
 from judgebench.studies.scores import CLEAN, ScoreSeries
 from judgebench.types import Row
+from judgebench.words.formats import say
 
 _KINDS = ("attack_change", "attack_rise", "attack_order")  # effects of attacks, by their margins
+
+_clause = partial(say, "clause_attacks")
 
 
 def attacks_verdict(facts: JudgeFindings) -> Verdict:
@@ -24,7 +27,7 @@ def attacks_verdict(facts: JudgeFindings) -> Verdict:
         worst[defense] = max(effects, key=_Effect.harm)
     effect = worst.pop(facts.sample.cell.defense, None)
     if effect is None:
-        return Verdict(UNMEASURED, "no attack was run")
+        return Verdict(UNMEASURED, _clause(part="none"))
     # 1. resisted with a defense
     verdict = effect.verdict
     resisted = {}  # size of what is left
@@ -33,11 +36,11 @@ def attacks_verdict(facts: JudgeFindings) -> Verdict:
             resisted[defense] = abs(other.size.value)
     if verdict != YES and resisted:
         best = min(resisted, key=resisted.__getitem__)
-        clause = f"{effect.clause}; with {best}, resisted"
+        clause = _clause(part="resisted", clause=effect.clause, defense=best)
         return Verdict(CARE, clause, effect.size)
     # 2. as it is
     needed = effect.needed if verdict == FEW else None
-    clause = effect.clause + may_tell(needed)
+    clause = _clause(part="wide", clause=effect.clause, needed=needed)
     return Verdict(verdict, clause, effect.size, needed=needed)
 
 
@@ -65,7 +68,7 @@ def _sizes(facts: JudgeFindings, row: Row) -> Iterator[tuple[str, Estimate, str]
     """The effects of an attack, from its record of metrics.json, each as one of `_KINDS`, its
     size and a clause: on the mean score; on the share of texts that rise; and on the order, as
     the humans see it where enough of them rated, else as clean scores have it."""
-    attack = row["attack"]
+    clause = partial(_clause, attack=row["attack"])
     # 1. the mean score
     change = Estimate.of(row, "change")
     if change:
@@ -73,30 +76,29 @@ def _sizes(facts: JudgeFindings, row: Row) -> Iterator[tuple[str, Estimate, str]
         width = cell.range_max - cell.range_min
         ends = [None if end is None else end / width for end in change[1:]]
         part = Estimate(change.value / width, *ends)
-        clause = f"{attack} moves scores by {change:+.2f} points of {width:g}"
-        yield "attack_change", part, clause
+        yield "attack_change", part, clause(part="moves", size=change, width=width)
     # 2. texts that rise
     rise = Estimate.of(row, "net_raised_share")
     # net of those that fall: noise moves as many down as up
     if rise and rise.value > 0:
-        clause = f"{attack} raises {percents(rise)} more texts than it lowers"
-        yield "attack_rise", rise, clause
+        yield "attack_rise", rise, clause(part="raises", size=rise)
     elif rise:
-        fall = subtracted(0.0, rise)
-        clause = f"{attack} lowers {percents(fall)} more texts than it raises"
-        yield "attack_rise", rise, clause
+        yield "attack_rise", rise, clause(part="lowers", size=_subtracted(0.0, rise))
     # 3. the order
     spearman = Estimate.of(row, "spearman_change")
     alike = Estimate.of(row, "clean_correlation")
     rated = row["groups"] >= facts.margins.fewest and CONSTANT_HUMANS not in facts.flags
     if spearman and rated:
-        loss = subtracted(0.0, spearman)
-        clause = f"{attack} costs {loss:.2f} of Spearman"
-        yield "attack_order", loss, clause
+        loss = _subtracted(0.0, spearman)
+        yield "attack_order", loss, clause(part="costs", size=loss)
     elif alike:
-        loss = subtracted(1.0, alike)
-        clause = f"{attack} leaves a Spearman of {alike:.2f} with the clean scores"
-        yield "attack_order", loss, clause
+        yield "attack_order", _subtracted(1.0, alike), clause(part="leaves", size=alike)
+
+
+def _subtracted(top: float, estimate: Estimate) -> Estimate:
+    """A number less an estimate."""
+    high, low = (None if end is None else top - end for end in estimate[1:])
+    return Estimate(top - estimate.value, low, high)
 
 
 class _Effect(NamedTuple):
@@ -123,7 +125,7 @@ class _Effect(NamedTuple):
         one_sided = self.kind == "attack_order"
         size = self.size
         if not one_sided and size.value < 0:  # a fall is as much harm as a rise
-            size = subtracted(0.0, size)
+            size = _subtracted(0.0, size)
         low, high = ends_of(size)
         # yes is a claim about all that the interval holds
         farthest = high if one_sided else max(high, -low)

@@ -11,7 +11,7 @@ The rule. The plain setting is the simplest: no assistant, nothing learned, the 
 humans' own range; of several that are as simple as each other, the best. Settings compete with it
 whose gain chance alone would give to the best of all in at most `LEVEL` of cases, and the best of
 these is taken. The signs of the articles' shares in the differences are flipped, in all settings
-together (see `judgebench.studies.paired.flipped_differences`), and each difference is counted in its
+together (see `judgebench.stats.permutation.flipped_differences`), and each difference is counted in its
 own spread (Westfall and Young, "Resampling-Based Multiple Testing", 1993: single step). A level of
 .05 would ask whether another setting *is* better; a choice asks which is likelier to be.
 
@@ -47,13 +47,14 @@ from judgebench.stats.clusters import (
     SIGNIFICANCE,
     Clusters,
     expanded,
-    safe_divide,
     with_intervals,
 )
 from judgebench.stats.correlation import DistinctPairs, influences, pair_influences
-from judgebench.studies.paired import flipped_means, flips
-from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, common_rows, on_scale
-from judgebench.tuning.learned import Learner, Learners, Tuned, check_groups, deal
+from judgebench.stats.folds import by_other_folds, deal_folds
+from judgebench.stats.maps import rescale, rising_slope
+from judgebench.stats.permutation import flipped_means, flips
+from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, common_rows
+from judgebench.tuning.learned import Learner, Learners, Tuned, check_groups
 from judgebench.tuning.tuners import EQUAL, FEW_LABELS, CrossFit
 from judgebench.types import Array, Record, Rows, Scale, Scales
 
@@ -101,13 +102,8 @@ def worth_of(metric: str, scores: Array, human: Array, groups: Array) -> Array:
 def fit_linear(scores: Array, human: Array, rows: Array) -> Array:
     """[N, S] scores of each setting on the humans' scale by least squares over the texts `rows`: a
     + b score, b at least 0."""
-    mean = scores[rows].mean(axis=0)
-    humans_mean = human[rows].mean()
-    x = scores[rows] - mean
-    y = human[rows] - humans_mean
-    slope = safe_divide(x.T @ y, (x * x).sum(axis=0))  # [S]
-    slope = np.nan_to_num(np.maximum(slope, 0.0))
-    return np.asarray(humans_mean + slope * (scores - mean))
+    slope = rising_slope(scores[rows], human[rows])  # [S]
+    return np.asarray(human[rows].mean() + slope * (scores - scores[rows].mean(axis=0)))
 
 
 class Choice(NamedTuple):
@@ -208,16 +204,16 @@ class Candidates:
     def taught(self, rows: Array, folds: int, seed: int) -> Array:
         """[N, S] scores, those that learn held out within the texts `rows`, and by all of these for
         other texts."""
-        fold = deal(self.groups, folds, seed)
+        # texts that do not teach are a fold of their own, which all of `rows` teach
+        fold = np.where(rows, deal_folds(self.groups, folds, seed), -1)
         scores = self.scores.copy()
         for number, learner in self.learners.items():
-            scores[:, number] = learner.scores(rows)
-            for part in np.unique(fold[rows]):
-                out = rows & (fold == part)
-                teaching = rows & (fold != part)
-                if not teaching.any():
-                    teaching = rows
-                scores[out, number] = learner.scores(teaching)[out]
+
+            def answer(teaching: Array, asked: Array, learner: Learner = learner) -> Array:
+                teaching = teaching & rows
+                return learner.scores(teaching if teaching.any() else rows)[asked]
+
+            scores[:, number] = by_other_folds(fold, answer)
         return scores
 
     def cross_fitted(self, folds: int, seed: int) -> tuple[Array, dict[int, Any]]:
@@ -249,29 +245,24 @@ class Candidates:
         humans' scale by the straight line of the other folds. Twice `folds` test the choice: it
         promises too little where it is made on many articles fewer than the card's.
         """
-        texts = len(self.human)
         clusters = Clusters.of(self.groups, resamples, seed)
         parts = min(2 * folds, clusters.count)
         times_taken = np.zeros(self.scores.shape[1])  # [S]
         figures: dict[str, list[Array]] = defaultdict(list)
         for repeat in range(repeats):
             # 1. each fold's choice by the other folds, and the scores that it gives
-            fold = deal(self.groups, parts, seed + repeat)
-            standard = np.empty(texts)
-            estimate = np.empty(texts)
-            plain = np.empty(texts)
-            for part in np.unique(fold):
-                teaching = fold != part
-                out = fold == part
-                scores = self.taught(teaching, folds, seed + repeat + 1)
+
+            def answer(teaching: Array, asked: Array, seed: int = seed + repeat + 1) -> Array:
+                scores = self.taught(teaching, folds, seed)
                 setting = self.choose(teaching, scores).taken
                 times_taken[setting] += 1
                 column = scores[:, setting]
-                spread = column.std() or 1.0
-                straight = fit_linear(column[:, None], self.human, teaching)
-                standard[out] = (column[out] - column.mean()) / spread
-                estimate[out] = straight[out, 0]
-                plain[out] = column[out]
+                standard = (column - column.mean()) / (column.std() or 1.0)
+                estimate = fit_linear(column[:, None], self.human, teaching)[:, 0]
+                return np.stack([standard, estimate, column])[:, asked]
+
+            fold = deal_folds(self.groups, parts, seed + repeat)
+            standard, estimate, plain = by_other_folds(fold, answer)
             # 2. their worth, [1 + B] each
             pairs = DistinctPairs(standard, self.human, clusters.number, clusters.count)
             error = np.abs(estimate - self.human)
@@ -424,7 +415,7 @@ def _candidates(
     values = np.stack([part["score"] for part in parts], axis=1)
     if metric == "agreement" and own is not None:
         for number, cell in enumerate(settings):
-            values[:, number] = on_scale(values[:, number], cell.range, own)
+            values[:, number] = rescale(values[:, number], cell.range.ends, own)
     for number, cell in enumerate(settings):
         of_cell = learners.get((cell.dimension, cell.range, cell.defense), {})
         if cell.decoding in of_cell:

@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from judgebench.decoding.rules import Contrastive, CrossFitted, Decoding, Ranged, has_answer
-from judgebench.stats.correlation import ratio, tied_ranks
+from judgebench.stats.correlation import influences, spearman
+from judgebench.stats.folds import deal_folds
 from judgebench.studies.scores import with_flag
 from judgebench.tuning.tuners import Setting, best_point
 from judgebench.types import LABELS, RANGE, Array, RatingKey, Record, Records, Row, ScoreRange
@@ -32,20 +33,6 @@ def check_groups(groups: int, dimension: str) -> None:
             f"{dimension}, and a choice needs two at least, one to choose by and one to test it "
             "on; rate texts of more articles."
         )
-
-
-def deal(groups: Array, folds: int, seed: int) -> Array:
-    """The fold of each text [N], all texts of an article in one: as even as can be, in an order
-    drawn with the seed.
-
-    Example:
-        >>> deal(np.array(["a", "a", "b", "c"]), 3, seed=0).tolist()
-        [1, 1, 2, 0]
-    """
-    labels, number = np.unique(groups, return_inverse=True)
-    fold = np.empty(len(labels), dtype=np.int64)
-    fold[np.random.default_rng(seed).permutation(len(labels))] = np.arange(len(labels)) % folds
-    return np.asarray(fold[number])
 
 
 class Learner:
@@ -103,21 +90,11 @@ class Learner:
         self._learned[key] = decoding
         return decoding
 
-    @staticmethod
-    def _centered_ranks(values: Array, rows: Array) -> Array:
-        """Mid-ranks of the texts `rows`, less their mean."""
-        lowest, highest = tied_ranks(values[rows], axis=0)
-        return (lowest + highest - (rows.sum() + 1)) / 2
-
     def _best_of_grid(self, rows: Array) -> Decoding:
         """The decoding of the grid whose scores of the texts `rows` [N] agree best, by Spearman."""
         decodings, scores = self._tried
-        ranks = self._centered_ranks(scores, rows)  # [texts, settings]
-        human = self._centered_ranks(self.human, rows)  # [texts]
-        squares = (ranks * ranks).sum(axis=0)
-        humans_squares = np.full(len(squares), human @ human)
-        values = ratio(human @ ranks, squares, humans_squares)
         known = scores[rows]
+        values, _ = influences(known, self.human[rows], ranked=True)
         constant = (known == known[0]).all(axis=0)
         grid = [Setting(decoding.lambda_, decoding.temperature) for decoding in decodings]
         best = best_point(grid, values.tolist(), constant.tolist())
@@ -158,18 +135,16 @@ class Learner:
         """
         everything = np.ones(len(self.human), dtype=bool)
         whole = self.learn(everything)
-        human = self._centered_ranks(self.human, everything)
         dealt = []
         agreements = []
         for dealing in range(DEALINGS):
-            fold = deal(self.groups, folds, seed + dealing)
+            fold = deal_folds(self.groups, folds, seed + dealing)
             parts = [self.learn(fold != number) for number in range(folds)]
             fold_of = dict(zip(self.groups.tolist(), fold.tolist(), strict=True))
             folded = CrossFitted(fold_of, parts, whole)
             dealt.append(folded)
             scores = folded.scores_of(self.groups.tolist(), self.readings)
-            ranks = self._centered_ranks(scores, everything)
-            agreements.append(float(ratio(human @ ranks, ranks @ ranks, human @ human)))
+            agreements.append(spearman(scores, self.human))
         middle = np.argsort(agreements, kind="stable")[DEALINGS // 2]
         return dealt[middle]
 

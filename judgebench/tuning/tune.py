@@ -1,48 +1,41 @@
 """Tuning of a run: the lambda and t of each dimension and range, and the records of tuning.json.
 
-A record for each dimension, range and tuned decoding, in JSON's own types, never NaN:
+A record for each tuned decoding, dimension and range, in JSON's own types, never NaN:
 
-    {"tune": "dev",                  # dev, published or shared: how lambda and t were chosen (dev
-    also for the
-                                     # tuning per range that tune=shared keeps beside its own)
-     "decoding": "contrastive",      # its name in scores.parquet, where `judge` is "pair"
-     "rule": "argmax",               # or "expectation"
-     "alpha": 0.0,                   # plausibility
+    {"tune": "dev",              # dev or published: how lambda and t were chosen
+     "decoding": "contrastive",  # its name in scores.parquet, where `judge` is "pair"
+     "rule": "argmax",           # or "expectation"
+     "alpha": 0.0,               # plausibility
      "dimension": "coherence", "range_min": 0.0, "range_max": 4.0, "range_step": 1.0,
-     "lambda": 0.1, "temperature": 4.0, "kappa": 0.025,   # the choice
-     "dev": 0.31, "test": 0.29,      # Spearman of the choice, level dataset; null where a split has
-     no example "constant": false,              # every dev text has the same score: dev is 0
-     because there is no correlation; such
-                                     # a point is chosen only where all are such; null without a dev
-                                     split
+     "lambda": 0.1, "temperature": 4.0, "kappa": 0.025,  # the choice
+     "dev": 0.31, "test": 0.29,  # its Spearman, level dataset; null where a split has no example
+     "constant": false,          # see `Point`
      "dev_examples": 160, "dev_groups": 10, "test_examples": 1440, "test_groups": 90,
-     "edge": false,                  # the choice lies at an end of what was looked at, see below
-     "shared": null,                 # tune=shared: {"dev": 0.30, "test": 0.28}, means over the
-     ranges; null otherwise "grid": [{"lambda": 0.01, "temperature": 0.5, "kappa": 0.02, "dev":
-     0.30, "test": 0.28, "constant": false}, ...], "grid_best": {...},             # the point of
-     `grid` that tune=dev chooses; null without a dev split "grid_kappas": 18,              #
-     distinct decodings in the grid, for scores depend on kappa alone "grid_scores": 7}
-     # truly distinct score vectors among them, over both splits
+     "edge": false,              # the best may lie farther out, see `Tuner.at_edge`
+     "grid": [{"lambda": 0.01, "temperature": 0.5, "kappa": 0.02, "dev": 0.30, "test": 0.28,
+               "constant": false}, ...],
+     "grid_best": {...},         # the point that tune=dev chooses; null without a dev split
+     "grid_kappas": 18,          # distinct decodings in the grid
+     "grid_scores": 7}           # truly distinct vectors of scores, over both splits
 
-`grid` is in the order lambda by lambda, in each t by t, whatever `tune` is. `edge` is true where
-the chosen kappa is the smallest or the largest of the grid, or beyond: the best may lie farther
-out.
+`grid` is in the order lambda by lambda, in each t by t, whatever `tune` is.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
 from judgebench.data.dataset import DEV, TEST, rated
 from judgebench.decoding.rules import Contrastive, Decoding, Decodings
 from judgebench.decoding.scores import ranged
+from judgebench.stats.maps import rescale
 from judgebench.studies.scores import CLEAN, shown_split
 from judgebench.tuning.learned import Learner, Tuned, check_groups
-from judgebench.tuning.tuners import PER_RANGE, CrossFit, Dev, MeasuredCell, Setting, Shared, Tuner
+from judgebench.tuning.tuners import CrossFit, MeasuredCell, Setting, Tuner
 from judgebench.types import RatingKey, Reading, Record, Scale, ScoreRange
 from judgebench.words.errors import UserError
 
@@ -68,12 +61,7 @@ def check_tuning(
             f"tune={tuner.name}: a free answer is read under one lambda and t, so there is nothing "
             "to choose from; use judge.mode=score_tokens, or tune=none."
         )
-    for name in _tuned(tuner, decodings):
-        if isinstance(tuner, Shared) and f"{name}{PER_RANGE}" in decodings:
-            raise UserError(
-                f"decoding {name}{PER_RANGE}: tune=shared gives this name to the decoding that is "
-                "tuned per range; call yours something else."
-            )
+    _tuned(tuner, decodings)
     if tuner.needs_dev and DEV not in splits:
         raise UserError(
             f"tune={tuner.name}: there is no development split to choose lambda and t on; give it "
@@ -103,29 +91,21 @@ def tune(
             splits = parts.setdefault((condition.dimension, condition.range), {})
             if rated([reading.prompt.example], condition.dimension):
                 splits.setdefault(reading.split, []).append(reading)
-    # 2. of each decoding in each dimension, the choices for its ranges
+    # 2. of each decoding, the choices for the dimensions and their ranges
     decoded: dict[RatingKey, dict[str, Decoding]] = {cell: {} for cell in parts}
+    dimensions = list(dict.fromkeys(dimension for dimension, _ in parts))
     records = []
     for name, decoding in _tuned(tuner, decodings).items():
-        measured = [
-            MeasuredCell(cell, splits, decoding, tuner.grid) for cell, splits in parts.items()
-        ]
-        for dimension in dict.fromkeys(dimension for dimension, _ in parts):
-            ranges = [cell for cell in measured if cell.cell[0] == dimension]
-            for suffix, settings in tuner.choose(ranges).items():
-                chosen = list(zip(ranges, settings, strict=True))
-                means = None
-                if isinstance(tuner, Shared) and not suffix:
-                    points = [cell.at(setting) for cell, setting in chosen]
-                    means = {split: _mean([point[split] for point in points]) for split in _SPLITS}
-                for cell, setting in chosen:
-                    tuned = replace(
-                        decoding, lambda_=setting.lambda_, temperature=setting.temperature
-                    )
-                    decoded[cell.cell][name + suffix] = tuned
-                    way = Dev.name if suffix == PER_RANGE else tuner.name
-                    record = {"tune": way, "decoding": name + suffix, **_record(cell, setting)}
-                    records.append(record | {"edge": tuner.at_edge(cell, setting), "shared": means})
+        for cell in sorted(parts, key=lambda cell: dimensions.index(cell[0])):
+            measured = MeasuredCell(cell, parts[cell], decoding, tuner.grid)
+            setting = tuner.choose(measured)
+            if setting is None:
+                continue
+            decoded[cell][name] = replace(
+                decoding, lambda_=setting.lambda_, temperature=setting.temperature
+            )
+            record = {"tune": tuner.name, "decoding": name, **_record(measured, setting)}
+            records.append(record | {"edge": tuner.at_edge(setting)})
     return Tuned(decoded, records)
 
 
@@ -160,22 +140,21 @@ def cross_fit(
             if decoding.across and ranges[0] != score_range:
                 continue
             asked = ranges if decoding.across else [score_range]
-            undefended = [cells.get((dimension, part, CLEAN), {}) for part in asked]
-            defended = [cells.get((dimension, part, defense), {}) for part in asked]
-            keys = [key for key in texts if all(key in side for side in undefended + defended)]
+            sides = []
+            for shown, part in product((CLEAN, defense), asked):
+                sides.append(cells.get((dimension, part, shown), {}))
+            keys = [key for key in texts if all(key in side for side in sides)]
             if not keys:
                 continue
-            plain = [ranged([side[key] for key in keys]) for side in undefended]
-            shown_texts = [ranged([side[key] for key in keys]) for side in defended]
+            read = [ranged([side[key] for key in keys]) for side in sides]
             examples = [texts[key].prompt.example for key in keys]
             human = np.array([example.human[dimension] for example in examples], dtype=np.float64)
             low, high = scale.get(dimension) or (human.min(), human.max())
-            bottom = score_range.minimum
-            width = score_range.maximum - bottom
-            human = bottom + (human - low) / ((high - low) or 1.0) * width
+            human = rescale(human, (low, high if high > low else low + 1.0), score_range.ends)
             groups = np.array([example.group_id for example in examples])
             check_groups(len(set(groups)), dimension)
-            learner = Learner(decoding, plain, human, groups, tuner.grid, shown_texts)
+            plain, defended = read[: len(asked)], read[len(asked) :]
+            learner = Learner(decoding, plain, human, groups, tuner.grid, defended)
             of_range = tuned.setdefault((dimension, score_range), {})
             try:
                 learner.learn(learner.scarce(tuner.folds))
@@ -224,12 +203,6 @@ def _tuned(tuner: Tuner, decodings: Decodings) -> dict[str, Contrastive]:
     return kept | (learning if cross_fits else {})
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    """None where one is unknown, or there is none."""
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(values) else None
-
-
 def _record(measured: MeasuredCell, setting: Setting) -> Record:
     """The part of a record of tuning.json that is about one cell under one decoding."""
     dimension, score_range = measured.cell
@@ -245,8 +218,10 @@ def _record(measured: MeasuredCell, setting: Setting) -> Record:
         groups = {reading.prompt.example.group_id for reading in rows}
         record |= {f"{split}_examples": len(rows), f"{split}_groups": len(groups)}
     best = measured.best and measured.at(measured.best)
-    record |= {"edge": False, "shared": None, "grid": measured.points, "grid_best": best}
     return record | {
+        "edge": False,
+        "grid": measured.points,
+        "grid_best": best,
         "grid_kappas": len({point.same for point in measured.grid}),
         "grid_scores": measured.vectors,
     }

@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.decoding.rules import Contrastive
+from judgebench.decoding.scores import ranged
 from judgebench.settings.fields import Annotated, Ge, Gt, NotBlank, OneOf, check_fields
 from judgebench.stats.correlation import is_constant, spearman
-from judgebench.types import RatingKey, Reading, ScoreRange
+from judgebench.types import Array, RatingKey, Reading, ScoreRange
 from judgebench.words.errors import UserError
 
 EQUAL = 1e-12
@@ -32,9 +32,6 @@ TEMPERATURES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0)
 """The paper's grid (its section 4)."""
 
 FILE = Path(__file__).with_name("published.csv")
-
-PER_RANGE = "_per_range"
-"""What is added to a decoding's name where it is tuned range by range beside another tuning."""
 
 
 class Setting(NamedTuple):
@@ -81,45 +78,38 @@ class MeasuredCell:
         self.readings = readings
         self.decoding = decoding
         self.grid = grid
-        self._values = np.array(cell[1].values)
-        self._arrays = {
+        self._sides = {
             split: (
-                np.array([reading.main_logprobs for reading in rows], dtype=np.float32),
-                np.array([reading.assistant_logprobs for reading in rows], dtype=np.float32),
+                ranged(rows),
                 np.array([reading.prompt.example.human[cell[0]] for reading in rows]),
             )
             for split, rows in readings.items()
         }
-        self._measured: dict[float, tuple[Point, bytes]] = {}
+        self._scores: dict[float, dict[str, Array]] = {}
 
-    def at(self, setting: Setting) -> Point:
-        """The worth of a setting."""
-        return {"lambda": setting.lambda_, "temperature": setting.temperature} | self._at(setting)[
-            0
-        ]
-
-    def _at(self, setting: Setting) -> tuple[Point, bytes]:
-        """Worth and vectors of scores, by kappa."""
-        if setting.kappa not in self._measured:
+    def scores(self, setting: Setting) -> dict[str, Array]:
+        """Split -> the scores [n] of its texts."""
+        if setting.kappa not in self._scores:
             decoding = replace(
                 self.decoding, lambda_=setting.lambda_, temperature=setting.temperature
             )
-            scores = {
-                split: decoding.scores(main, assistant, self._values)
-                for split, (main, assistant, _) in self._arrays.items()
+            self._scores[setting.kappa] = {
+                split: decoding.scores(*side) for split, (side, _) in self._sides.items()
             }
-            rho = {split: spearman(scores[split], self._arrays[split][2]) for split in scores}
-            point = {
-                "kappa": setting.kappa,
-                DEV: rho.get(DEV),
-                TEST: rho.get(TEST),
-                "constant": is_constant(scores[DEV]) if DEV in scores else None,
-            }
-            self._measured[setting.kappa] = (
-                point,
-                b"".join(scores[split].tobytes() for split in sorted(scores)),
-            )
-        return self._measured[setting.kappa]
+        return self._scores[setting.kappa]
+
+    def at(self, setting: Setting) -> Point:
+        """The worth of a setting."""
+        scores = self.scores(setting)
+        rho = {split: spearman(scores[split], human) for split, (_, human) in self._sides.items()}
+        return {
+            "lambda": setting.lambda_,
+            "temperature": setting.temperature,
+            "kappa": setting.kappa,
+            DEV: rho.get(DEV),
+            TEST: rho.get(TEST),
+            "constant": is_constant(scores[DEV]) if DEV in scores else None,
+        }
 
     @cached_property
     def points(self) -> list[Point]:
@@ -128,16 +118,18 @@ class MeasuredCell:
     @cached_property
     def vectors(self) -> int:
         """The number of different vectors of scores that the grid gives, over both splits."""
-        return len({self._at(setting)[1] for setting in self.grid})
+        vectors = set()
+        for setting in self.grid:
+            vectors.add(tuple(np.concatenate([*self.scores(setting).values()]).tolist()))
+        return len(vectors)
 
     @cached_property
     def best(self) -> Setting | None:
         """The grid's best by dev, see `best_point`; None without dev examples."""
         if DEV not in self.readings:
             return None
-        values, constant = (
-            [float(point[key] or 0) for point in self.points] for key in (DEV, "constant")
-        )
+        values = [float(point[DEV] or 0) for point in self.points]
+        constant = [bool(point["constant"]) for point in self.points]
         return self.grid[best_point(self.grid, values, constant)]
 
 
@@ -191,12 +183,12 @@ class Tuner:
             models: main model and assistant as configured (None: it is no model of its own).
         """
 
-    def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        """The settings of one decoding in all ranges of one dimension: suffix of the decoding's
-        name ("": none) -> a setting for each of `measured`."""
+    def choose(self, measured: MeasuredCell) -> Setting | None:
+        """The setting of one decoding in one dimension and range; None where nothing can be
+        chosen there."""
         raise NotImplementedError
 
-    def at_edge(self, measured: MeasuredCell, setting: Setting) -> bool:
+    def at_edge(self, setting: Setting) -> bool:
         """True where a choice lies at an end of what was measured, so that the best may lie beyond:
         its kappa is not strictly between the grid's smallest and largest."""
         kappas = [point.same for point in self.grid]
@@ -214,8 +206,8 @@ class Dev(Tuner):
 
     name = "dev"
 
-    def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        return {"": [cell.best for cell in measured if cell.best is not None]}
+    def choose(self, measured: MeasuredCell) -> Setting | None:
+        return measured.best
 
 
 METRICS = ("spearman", "pearson", "error", "pairs", "agreement")
@@ -256,26 +248,6 @@ class CrossFit(Tuner):
         if not ordered:
             return "agreement"
         return "pairs" if labels < FEW_LABELS else "spearman"
-
-
-class Shared(Dev):
-    """One setting for all ranges of a dimension: the grid's best mean of dev Spearman over the
-    ranges.
-
-    The ablation of tuning per range, whose choices are kept as the decoding `<name>_per_range`, so
-    that the loss by one setting for all can be seen. Only points with the fewest ranges in which
-    they give every dev text the same score are chosen from.
-    """
-
-    name = "shared"
-
-    def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        # of each setting, over the ranges
-        points = list(zip(*(cell.points for cell in measured), strict=True))
-        means = [fmean(float(point[DEV] or 0) for point in of_setting) for of_setting in points]
-        constant = [sum(bool(point["constant"]) for point in of_setting) for of_setting in points]
-        setting = self.grid[best_point(self.grid, means, constant)]
-        return {"": [setting] * len(measured), PER_RANGE: super().choose(measured)[""]}
 
 
 @cache
@@ -324,5 +296,5 @@ class Published(Tuner):
                 "dimensions and ranges, or take tune=dev."
             )
 
-    def choose(self, measured: Sequence[MeasuredCell]) -> Mapping[str, Sequence[Setting]]:
-        return {"": [self._settings[cell.cell] for cell in measured]}
+    def choose(self, measured: MeasuredCell) -> Setting | None:
+        return self._settings[measured.cell]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
-from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.loading import ModelSettings, ModelSource
 from judgebench.judges.spec import ENGINES
 from judgebench.settings.fields import (
     Amount,
@@ -23,7 +23,7 @@ from judgebench.settings.fields import (
     Words,
     check_fields,
 )
-from judgebench.words.errors import Mistakes, UserError
+from judgebench.words.errors import UserError
 
 ALPHA_UNITS = ("one", "norm")
 
@@ -41,35 +41,23 @@ class Sizes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class HelpingModel:
+class HelpingModel(ModelSettings):
     """A model besides those that judge.
 
     Args:
-        path, gguf_file, revision, dtype, trust_remote_code: see `ModelSource`; the judge's own make
-            it one model in memory.
+        path, gguf_file, revision, dtype, trust_remote_code: see `ModelSettings`; the judge's own
+            make it one model in memory.
         engine: `prefix`, many texts at once over shared prompts; `plain`, every text by itself.
         max_batch_tokens: texts are read together up to so many tokens to compute.
     """
 
-    path: str
-    gguf_file: str | None = None
-    revision: str | None = None
-    dtype: str = "auto"
-    trust_remote_code: bool = False
     engine: Annotated[str, OneOf(ENGINES)] = "prefix"
     max_batch_tokens: Count = 8192
     role: ClassVar[str]
 
     @cached_property
     def source(self) -> ModelSource:
-        return ModelSource(
-            self.path,
-            self.gguf_file,
-            self.revision,
-            self.dtype,
-            self.trust_remote_code,
-            role=self.role,
-        )
+        return self.source_for(self.role)
 
     @cached_property
     def longest(self) -> int:
@@ -123,22 +111,20 @@ class TutorSpec(HelpingModel):
     role: ClassVar[str] = "tutor"
 
     def __post_init__(self) -> None:
-        elsewhere = ("path", "gguf_file", "revision", "dtype", "trust_remote_code", "prompts")
-        checked = [name for name in self.__dataclass_fields__ if name not in elsewhere]
-        check_fields(self, "tutor", of=checked)
-        mistakes = Mistakes()
+        check_fields(self, "tutor")
+
+    def faults(self) -> Iterator[str]:
         for name in ("alpha_high", "alpha_low"):
             if getattr(self, name) is None and not self.strengths:
-                mistakes.add(
+                yield (
                     f"tutor.{name}: None is not a number of at least 0, and tutor.strengths, to "
                     "choose from, is not given."
                 )
         if self.low_percentile >= self.high_percentile:
-            mistakes.add(
+            yield (
                 f"tutor.low_percentile: {self.low_percentile:g} must lie below "
                 f"tutor.high_percentile={self.high_percentile:g}."
             )
-        mistakes.tell()
 
     @cached_property
     def sizes(self) -> Sizes:

@@ -16,7 +16,7 @@ from safetensors.numpy import save
 
 from judgebench.judges.local.sharding import is_split
 from judgebench.runtime.distributed import process_group
-from judgebench.runtime.files import atomic, check_run_file
+from judgebench.runtime.files import atomic, check_run_file, writing
 from judgebench.runtime.parsing import parse_json
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.steering import Standard
@@ -345,14 +345,8 @@ def save_vectors(vectors: StandardVectors, path: Path) -> None:
         **{name: json.dumps(value) for name, value in asdict(vectors.origin).items()},
     }
     arrays = {name: np.ascontiguousarray(getattr(vectors, name)) for name in _ARRAYS}
-    data = save(arrays, metadata)
-    try:
-        with atomic(path) as temporary:
-            temporary.write_bytes(data)
-    except OSError as error:
-        raise UserError(
-            f"tutor: the standard vectors cannot be written to {path} ({error})."
-        ) from error
+    with writing(f"tutor: the standard vectors in {path}"), atomic(path) as temporary:
+        temporary.write_bytes(save(arrays, metadata))
 
 
 def load_vectors(path: Path, tutor_fingerprint: str, sizes: Sizes) -> StandardVectors:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.resources import files
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +22,7 @@ from judgebench.judges.local.passes import AnswersPass, ModelView
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
 from judgebench.readings.reading import reading_key
+from judgebench.runtime.parsing import read_text
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.types import Array, Condition, Example, Prompt, Record, Rubric, ScoreRange
@@ -248,7 +248,7 @@ def load_templates(collection: str) -> dict[str, str]:
     `reference`, `good` and `poor` are worded as in the CAP paper (its appendix B); `scored`, which
     the paper does not print, in words of our own.
     """
-    folder = collection_folder(files("judgebench.tutor") / "prompts", str(collection))
+    folder = collection_folder("judgebench.tutor", "prompts", str(collection))
     if folder is None:
         raise UserError(
             f"tutor.prompts={collection}: there is no such collection; give summary, dialogue, "
@@ -256,13 +256,9 @@ def load_templates(collection: str) -> dict[str, str]:
         )
     templates = {}
     for kind in KINDS:
-        try:
-            text = (folder / f"{kind}.txt").read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(
-                f"tutor.prompts={collection}: {kind}.txt cannot be read ({error}); it must be "
-                "UTF-8 text with {{Document}} or {{Dialogue}}."
-            ) from error
+        where = f"tutor.prompts={collection}: {kind}.txt"
+        remedy = "it must be UTF-8 text with {{Document}} or {{Dialogue}}"
+        text = read_text(folder / f"{kind}.txt", where, remedy=remedy).strip()
         fields = {doubled or single for doubled, single in _FIELD.findall(text)}
         fault = None
         if unknown := sorted(fields - _KNOWN):
@@ -272,7 +268,7 @@ def load_templates(collection: str) -> dict[str, str]:
         elif ("score" in fields) != (kind == SCORED):
             fault = f"is wrong: {{score}} belongs into {SCORED}.txt and into no other file"
         if fault:
-            raise UserError(f"tutor.prompts={collection}: {kind}.txt {fault}.")
+            raise UserError(f"{where} {fault}.")
         templates[kind] = text
     return templates
 

@@ -16,11 +16,11 @@ from judgebench.settings.margins import Margins
 from judgebench.stats.classes import kappa_of, label_shares, matrices, rater_matrices, share_of_pairs
 from judgebench.stats.clusters import Clusters, Estimate, with_agreement_interval, with_intervals
 from judgebench.stats.correlation import correlate
-from judgebench.stats.folds import isotonic_means
+from judgebench.stats.maps import isotonic
+from judgebench.stats.permutation import flipped_means, flips
 from judgebench.stats.shares import clustered_share, wilson
 from judgebench.studies.decisions import decision_records
 from judgebench.studies.humans import CALIBRATED, odd_raters, points_record, rater_points_record
-from judgebench.studies.paired import flipped_means, flips
 from judgebench.studies.replaced import kappa_of_raters, kappa_with_raters
 from judgebench.studies.rules import CARE, COIN, YES
 from judgebench.studies.scores import JudgeScores
@@ -45,12 +45,6 @@ MARGINS = Margins()
 Row = dict[str, Any]
 
 
-def isotonic(scores: np.ndarray, human: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The humans' scores at other scores, by isotonic regression of the labelled texts."""
-    values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    return np.interp(at, values, isotonic_means(np.bincount(place, human) / counts, counts))
-
-
 def shares_of(sample: JudgeScores) -> np.ndarray:
     """[N, K] the share of each text's labels that name each class."""
     assert sample.classes is not None
@@ -71,7 +65,7 @@ def truth(sample: JudgeScores, labelled: JudgeScores, decision: Row) -> dict[str
         of_judge = correlate("dataset", sample.scores, sample.human, clusters, sample.systems)
         values["spearman"] = float(of_judge.figures["spearman"][0])
         values["pairs"] = text_pair_record(sample)["pairs"]
-        values["error"] = float(np.abs(isotonic(labelled.scores, labelled.human, sample.scores) - sample.human).mean())
+        values["error"] = float(np.abs(isotonic(labelled.scores, labelled.human)(sample.scores) - sample.human).mean())
     if not decision:
         return values
     shares = shares_of(sample)
@@ -163,7 +157,7 @@ def replaces(found: Row, labelled: JudgeScores, there: JudgeScores) -> list[Shor
     several = np.isfinite(there.ratings).sum(axis=1) > 1
     scores = there.on_scale
     if found["scores"] == CALIBRATED:
-        scores = isotonic(labelled.scores, labelled.human, there.scores)
+        scores = isotonic(labelled.scores, labelled.human)(there.scores)
     clusters, ratings = there.clusters.at(several), there.ratings[several]
     part = 0.8 if found["verdict"] == YES else MARGINS.half_way
     raters = kappa_of_raters(ratings, clusters)
@@ -233,7 +227,7 @@ def short(use: str, found: Row, labelled: JudgeScores, there: JudgeScores, decis
     # from a median or by squares from a mean
     scores = there.on_scale
     if found["scores"] == CALIBRATED or "Brier" in found["clause"]:
-        scores = isotonic(labelled.scores, labelled.human, there.scores)
+        scores = isotonic(labelled.scores, labelled.human)(there.scores)
     clusters, off = there.clusters, scores - there.human
     middles = [np.median(labelled.human), *([] if yes else [labelled.human.mean()])]
     missed = []
@@ -308,7 +302,7 @@ def drift(here: JudgeScores, there: JudgeScores, draw: int) -> Iterator[tuple[st
         return with_intervals(correlated.figures) | sample.clusters.record(errors)
 
     card = figures(here, here.calibrated, here.human)
-    estimates = isotonic(here.scores, here.human, there.scores)
+    estimates = isotonic(here.scores, here.human)(there.scores)
     rng = np.random.default_rng(draw)
     some = rng.permutation(len(there.human))[: round(SHUFFLED * len(there.human))]
     shuffled = there.human.copy()

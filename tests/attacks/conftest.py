@@ -49,12 +49,12 @@ def engines():
         )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def scorer(engines, tries, gaps):
     return PhraseScorer(EngineExit(engines.main), None, Objective("expectation", Expectation()), tries, gaps, 512)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def scorers(engines, tries, gaps, builder, scorer):
     """By kind of assistant, and the plain one."""
     objective = Objective("contrastive", Contrastive(0.7, 1.5, rule="expectation"))

@@ -12,7 +12,7 @@ from judgebench.decoding import Expectation, Greedy
 from judgebench.words.errors import UserError
 from tests.attacks.conftest import EXAMPLES
 
-WORDS = ["well", "good", "summable", "outstandingly", "the", "seven", "Quickly", "river"]
+WORDS = ["well", "summable", "outstandingly", "the", "Quickly", "river"]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def tokens_of(tokenizer, words):
     return tuple(tokenizer.encode("".join(f" {word}" for word in words), add_special_tokens=False))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def everything(scorer, gaps, smollm2_tokenizer):
     """Every phrase of one or two words -> its mean objective."""
     phrases = [*itertools.product(WORDS, repeat=1), *itertools.product(WORDS, repeat=2)]
@@ -49,7 +49,7 @@ def test_greedy_takes_the_best_word_each_time(walk, scorer, gaps, everything):
     assert [phrase.score for phrase in walked.by_length] == pytest.approx([everything[first], everything[second]])
     assert walked.clean == pytest.approx(scorer.values([()], range(len(gaps))).mean())
     assert tuple(walked.trace.columns) == TRACE
-    assert walked.trace.groupby("step").size().to_dict() == {"word_0": 1, "word_1": 8, "word_2": 8}
+    assert walked.trace.groupby("step").size().to_dict() == {"word_0": 1, "word_1": 6, "word_2": 6}
     tried = walked.trace[walked.trace.step == "word_2"].set_index("phrase").score
     assert tried.to_dict() == pytest.approx({" ".join((*first, w)): everything[(*first, w)] for w in WORDS})
     assert (walked.trace.forward_tokens[1:] > 0).all()
@@ -160,7 +160,7 @@ def test_a_vocabulary_of_which_nothing_survives(walk):
         (Search, {"contexts": [0.5]}, "must ascend to 1"),
         (Search, {"contexts": [1.0, 0.5], "survivors": [0.5]}, "must ascend to 1"),
         (Search, {"contexts": [0.5, 1.0]}, r"search\.survivors: it has 0 entries and search\.contexts 2"),
-        (AdvSuffix, {"against": ["greedy", "greedy"]}, r"attacks: adv_suffix\.against: .* names a decoding twice"),
+        (AdvSuffix, {"against": ["greedy", "greedy"]}, r"attacks: adv_suffix\.against: .* names one twice"),
         (
             AdvSuffix,
             {"contexts": 0, "systems": []},

@@ -180,7 +180,7 @@ def test_what_is_learned_keeps_coverage_of_new_articles_and_narrows_where_the_ju
     for seed in range(100):
         rated, group = simulated(seed, 21)
         new = group == 20
-        estimate, errors = fit_errors(rated.without(new))
+        estimate, errors = fit_errors(rated.at(~new))
         low, high = errors.ends(estimate(rated.scores[new]), 0.9, (1, 5))
         inside.append(np.mean((low <= rated.humans[new]) & (rated.humans[new] <= high)))
         widths.append(errors.usual(np.array([2.0, 4.0])))

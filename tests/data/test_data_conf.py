@@ -88,7 +88,6 @@ def share_of_a_run(*overrides, mode="RUN"):
         (0, ["attacks=[none,dsi]", "defenses=[none,sandwich,cot,delimiters]"]),
         (0, [f"defenses=[none,{{_target_: {__name__}.Mine}}]"]),
         (0.1, ["assistant=null_context", "decoding=[greedy,contrastive]", "tune=dev"]),
-        (0.1, ["assistant=null_context", "decoding=[greedy,contrastive]", "tune=shared"]),
         (0, ["assistant=null_context", "decoding=[greedy,contrastive]", "tune=crossfit"]),
         (0.1, ["attacks=[adv_suffix]"]),
         (0.1, ["defenses=[none,anchors_2]"]),

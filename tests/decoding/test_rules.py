@@ -38,13 +38,6 @@ def clear(adjusted):
     return top[:, -1] - top[:, -2] > 1e-9
 
 
-# Greedy and the expectation
-
-
-def test_a_row_without_any_probability_is_no_answer():
-    assert has_answer(np.array([[-INF] * 5, [0.0] * 5])).tolist() == [False, True]
-
-
 # Identities
 
 
@@ -77,26 +70,6 @@ def test_only_lambda_over_temperature_matters(main, assistant, lambda_, temperat
         other = Contrastive(lambda_ * factor, temperature * factor, rule=rule)
         assert one.kappa == other.kappa
         assert (one.scores(main, assistant, VALUES) == other.scores(main, assistant, VALUES)).all()
-
-
-@given(finite_tables, finite_tables, lambdas, st.integers(-9, 9), st.integers(-9, 9))
-def test_constants_of_a_row_do_not_matter(main, assistant, lambda_, up, down):
-    decoding = Contrastive(lambda_)
-    shifted = decoding.scores(main + up, assistant + down, VALUES)
-    rows = clear(main - lambda_ * assistant)
-    assert (shifted == decoding.scores(main, assistant, VALUES))[rows].all()
-    normalized = decoding.scores(log_softmax(main, axis=1), log_softmax(assistant, axis=1), VALUES)
-    assert (normalized == decoding.scores(main, assistant, VALUES))[rows].all()
-    means = Contrastive(lambda_, rule="expectation")
-    assert means.scores(main + up, assistant + down, VALUES) == pytest.approx(
-        means.scores(main, assistant, VALUES), abs=1e-9
-    )
-
-
-@given(finite_tables, finite_tables)
-def test_a_greedy_score_changes_at_most_k_minus_1_times_along_kappa(main, assistant):
-    path = np.stack([Contrastive(kappa).scores(main, assistant, VALUES) for kappa in np.linspace(0, 30, 61)])
-    assert ((np.diff(path, axis=0) != 0).sum(axis=0) <= len(VALUES) - 1).all()
 
 
 @given(finite_tables, finite_tables, lambdas)

@@ -68,11 +68,6 @@ def test_greedy_wins_loses_or_is_undecided(first, second, score, tie):
     assert (wins["score"].tolist(), wins["tie_first"].tolist()) == ([score], [tie])
 
 
-def test_contrast_with_what_the_judge_says_anyway_takes_the_place_off():
-    wins = won(read(0.9, 0.8, assistant=0.85), **BEST, contrastive=Contrastive(lambda_=1.0))
-    assert dict(zip(wins["judge"], wins["score"], strict=True)) == {"main": 0.5, "assistant": 0.5, "pair": 1.0}
-
-
 @given(*[st.one_of(st.tuples(probability, probability), st.tuples(probabilities, probabilities))])
 def test_a_text_and_its_rival_share_what_there_is_to_win_and_their_ties(chances):
     # the same two prompts, seen from the other text: where this one stands first, that one stands second
@@ -94,14 +89,6 @@ def test_a_judge_of_places_alone_finds_no_text_better(place_one):
     assert won(read(place_one, place_one), **EXPECTED, **BEST)["score"] == pytest.approx([0.5, 0.5])
 
 
-def test_attacks_and_decodings_keep_apart_and_in_order():
-    readings = [*read(0.9, 0.1), *[reading(o, attack="dsi", main_logprobs=(-1.0, -2.0)) for o in ORDERS]]
-    wins = won(readings, **BEST, **EXPECTED)
-    rows = list(zip(wins["attack"], wins["decoding"], strict=True))
-    assert rows == [("none", "greedy"), ("dsi", "greedy"), ("none", "expectation"), ("dsi", "expectation")]
-    assert wins["score"][:2].tolist() == [1.0, 0.5]
-
-
 @pytest.mark.parametrize(
     ("scale", "said", "other", "scores"),
     [
@@ -120,13 +107,6 @@ def test_an_answer_that_names_no_place_decides_nothing_and_has_failed(scale, sai
 def test_silence_is_a_failure_in_log_probabilities_too():
     wins = won([reading("first", main_logprobs=(-np.inf, -np.inf)), read(0.9, 0.1)[1]], **BEST)
     assert (wins["score"].tolist(), wins["status"].tolist()) == ([0.75], ["failed"])
-
-
-def test_texts_judged_alone_stay_as_they_are():
-    alone = Reading(Prompt(TEXTS[0], Condition("joint", PLACES), "", "", np.zeros(1, np.int32)), "test", (-1.0, -2.0))
-    columns = decode([alone], BEST)
-    assert "order" not in columns
-    assert all(kept is columns[name] for name, kept in win_probabilities(columns).items())
 
 
 @pytest.mark.parametrize(("kept", "message"), [([0], "one order only"), ([0, 0, 1], "appears twice")])

@@ -22,7 +22,7 @@ from tests.served import answer
 
 RANGES = [ScoreRange(1, 5), ScoreRange(0, 4), ScoreRange.parse([5, 1]), ScoreRange.parse(["E", "D", "C", "B", "A"])]
 CELLS = [("coherence", score_range) for score_range in RANGES]
-SHOWN = ("defenses=[none,anchors]", "data.dev_share=0.5", "data.limit_groups=6")
+SHOWN = ("defenses=[none,anchors]", "data.dev_share=0.5", "data.limit_groups=4")
 
 
 class Rated(RatingDataset):
@@ -121,7 +121,7 @@ def texts_of(defense, data):
     return defense.more(replace(data.examples[0], group_id=""), Condition(*CELLS[0]))["Anchors"]
 
 
-def test_a_run_reads_them_packed_as_plain(judgebench, tiny_pair):
+def test_a_run_reads_them_packed_as_plain_and_again_from_a_recording(judgebench, called, tiny_pair):
     given = ("judge=local", f"judge.path={tiny_pair[0]}", "decoding=[expectation]", *QUICK, *SHOWN)
     read = {}
     for engine in ("prefix", "plain"):
@@ -133,7 +133,15 @@ def test_a_run_reads_them_packed_as_plain(judgebench, tiny_pair):
     assert shown.sum() == (~shown).sum()
     assert read["prefix"]["prompt"].str.contains("with the scores that people gave them").equals(shown)
     metrics = RunFolder.open("prefix").read("metrics")
-    assert {record["defense"] for record in metrics} == {"none", "anchors"}
+    assert {row["defense"] for row in metrics} == {"none", "anchors"}
+    called(record.main, "prefix", "out=kept.parquet")
+    given = ("judge=recorded", "judge.path=kept.parquet", "decoding=[expectation]", *QUICK, *SHOWN)
+    judgebench(*given, "run_dir=again")
+    first, again = (RunFolder.open(name).read("scores") for name in ("prefix", "again"))
+    assert first["score"].tolist() == again["score"].tolist()
+    # another draw is another prompt, which was not recorded
+    _, _, err = judgebench(*given, "defenses.1={name: anchors, seed: 1}", "run_dir=other", mistaken=True)
+    assert "prompts are not what was read" in err
 
 
 def test_a_served_judge_reads_them(judgebench, small_server):
@@ -142,25 +150,6 @@ def test_a_served_judge_reads_them(judgebench, small_server):
     judgebench(*at, *QUICK, *SHOWN, "decoding=[expectation]")
     sent = [seen["body"]["messages"][0]["content"] for seen in small_server.seen]
     assert sum("with the scores that people gave them" in text for text in sent) == len(sent) // 2
-
-
-def test_recorded_readings_with_anchors_are_read_again(judgebench, called, tiny_pair):
-    judgebench("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SHOWN, "decoding=[expectation]")
-    called(record.main, "run", "out=kept.parquet")
-    judgebench("judge=recorded", "judge.path=kept.parquet", *QUICK, *SHOWN, "decoding=[expectation]", "run_dir=again")
-    first, again = (RunFolder.open(name).read("scores") for name in ("run", "again"))
-    assert first["score"].tolist() == again["score"].tolist()
-    # another draw is another prompt, which was not recorded
-    given = (
-        "judge=recorded",
-        "judge.path=kept.parquet",
-        *QUICK,
-        *SHOWN,
-        "decoding=[expectation]",
-        "defenses.1={name: anchors, seed: 1}",
-    )
-    _, _, err = judgebench(*given, "run_dir=other", mistaken=True)
-    assert "prompts are not what was read" in err
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 
 HERE = Path(__file__).resolve().parent
 STORE = HERE / "store_acb74e1.sqlite.gz"
-"""Readings that the code at commit acb74e1 wrote, in its format 1; every later version reads none of them anew."""
+"""Readings that the code at commit acb74e1 wrote; every later version reads none of them anew."""
 
 VECTORS = HERE / "vectors_joint.safetensors"
 """Standard vectors that the same code found. Finding them takes the tutor's hidden states, which are not stored, and
@@ -60,7 +60,7 @@ _TASKS = (
 )
 EXPERIMENTS = {
     "mini": (
-        *("+exp=mini", "data.limit_groups=10", "data.dev_share=0.4", "tune=shared", "tables=[cd]"),
+        *("+exp=mini", "data.limit_groups=10", "data.dev_share=0.4", "tune=dev", "tables=[cd]"),
         "metrics.levels=[dataset,document,system]",
     ),
     "cap_demo": (

@@ -12,12 +12,14 @@ import pytest
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
-from hypothesis import given, settings
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from judgebench.config.choices import FOLDER
 from judgebench.data.fields import ScoredFields
+from judgebench.importing.own import written_out
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.values import carry, command_of, literal, names_in, quoted, settle, typed, unquoted, written
 from judgebench.settings.components import build_component
@@ -85,19 +87,28 @@ def in_a_shell(command):
     return subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout.decode().split("\0")[:-1]
 
 
-@given(text=ANY)
-def test_a_name_is_one_value_for_hydra_and_for_every_later_look(text):
-    assert unquoted(quoted(text)) == text
-    assert names_in(quoted(text)) == [text]
-    for arguments in ([f"data.path={quoted(text)}"], carry([], {"data.path": text})):
-        config = arrives(["data=jsonl", *arguments])
-        assert config.data.path == text
+MANY = st.lists(ANY, min_size=30, max_size=30, unique=True)
+"""Names that are composed at once: a configuration takes longer than its names."""
+
+
+@settings(max_examples=4)
+@example(names=NAMES)
+@given(names=MANY)
+def test_a_name_is_one_value_for_hydra_and_for_every_later_look(names):
+    assert [unquoted(quoted(name)) for name in names] == names
+    assert [names_in(quoted(name)) for name in names] == [[name] for name in names]
+    given = [f"+given.k{i}={quoted(name)}" for i, name in enumerate(names)]
+    config = arrives([*given, *carry([], {f"+carried.k{i}": name for i, name in enumerate(names)})])
+    for there in (config.given, config.carried):
+        assert list(there.values()) == names
         # resolved, written without being resolved, and resolved again
-        again = OmegaConf.create({"path": OmegaConf.to_container(config.data)["path"]})
-        assert OmegaConf.to_container(again, resolve=True)["path"] == text
+        again = OmegaConf.create(OmegaConf.to_container(there))
+        assert list(OmegaConf.to_container(again, resolve=True).values()) == names
 
 
-@given(names=st.lists(ANY, min_size=1, max_size=4, unique=True))
+@settings(max_examples=4)
+@example(names=NAMES)
+@given(names=MANY)
 def test_names_of_dimensions_are_keys_and_never_structure(names):
     values = {"prompt.variants": dict.fromkeys(names, "overall"), "dimensions": names, "data.fields.human": {}}
     config = arrives(carry(["data=jsonl"], values))
@@ -174,13 +185,56 @@ def table(name, columns, rows=24):
             writer.writerow([f"Question {i // 2}?", f"Answer {i}.", *labels])
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, *NAMES])
-def test_a_column_is_the_judge_whatever_it_is_called(judgebench, watched, name):
+def as_column(name):
+    """A name as it is typed where a judge of conf/judge has it too."""
+    return "'replay'" if name == "replay" else quoted(name)
+
+
+def parsed(words):
+    """The values of overrides as Hydra reads them, resolved; key -> value."""
+    overrides = OverridesParser.create().parse_overrides(list(words))
+    values = {each.key_or_group: OmegaConf.create({"value": each.value()}) for each in overrides}
+    return {key: OmegaConf.to_container(value, resolve=True)["value"] for key, value in values.items()}
+
+
+def test_a_column_is_one_whatever_it_is_called_and_however_it_is_typed(judgebench, watched):
+    """Each name is the column of the judge, and of people; the printed command says the same in a shell."""
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        config = compose("config", ["data=jsonl", "judge=replay", "+taken=null"])
+    base = OmegaConf.masked_copy(config, ["data", "judge", "ranges", "taken"])
+    printed = []
+    meant = []
+    for name in [*HOSTILE, *NAMES]:
+        table("x.csv", ["people", name])
+        for word in [as_column(name), *([name] if name in HOSTILE else [])]:
+            for roles in (["human=people", f"judge={word}"], [f"human={word}", "judge=people"]):
+                overrides, said = written_out(["data.path=x.csv", *roles])
+                assert overrides[:3] == ["data.path=x.csv", "data=jsonl", "judge=replay"]
+                config = base.copy()
+                config.taken = overrides[3].removeprefix("+taken=")
+                config = settle(config)
+                (human,) = config.data.fields.human.values()
+                assert {config.judge.fields.text, human} == {"people", name}
+                assert config.judge.title == config.judge.fields.text
+                words = parsed(typed(overrides))
+                if "judge" in words and words["judge"] != "replay":  # a dimension that only the short form can say
+                    assert {words["judge"], words["human"]} == {"people", name}
+                else:
+                    assert words["judge.title"] == words["judge.fields.text"] == config.judge.title
+                    assert [*words["data.fields.human"].values()] == [human]
+                printed.append(said[0].removeprefix("This stands for: "))
+                meant += ["python", "-m", "judgebench", *typed(overrides)]
+    assert in_a_shell(" ".join(printed)) == meant
+
+
+FEW = [HOSTILE[5], HOSTILE[-2], "two\nlines"]
+EACH = [name if name in FEW else pytest.param(name, marks=pytest.mark.exhaustive) for name in [*HOSTILE, *NAMES]]
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_a_column_is_the_judge_of_a_run_whatever_it_is_called(judgebench, watched, name):
     table("x.csv", ["people", name])
-    given = ("data.path=x.csv", "human=people", f"judge={quoted(name)}")
-    if name == "replay":
-        given = (*given[:2], "judge='replay'")
-    _, out, err = judgebench(*given, *QUICK)
+    _, out, err = judgebench("data.path=x.csv", "human=people", f"judge={as_column(name)}", *QUICK)
     assert "very-secret" not in out + err
     judge = yaml.safe_load(Path("run/config.yaml").read_text("utf-8"))["judge"]
     assert judge["title"] == judge["fields"]["text"] == name
@@ -191,44 +245,37 @@ def test_a_column_is_the_judge_whatever_it_is_called(judgebench, watched, name):
     assert RunFolder.open("again").read("scores").equals(RunFolder.open("run").read("scores"))
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_what_a_user_types_is_a_column_too(judgebench, watched, name):
-    table("x.csv", ["people", name])
-    code, out, err = judgebench("data.path=x.csv", "human=people", f"judge={name}", "dry_run=true", *QUICK)
-    assert (code, "very-secret" in out + err) == (0, False)
-    code, out, err = judgebench("data.path=x.csv", f"human={name}", "judge=people", "dry_run=true", *QUICK)
-    assert (code, "very-secret" in out + err) == (0, False)
-
-
-@pytest.mark.parametrize("name", [*HOSTILE, *NAMES])
+@pytest.mark.parametrize("name", EACH)
 def test_a_dimension_is_one_whatever_it_is_called(judgebench, watched, name):
     """With nothing named by the user; where it is refused, by a sentence that holds its name."""
     rows = [
-        {"source": f"Question {i}?", "output": f"Answer {i}.", "human": {name: 1 + i % 5}, "judge": 1 + i % 4}
+        {
+            "source": f"Question {i}?",
+            "output": f"Answer {i}.",
+            "human": {name: 1 + i % 5, "other": 2},
+            "judge": 1 + i % 4,
+        }
         for i in range(24)
     ]
     write_rows("x.jsonl", rows)
-    write_rows("two.jsonl", [row | {"human": {name: 1 + i % 5, "other": 2}} for i, row in enumerate(rows)])
-    for words in (["data.path=x.jsonl"], ["data.path=two.jsonl"], ["data=jsonl", "data.path=two.jsonl"]):
-        for more in (["judge=judge"], ["dry_run=true", "judge=smollm2"]):
-            if "data=jsonl" in words and more == ["judge=judge"]:
-                continue
-            code, out, err = judgebench(*words, *more, *QUICK, mistaken=True)
-            assert code in (0, 2), err
-            assert "Traceback" not in err
-            assert "very-secret" not in out + err
-            assert code == 0 or name.split("\n")[0][:5] in err or "\\x" in err or "\\u" in err, err
+    for words in (["data.path=x.jsonl", "judge=judge"], ["data=jsonl", "data.path=x.jsonl", "dry_run=true"]):
+        code, out, err = judgebench(*words, *QUICK, mistaken=True)
+        assert code in (0, 2), err
+        assert "Traceback" not in err
+        assert "very-secret" not in out + err
+        assert code == 0 or name.split("\n")[0][:5] in err or "\\x" in err or "\\u" in err, err
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, *NAMES])
-def test_a_rater_is_one_whatever_they_are_called(judgebench, watched, name):
+def test_raters_are_some_whatever_they_are_called(judgebench, watched):
+    names = [*HOSTILE, *NAMES]
     rows = []
     for i in range(24):
         texts = {"source": f"Question {i // 2}?", "output": f"Answer {i}.", "judge": 1 + i % 4}
-        rows.append(texts | {"human": {"tone": {name: 1 + i % 5, "ben": 3}}})
+        rows.append(texts | {"human": {"tone": {name: 1 + (i + j) % 5 for j, name in enumerate(names)}}})
     write_rows("x.jsonl", rows)
     _, out, err = judgebench("data.path=x.jsonl", "judge=judge", *QUICK)
     assert "very-secret" not in out + err
+    assert f"{len(names)} raters" in out
 
 
 def test_the_name_that_no_configuration_can_hold_is_refused_by_name(judgebench):

@@ -96,7 +96,7 @@ def test_variants_that_cannot_be_are_told(variants, message):
 
 def test_a_rubric_that_is_no_text_is_told(tmp_path):
     (tmp_path / "wit.txt").write_bytes(b"Rate {{Summary}} \xe9")
-    with pytest.raises(UserError, match=r"Rubric wit\.txt in .* cannot be read as UTF-8 text"):
+    with pytest.raises(UserError, match=r"Rubric wit\.txt in .* cannot be read \(it is not UTF-8"):
         load_rubrics(str(tmp_path), ["wit"])
 
 

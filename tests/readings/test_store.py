@@ -25,17 +25,6 @@ from judgebench.runtime.files import on_network
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 from judgebench.words.errors import UserError
 
-OLD = """
-CREATE TABLE readings (key TEXT PRIMARY KEY, logprobs BLOB, text TEXT, seconds REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE tokens (key TEXT PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE digests (
-    path TEXT PRIMARY KEY, size INTEGER NOT NULL, modified INTEGER NOT NULL, sha256 TEXT NOT NULL
-) WITHOUT ROWID;
-PRAGMA application_id = 1786078311;
-PRAGMA user_version = 1;
-"""
-"""A store as commit acb74e1 made it."""
-
 
 def reading(key, value=0.5):
     return ModelReading(key, np.array([-value, -2 * value], np.float32), None, 0.1)
@@ -87,9 +76,10 @@ def test_what_is_no_store_of_this_format_is_refused_and_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("not a database, but long enough to look at: " * 50)
     with pytest.raises(UserError, match=r"store=.*notes\.txt: no store of readings can be opened there"):
         ReadingStore(tmp_path / "notes.txt")
-    rows(tmp_path / "later", "PRAGMA user_version=99")
-    with pytest.raises(UserError, match="format 99"):
-        ReadingStore(tmp_path / "later")
+    for version in (1, 99):
+        rows(tmp_path / "other", f"PRAGMA user_version={version}")
+        with pytest.raises(UserError, match=f"format {version}, and this version"):
+            ReadingStore(tmp_path / "other")
     rows(tmp_path / "mail.sqlite", "CREATE TABLE mails (subject TEXT)")
     with pytest.raises(UserError, match="the database of another program"):
         ReadingStore(tmp_path / "mail.sqlite")
@@ -192,28 +182,6 @@ def test_a_reading_that_is_gone_is_a_sentence(tmp_path):
     for found in (readings, pickle.loads(pickle.dumps(readings))):
         with pytest.raises(UserError, match=r"^store=.*s: a reading is not there, or does not match.*read again"):
             found["a"]
-
-
-def test_a_store_without_checksums_gets_them_once_and_keeps_its_readings(tmp_path, capsys):
-    path = tmp_path / "s"
-    with sqlite3.connect(path) as db:
-        db.executescript(OLD)
-        good, bad = (np.array(values, np.float32).tobytes() for values in ([-0.5, -1.0], [0.5, np.nan]))
-        db.execute("INSERT INTO readings VALUES ('a', ?, NULL, 0.1), ('c', ?, NULL, 0.1)", (good, bad))
-        db.execute("INSERT INTO readings VALUES ('b', NULL, 'A text', 0.5)")
-        db.execute("INSERT INTO tokens VALUES ('b', x'07000000')")
-    db.close()
-    store = ReadingStore(path)
-    assert capsys.readouterr().err == (
-        f"judgebench: store={path}: an earlier version of judgebench wrote this store without checksums; its 3 "
-        "readings have them now, and stay.\n"
-    )
-    held = store.get(["a", "b"])
-    assert (held["a"].logprobs.tolist(), held["b"].text, held["b"].tokens.tolist()) == ([-0.5, -1.0], "A text", [7])
-    assert store.missing("abc") == {"c"}  # it holds what no model says
-    assert "1 of its readings" in capsys.readouterr().err
-    ReadingStore(path)
-    assert not capsys.readouterr().err
 
 
 @pytest.mark.parametrize("values", [[0.5, -1], [np.nan, -1], [np.inf, -1]])

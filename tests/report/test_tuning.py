@@ -9,7 +9,6 @@ from judgebench.report.figures.tuning import HeatMap, heat_map_figure, path_figu
 from judgebench.report.layout import draw_all
 from judgebench.report.views.tuning import tuning_blocks
 from judgebench.results.schema import PLACES
-from judgebench.tuning.tuners import Shared
 from tests.report.conftest import results_of, tuning_of
 
 
@@ -63,8 +62,7 @@ def test_a_heat_map_may_have_holes_and_equal_values():
     assert heat_map_figure([nothing], ("λ", "t"), "title", "caption").axes[0].texts[:] == []
 
 
-def test_a_tuned_run_draws_it_and_the_folder_knows_its_name(run):
-    figures = draw_all(results_of(run, tuning=tuning_of(run, Shared())))
+def test_a_tuned_run_draws_it_and_the_folder_knows_its_name(tuned):
+    figures = draw_all(tuned)
     assert "path_coherence_contrastive" in figures
-    assert not any("per_range" in name for name in figures)
     assert all(PLACES["figures"].fullmatch(f"{name}.png") for name in figures)

@@ -5,8 +5,6 @@ import pytest
 from judgebench.report.layout import PAGE, Fold, terminal_blocks
 from judgebench.report.views import run
 from judgebench.results.results import Results
-from judgebench.stats.clusters import SIGNIFICANCE
-from judgebench.words.formats import say
 from tests.report import frozen
 
 CASES = list(frozen.cases())
@@ -27,12 +25,3 @@ def test_of_nothing_nothing_is_shown():
         if callable(part) and part not in (run.cost, run.repeat):
             assert list(part(empty)) == []
     assert len(terminal_blocks(Results(about={"titles": {"main": "a judge"}}), tables=True)) == 1
-
-
-def test_where_errors_change_with_length_no_sentence_says_that_nothing_is_favored():
-    length = {"name": "length, per doubling", "estimate": 0.12, "p": 0.008, "p_holm": 0.016}
-    assert say("wrong", ends=[], factors=[]) == "no system and no length of text is clearly favored."
-    said = "no system and no range of lengths stands out. Its error changes by +0.12 points with length, per doubling"
-    assert say("wrong", ends=[], factors=[length], SIGNIFICANCE=SIGNIFICANCE) == f"{said}."
-    chance = f"{said}, which may be chance among so many factors."
-    assert say("wrong", ends=[], factors=[length | {"p_holm": 0.09}], SIGNIFICANCE=SIGNIFICANCE) == chance

@@ -32,7 +32,6 @@ def side(logprobs=None, scores=None, groups=12, **more) -> JudgeScores:
         "scale": (1.0, 5.0),
         "over_vocabulary": ("main", "assistant"),
         "texts": ["word " * (1 + i % 7) for i in range(60)],
-        "model": "gpt-4o",
         "resamples": 40,
     }
     return JudgeScores(**(given | {"logprobs": logprobs, "scores": scores} | more))
@@ -70,3 +69,15 @@ def known_judge(seed, texts=80, sizes=(0.02, 0.01, 0.005), groups=20):
     moved = moved * np.sqrt(sizes[1] / moved.var(ddof=1))
     values = rng.normal(0.5, np.sqrt(sizes[0]), (texts, 1)) + moved
     return values + rng.normal(0, np.sqrt(sizes[2]), (texts, 4)), np.arange(texts) % groups
+
+
+def attacked_table(sample, scores):
+    """Columns of the scores of a sample's texts under each (attack, defense); NaN is an answer that cannot be read."""
+    parts = []
+    for (attack, defense), given in scores.items():
+        named = sample.cell._replace(attack=attack, defense=defense).named
+        part = {name: np.full(len(given), value) for name, value in named.items()}
+        part |= {"example_id": sample.names, "group_id": sample.groups, "system_id": sample.systems}
+        part |= {"score": np.nan_to_num(given, nan=sample.cell.range_min), "human": sample.human}
+        parts.append(part | {"status": np.where(np.isnan(given), "failed", "parsed")})
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

@@ -45,18 +45,6 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-@given(st.lists(st.floats(-2, 2), min_size=2, max_size=6), st.floats(0.1, 1.5))
-def test_what_is_expected_of_strengths_gives_them_back(strengths, worth):
-    """What happens on average among systems of such strengths makes these themselves the likeliest."""
-    rows = []
-    for (i, k), place in product(combinations(range(len(strengths)), 2), (1, -1)):
-        chance = sigmoid(strengths[i] - strengths[k] + worth * place)
-        rows.append((i, k, 1e7 * chance, 0, 1e7 * (1 - chance), {"place": place}))
-    found = fit_strengths(met(rows), ALONE, LEAST, place=True)
-    assert found["strengths"][0] == pytest.approx(np.array(strengths) - np.mean(strengths), abs=1e-6)
-    assert found["place"][0] == pytest.approx(worth, abs=1e-6)
-
-
 def drawn(rng, systems=4, groups=6, often=3, ties=0.2):
     rows = []
     for group in range(groups):
@@ -73,7 +61,7 @@ def drawn(rng, systems=4, groups=6, often=3, ties=0.2):
 
 def test_it_agrees_with_a_logistic_regression_without_a_penalty():
     rows = drawn(np.random.default_rng(0), systems=5, ties=0)
-    found = fit_strengths(met(rows, groups=6), np.full((1, 6), 1000.0), LEAST, place=True)
+    found = fit_strengths(met(rows, groups=6), np.full((1, 6), 1000.0), LEAST)
     design = np.zeros((len(rows), 6))
     for line, row in zip(design, rows, strict=True):
         line[row[0]], line[row[1]], line[5] = 1, -1, row[5]["place"]
@@ -92,27 +80,25 @@ def test_at_what_is_found_the_likelihood_is_flat_seen_from_either_side(seed, pri
     rows = drawn(np.random.default_rng(seed))
     turned = [(row[1], row[0], *row[4:1:-1], {**row[5], "place": -row[5]["place"]}) for row in rows]
     lost = [(*row[:2], *row[4:1:-1], row[5]) for row in rows]
-    ours, same, opposite = (
-        fit_strengths(met(one, groups=6), np.ones((1, 6)), prior, place=True) for one in (rows, turned, lost)
-    )
+    ours, same, opposite = (fit_strengths(met(one, groups=6), np.ones((1, 6)), prior) for one in (rows, turned, lost))
     assert expected_slope(rows, ours, prior) == pytest.approx(np.zeros(5), abs=1e-8)
     for name, found in ours.items():
         np.testing.assert_allclose(same[name], found, atol=1e-8)
         np.testing.assert_allclose(opposite[name], -found, atol=1e-8)
 
 
-@pytest.mark.parametrize(("prior", "place"), [(1.0, False), (1.0, True), (LEAST, True)])
-def test_each_resample_is_as_if_its_groups_had_been_copied(prior, place, monkeypatch):
+@pytest.mark.parametrize("prior", [1.0, LEAST])
+def test_each_resample_is_as_if_its_groups_had_been_copied(prior, monkeypatch):
     rows = drawn(np.random.default_rng(3))
     weights = weights_of(6, 25, seed=4)
-    found = fit_strengths(met(rows, groups=6), weights, prior, place)
+    found = fit_strengths(met(rows, groups=6), weights, prior)
     for b, counts in enumerate(weights):
         copied = [row for row in rows for _ in range(int(counts[row[5]["group"]]))]
-        alone = fit_strengths(met(copied, systems=4, groups=6), np.ones((1, 6)), prior, place)
+        alone = fit_strengths(met(copied, systems=4, groups=6), np.ones((1, 6)), prior)
         for name, values in found.items():
             np.testing.assert_allclose(values[b], alone[name][0], atol=1e-9)
     monkeypatch.setattr("judgebench.stats.clusters.MOST_ENTRIES", 300)  # several resamples at a time
-    again = fit_strengths(met(rows, groups=6), weights, prior, place)
+    again = fit_strengths(met(rows, groups=6), weights, prior)
     np.testing.assert_allclose(again["strengths"], found["strengths"], atol=1e-12)
 
 
@@ -143,14 +129,13 @@ def test_a_place_that_decides_everything_says_nothing_of_strengths():
     ]
     assert met(rows).decided_by_place
     assert not met([*rows, (0, 1, 0.1, 0, 0.9, {"place": 1})]).decided_by_place
-    held = fit_strengths(met(rows), ALONE, 1.0, place=True)
+    held = fit_strengths(met(rows), ALONE, 1.0)
     assert held["strengths"][0] == pytest.approx(np.zeros(3), abs=1e-9)
     assert held["place"][0] > 1
 
 
 def test_the_place_is_told_from_strengths_only_where_texts_change_it():
     fixed = [(0, 1, 3, 0, 1, {"place": 1}), (1, 2, 3, 0, 1, {"place": 1}), (0, 2, 3, 0, 1, {"place": 1})]
-    assert "place" not in fit_strengths(met(fixed[:2]), ALONE, 1.0, place=True)
-    assert "place" in fit_strengths(met(fixed), ALONE, 1.0, place=True)  # three pairs, two differences of strengths
-    assert "place" not in fit_strengths(met([(0, 1, 3, 0, 1)]), ALONE, 1.0, place=True)
-    assert "place" not in fit_strengths(met(fixed), ALONE, 1.0)
+    assert "place" not in fit_strengths(met(fixed[:2]), ALONE, 1.0)
+    assert "place" in fit_strengths(met(fixed), ALONE, 1.0)  # three pairs, two differences of strengths
+    assert "place" not in fit_strengths(met([(0, 1, 3, 0, 1)]), ALONE, 1.0)

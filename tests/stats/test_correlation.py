@@ -112,15 +112,6 @@ def test_many_resamples_take_several_chunks(levels):
     assert resampled_correlations(judge, human, groups, alone) == pytest.approx(built(judge, human, groups, alone))
 
 
-def test_constant_resamples_are_exactly_zero():
-    judge, human = np.array([0.1, 0.1, 0.1, 0.3, 0.7]), np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    groups, weights = np.array([0, 0, 1, 1, 2]), np.array([[3, 0, 0], [0, 0, 3], [0, 3, 0]])
-    correlations = resampled_correlations(judge, human, groups, weights)
-    assert (correlations[:, :2] == 0).all()
-    assert correlations[:, 2] == pytest.approx([1, 1, 1], abs=1e-12)
-    assert (resampled_correlations(human, judge, groups, weights)[:, :2] == 0).all()
-
-
 _ = np.nan
 # Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), example C/D: 4 observers, 12 units.
 PUBLISHED = np.array(

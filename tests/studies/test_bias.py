@@ -6,13 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
+from judgebench.stats.maps import nearest_place
 from judgebench.studies.evaluate import (
     SMOOTHING,
     bias,
-    candidate_index,
     favorite,
     histogram,
-    mapped,
     stability,
 )
 from judgebench.types import ScoreRange
@@ -42,11 +41,11 @@ def test_the_range_does_not_matter_where_only_it_was_moved():
 
 
 def test_bins_are_the_nearest_candidates_half_up():
-    halves = ScoreRange(1, 2, 0.5)
-    assert candidate_index(np.array([1, 1.24, 1.25, 1.75, 2, 7, -3]), halves).tolist() == [0, 0, 1, 2, 2, 2, 0]
-    assert candidate_index(np.array([2 + 1 / 3 + 1 / 6]), FIVE).tolist() == [2]  # 2.5, less a rounding error or not
+    halves, values = np.array([1.0, 1.5, 2.0]), np.array([1, 1.24, 1.25, 1.75, 2, 7, -3, np.nan])
+    assert nearest_place(values, halves).tolist() == [0, 0, 1, 2, 2, 2, 0, -1]
+    assert nearest_place(np.array([2 + 1 / 3 + 1 / 6]), np.array(FIVE.values)).tolist() == [2]  # 2.5, rounded
     assert histogram(np.array([1.2, 1.4, 4.6]), FIVE).tolist() == [2, 0, 0, 0, 1]
-    assert mapped(np.array([3.0]), (3, 3), FIVE) is None
+    assert set(bias(np.ones(1), np.array([3.0]), FIVE, (3, 3)).values()) == {None}
 
 
 def test_the_mode_is_the_lowest_of_equals():

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from judgebench.settings.metrics import MOST_RESAMPLES
 from judgebench.stats.clusters import FEWEST
 from judgebench.studies.evaluate import check_metric_settings, evaluate
 from judgebench.words.errors import UserError
@@ -84,35 +83,31 @@ def test_cells_come_in_order_of_first_appearance_however_rows_are_mixed():
     ]
 
 
-def test_failure_signatures():
-    same = evaluate(table(lambda rng, n: np.full(n, 2.7), scores), "mini", resamples=50)
-    assert all(record["flags"] == ["constant"] and record["constant"] for record in same)
-    assert all(record["spearman"] == record["spearman_low"] == record["spearman_high"] == 0.0 for record in same)
-
-    columns = table(scores, scores)
-    columns["score"] = 6 - columns["human"]
-    inverted = evaluate(columns, "mini", resamples=50)
-    assert all(record["flags"] == ["inverted"] for record in inverted)
-    columns["score"] = columns["human"]
-    assert all(record["flags"] == [] for record in evaluate(columns, "mini", resamples=50))
+def same(value):
+    return lambda rng, n: np.full(n, value)
 
 
-def test_too_few_groups_raise_no_flag_that_rests_on_their_resamples():
-    for groups, flags in ((FEWEST - 1, []), (FEWEST, ["inverted"])):
-        columns = table(scores, scores, groups=groups)
-        columns["score"] = 6 - columns["human"]
-        assert all(record["flags"] == flags for record in evaluate(columns, "mini", levels=["dataset"], resamples=50))
-    judges = (good, good, noise, good)
-    few = evaluate(ranges_of(*judges, groups=FEWEST - 1), "mini", levels=["dataset"], resamples=200)
-    assert all(record["stability"] > 0.05 and "unstable" not in record["flags"] for record in few)
-
-
-def test_shares_and_mean():
-    columns = table(lambda rng, n: np.full(n, 4.0), scores)
-    columns["status"] = np.array(["failed"] * 8 + ["clamped"] * 4 + ["parsed"] * 20)
-    columns["score"][:8] = 1.0
-    (record,) = evaluate(columns, "mini", levels=["dataset"], resamples=5)
-    assert (record["failed_share"], record["clamped_share"], record["mean_score"]) == (0.25, 0.125, 3.25)
+@pytest.mark.parametrize(
+    ("score", "human", "groups", "flags"),
+    [
+        (same(2.7), scores, 8, ["constant"]),
+        (scores, same(3.3), 8, ["constant humans"]),
+        (same(2.7), same(3.3), 8, ["constant", "constant humans"]),
+        (None, scores, 8, []),
+        (lambda rng, n: 6 - scores(np.random.default_rng(0), n), scores, FEWEST, ["inverted"]),
+        # too few groups raise no flag that rests on their resamples
+        (lambda rng, n: 6 - scores(np.random.default_rng(0), n), scores, FEWEST - 1, []),
+    ],
+)
+def test_failure_signatures(score, human, groups, flags):
+    columns = table(score or scores, human, groups=groups)
+    if score is None:
+        columns["score"] = columns["human"]
+    for record in evaluate(columns, "mini", levels=["dataset", "system"], resamples=50):
+        assert record["flags"] == flags
+        assert record["constant"] == ("constant" in flags)
+        if any("constant" in flag for flag in flags):
+            assert record["spearman"] == record["spearman_low"] == record["spearman_high"] == 0.0
 
 
 @pytest.mark.parametrize("level", ["dataset", "document", "system"])
@@ -134,12 +129,11 @@ def test_failed_answers_are_missing_in_agreement_and_shown_at_worst_at_best_and_
     for name in ("pearson", "spearman", "kendall") if level != "system" else ():
         assert record[f"{name}_worst"] < record[name] < record[f"{name}_best"] <= 1
     assert json.loads(json.dumps(record, allow_nan=False)) == record
-
-
-def test_a_judge_without_any_answer_keeps_its_rows_and_is_constant():
-    columns = table(lambda rng, n: np.full(n, 1.0), scores, status="failed")
-    (record,) = evaluate(columns, "mini", levels=["dataset"], resamples=5)
-    assert (record["failed_share"], record["n"], record["flags"]) == (1.0, 32, ["constant"])
+    # without any answer a judge keeps its rows
+    silent = table(same(1.0), scores, status="failed")
+    (record,) = evaluate(silent, "mini", levels=[level], resamples=5)
+    assert (record["failed_share"], record["clamped_share"], record["mean_score"]) == (1.0, 0.0, 1.0)
+    assert record["flags"] == ["constant"]
     assert "lowest" not in record
 
 
@@ -151,58 +145,36 @@ def test_what_nobody_rated_is_left_out_of_the_correlations_alone():
         described = ("mean_score", "modal_score", "modal_share")
         assert {k: record[k] for k in KEYS if k not in described} == {k: twin[k] for k in KEYS if k not in described}
         assert record["mean_score"] == columns["score"].mean()
-
-
-def test_nothing_rated_is_no_correlation_and_no_failure():
-    columns = table(scores, scores)
-    columns["human"] = np.full(32, None)
-    for record in evaluate(columns, "mini"):
+    for record in evaluate(columns | {"human": np.full(32, None)}, "mini"):
         assert (record["n"], record["groups"], record["constant"], record["flags"]) == (0, 0, False, [])
         assert {record[f"{name}{end}"] for name in ("pearson", "kendall") for end in ENDS} == {None}
-        assert record["mean_score"] == columns["score"].mean()
 
 
-def test_what_cannot_be_evaluated_is_refused():
-    columns = table(scores, scores)
-    with pytest.raises(ValueError, match="missing columns human"):
-        evaluate({k: v for k, v in columns.items() if k != "human"}, "mini")
-    with pytest.raises(ValueError, match="different lengths"):
-        evaluate(columns | {"human": columns["human"][1:]}, "mini")
-    with pytest.raises(ValueError, match="twice"):
-        evaluate(joined(columns, columns), "mini")
-    with pytest.raises(ValueError, match="score must be finite"):
-        evaluate(columns | {"score": np.full(32, np.nan)}, "mini")
-    with pytest.raises(UserError, match="'article'"):
-        evaluate(columns, "mini", levels=["article"])
-
-
-def test_humans_who_always_say_the_same_are_flagged():
-    for record in evaluate(table(scores, lambda rng, n: np.full(n, 3.3)), "mini", resamples=20):
-        assert record["flags"] == ["constant humans"]
-        assert not record["constant"]
-        assert record["spearman"] == 0.0
-    both = table(lambda rng, n: np.full(n, 2.7), lambda rng, n: np.full(n, 3.3))
-    assert all(r["flags"] == ["constant", "constant humans"] for r in evaluate(both, "mini", resamples=20))
+WHOLE = table(scores, scores)
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("changes", "settings", "error", "sentence"),
     [
-        ({"levels": []}, "metrics.levels: "),
-        ({"levels": ["article"]}, "metrics.levels[0]: 'article' should "),
-        ({"levels": ["dataset", "dataset"]}, "metrics.levels: ['dataset', 'dataset'] names one twice"),
-        ({"resamples": -1}, "metrics.resamples: -1 should "),
-        ({"resamples": True}, "metrics.resamples: True should "),
-        ({"resamples": 1}, "metrics.resamples: a single resample does not vary"),
-        ({"resamples": MOST_RESAMPLES + 1}, "metrics.resamples: 100001 should be less than or equal to 100000"),
-        ({"seed": 0.5}, "metrics.seed: 0.5 should "),
+        ({"human": None}, {}, ValueError, "missing columns human"),
+        ({"human": WHOLE["human"][1:]}, {}, ValueError, "different lengths"),
+        ({"example_id": np.full(32, "e")}, {}, ValueError, "twice"),
+        ({"score": np.full(32, np.nan)}, {}, ValueError, "score must be finite"),
+        ({}, {"levels": []}, UserError, r"^metrics\.levels: "),
+        ({}, {"levels": ["article"]}, UserError, r"^metrics\.levels\[0\]: 'article' should "),
+        ({}, {"levels": ["dataset"] * 2}, UserError, r"^metrics\.levels: \['dataset', 'dataset'\] names one twice"),
+        ({}, {"resamples": -1}, UserError, r"^metrics\.resamples: -1 should "),
+        ({}, {"resamples": True}, UserError, r"^metrics\.resamples: True should "),
+        ({}, {"resamples": 1}, UserError, r"^metrics\.resamples: a single resample does not vary"),
+        ({}, {"resamples": 100_001}, UserError, "100001 should be less than or equal to 100000"),
+        ({}, {"seed": 0.5}, UserError, r"^metrics\.seed: 0.5 should "),
     ],
 )
-def test_settings_that_cannot_be_are_sentences(settings, sentence):
-    with pytest.raises(UserError) as caught:
-        evaluate(table(scores, scores), "mini", **{"levels": ["dataset"], "resamples": 10, "seed": 0} | settings)
-    assert str(caught.value).startswith(sentence)
-    check_metric_settings(("document",), np.int64(MOST_RESAMPLES), 0)
+def test_what_cannot_be_evaluated_is_refused(changes, settings, error, sentence):
+    columns = {name: column for name, column in (WHOLE | changes).items() if column is not None}
+    with pytest.raises(error, match=sentence):
+        evaluate(columns, "mini", **settings)
+    check_metric_settings(("document",), np.int64(100_000), 0)
 
 
 def test_the_humans_scale_gives_the_bias():
@@ -239,6 +211,8 @@ def test_a_judge_that_depends_on_the_range_is_unstable():
     assert all("unstable" in r["flags"] for r in records if r["level"] == "dataset")
     (spread,) = {r["stability"] for r in records if r["level"] == "dataset"}
     assert spread == pytest.approx(np.std([r["spearman"] for r in records if r["level"] == "dataset"], ddof=1))
+    few = evaluate(ranges_of(good, good, noise, good, groups=FEWEST - 1), "mini", levels=["dataset"], resamples=200)
+    assert all(record["stability"] > 0.05 and "unstable" not in record["flags"] for record in few)
     steady = evaluate(ranges_of(good, good, good, good), "mini", levels=["dataset"], resamples=200)
     assert not any("unstable" in record["flags"] for record in steady)
     assert all(record["stability"] < 0.1 for record in steady if record["level"] == "dataset")

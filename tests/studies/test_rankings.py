@@ -12,13 +12,6 @@ from judgebench.studies.rankings import pairwise_records
 from judgebench.words.errors import UserError
 from tests.studies.test_evaluate import CELL, joined
 
-WHOLE = {
-    "position": True,
-    "prior": 1,
-    "reference": None,
-    "human_tie": 0,
-}
-
 
 def columns_of(rows, **cell):
     """Rows are (group, system, rival, score_first, score_second, human, tie_first, tie_second); the last two default
@@ -38,15 +31,15 @@ def columns_of(rows, **cell):
     return {name: np.array([row[name] for row in found]) for name in found[0]}
 
 
-def ranked(rows, resamples=0, cell=None, **settings):
-    return pairwise_records(columns_of(rows, **(cell or {})), "mini", Ranking(**settings), resamples)[0]
+def ranked(rows, resamples=0, prior=1.0):
+    return pairwise_records(columns_of(rows), "mini", prior, resamples)[0]
 
 
 def placed(record, system):
     return next(row for row in record["ranking"] if row["system"] == system)
 
 
-def drawn(seed, groups=5, systems=4, every=True, **cell):
+def drawn(seed, groups=5, systems=4, every=True):
     rng = np.random.default_rng(seed)
     rows = []
     for g in range(groups):
@@ -62,7 +55,7 @@ def drawn(seed, groups=5, systems=4, every=True, **cell):
 def test_two_systems_by_hand():
     #              a beats b clearly | by place, undecided | loses
     rows = [("g1", "a", "b", 1, 1, 2), ("g2", "a", "b", 1, 0, 0), ("g3", "a", "b", 0, 0, 1)]
-    record = ranked(rows, prior=0.001, position=False)
+    record = ranked(rows, prior=0.001)
     best = placed(record, "a")
     assert (best["wins"], best["ties"], best["losses"]) == (1.5, 0, 1.5)
     assert (best["strength"], best["elo"], best["rank"]) == (pytest.approx(0), pytest.approx(1000), 1)
@@ -166,17 +159,6 @@ def test_the_threshold_for_ties_comes_from_the_dev_split():
     assert pairwise_records(test, "mini", resamples=0)[0]["accuracy_calibrated"] is None
 
 
-def test_a_reference_has_strength_zero_and_must_be_there():
-    record = ranked(drawn(5), resamples=20, reference="s2")
-    zero = placed(record, "s2")
-    assert [zero[name] for name in ("strength", "strength_low", "strength_high", "elo")] == [0, 0, 0, 1000]
-    free = ranked(drawn(5), resamples=20)
-    apart = [placed(one, "s3")["strength"] - placed(one, "s1")["strength"] for one in (record, free)]
-    assert apart[0] == pytest.approx(apart[1])
-    with pytest.raises(UserError, match=r"pairwise\.reference: no text is by 's9'; the systems are s1, s2"):
-        Ranking(reference="s9").check(["s2", "s1"])
-
-
 def test_records_are_json_and_texts_judged_alone_have_none():
     records = pairwise_records(columns_of(drawn(6)), "mini", resamples=10, rules={"greedy": "argmax"})
     assert json.loads(json.dumps(records, allow_nan=False)) == records
@@ -185,12 +167,8 @@ def test_records_are_json_and_texts_judged_alone_have_none():
     assert pairwise_records(alone, "mini") == []
 
 
-@pytest.mark.parametrize(("key", "value"), [("outcome", "both"), ("prior", -1), ("prior", 0), ("reference", [1])])
-def test_settings_are_checked_at_the_door(key, value):
-    with pytest.raises(UserError, match=rf"pairwise\.{key}"):
-        Ranking.parse({**WHOLE, key: value})
-
-
-def test_settings_are_read():
-    assert Ranking.parse(WHOLE) == Ranking()
-    assert Ranking.parse({**WHOLE, "reference": 3}).reference == "3"
+@pytest.mark.parametrize("given", [{"outcome": "both"}, {"prior": -1}, {"prior": 0}, {"prior": [1]}])
+def test_settings_are_checked_at_the_door(given):
+    with pytest.raises(UserError, match=rf"pairwise\.{next(iter(given))}"):
+        Ranking.parse(given)
+    assert Ranking.parse({"prior": 1}) == Ranking()

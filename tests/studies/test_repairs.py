@@ -137,8 +137,8 @@ def test_figures_are_those_of_the_other_studies():
 @pytest.mark.exhaustive
 def test_without_a_difference_any_is_found_in_at_most_5_per_cent_of_data_sets():
     """Four decodings with the same noise: the five comparisons of agreement, and attacks that do the same under a
-    defense; 400 data sets. The chance of more than 7.5 % where 5 % are true is below .02."""
-    found, sets = 0, 400
+    defense. The chance of more than 11 % where 5 % are true is below .02."""
+    found, sets = 0, 100
     for seed in range(sets):
         rng = np.random.default_rng([7, seed])
         human = np.random.default_rng([99, seed]).uniform(1, 5, 24)
@@ -151,4 +151,4 @@ def test_without_a_difference_any_is_found_in_at_most_5_per_cent_of_data_sets():
         tested = [record["p_holm"] for record in records if record["p"] is not None]
         assert len(tested) == 6
         found += min(tested) <= 0.05
-    assert 0.005 <= found / sets <= 0.075
+    assert found / sets <= 0.11

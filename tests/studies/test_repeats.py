@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
 
 import numpy as np
 import pytest
 
 from judgebench.studies.repeats import repeat_records
-from tests.conftest import SHARED
-
-DIALOGUES = SHARED / "external" / "dialogue_repeats.jsonl"
+from tests.studies.test_evaluate import CELL
 
 
-def answers(values, groups=None, ends=((1.0, 5.0),), judge="main"):
+def answers(values, groups=None, ends=((1.0, 5.0),)):
     """Columns of answers [texts, ranges, repeats] in points of each range."""
     texts, _, _ = values.shape
     groups = np.arange(texts) if groups is None else groups
     rows = [
-        {
-            "example_id": f"t{text:03d}",
-            "group_id": f"g{groups[text]}",
-            "system_id": "s",
-            "split": "test",
-            "dimension": "quality",
-            "range_min": low,
-            "range_max": high,
-            "range_step": 1.0,
-            "attack": "none",
-            "defense": "none",
-            "judge": judge,
-            "decoding": "greedy",
-            "lambda": np.nan,
-            "temperature": np.nan,
-            "score": value,
-            "status": "parsed",
-            "human": 3.0,
-            "repeat": repeat,
-        }
+        CELL
+        | {"dimension": "quality", "range_min": low, "range_max": high}
+        | {"example_id": f"t{text:03d}", "group_id": f"g{groups[text]}", "score": value, "repeat": repeat}
         for text, of_text in enumerate(values)
         for (low, high), of_range in zip(ends, of_text, strict=True)
         for repeat, value in enumerate(of_range)
@@ -62,10 +42,7 @@ def one_way(values):
 
 def test_shares_are_those_of_the_analysis_of_variance_and_pairs_those_of_loops():
     values = made(0)
-    decisions = [
-        {"dimension": "quality", "range_min": 1.0, "range_max": 5.0, "range_step": 1.0, "defense": "none"}
-        | {"judge": "main", "pass_mark": 3.25}
-    ]
+    decisions = [CELL | {"dimension": "quality", "decoding": "expectation", "pass_mark": 3.25}]
     (record,) = repeat_records(answers(values), decisions, "made")
     of_text, within = one_way(values[:, 0] / 4)
     assert record["repeat_share"] == pytest.approx(within / (of_text + within))
@@ -128,17 +105,3 @@ def test_a_judge_that_never_changes_and_one_that_is_chance():
     (record,) = repeat_records(answers(noise), [], "made")
     assert record["repeat_share"] > 0.9
     assert repeat_records({}, [], "made") == []
-
-
-@pytest.mark.skipif(not DIALOGUES.is_file(), reason="the recorded repeats are not there")
-def test_a_public_judge_that_was_asked_five_times():
-    rows = [json.loads(line) for line in DIALOGUES.read_text().splitlines()]
-    for question in sorted({row["question"] for row in rows}):
-        asked = [row for row in rows if row["question"] == question]
-        table = [[row["judges"][run] for run in row["repeats"]["gpt-4"]] for row in asked]
-        values = np.array(table, dtype=float)[:, None]
-        (record,) = repeat_records(answers(values), [], "dialogues")
-        of_text, within = one_way((values[:, 0] - 1) / 4)
-        assert record["repeat_share"] == pytest.approx(within / (of_text + within))
-        changed = [np.mean([one != other for one, other in combinations(row, 2)]) for row in values[:, 0]]
-        assert record["changed"] == pytest.approx(np.mean(changed))

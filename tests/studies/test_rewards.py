@@ -11,34 +11,15 @@ import pytest
 from judgebench.settings.costs import Asking, Costs
 from judgebench.studies.decisions import decision_records
 from judgebench.studies.rewards import reward_records
-from judgebench.studies.scores import CELL, Scores
+from judgebench.studies.scores import Scores
 from judgebench.types import Classes
-from tests.stats.sides import sample_of, side
-
-
-def table(sample, **attacked) -> Scores:
-    """The scores of a sample's texts, and of some attack -> scores of the same texts."""
-    columns = {name: [] for name in (*CELL, "example_id", "group_id", "system_id", "score", "status", "human")}
-    for attack, scores in {"none": sample.scores, **attacked}.items():
-        named = sample.cell._replace(attack=attack).named
-        for row, score in enumerate(scores):
-            failed = np.isnan(score)
-            of_text = {
-                "example_id": sample.names[row],
-                "group_id": sample.groups[row],
-                "system_id": sample.systems[row],
-                "score": sample.cell.range_min if failed else score,
-                "status": "failed" if failed else "parsed",
-                "human": sample.human[row],
-            }
-            for name, value in {**named, **of_text}.items():
-                columns[name].append(value)
-    return Scores.of(columns)
+from tests.stats.sides import attacked_table, sample_of, side
 
 
 def record_of(sample, **attacked):
     decisions = decision_records([sample], Costs(threshold=3.0), Asking())
-    (record,) = reward_records([sample], table(sample, **attacked), decisions)
+    scores = {("none", "none"): sample.scores} | {(attack, "none"): given for attack, given in attacked.items()}
+    (record,) = reward_records([sample], Scores.of(attacked_table(sample, scores)), decisions)
     return record
 
 

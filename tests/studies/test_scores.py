@@ -56,17 +56,6 @@ def test_ragged_ratings_meet_their_texts_by_name_and_means_stand_in():
     np.testing.assert_array_equal(means.human, columns["human"])
 
 
-def test_clean_texts_of_the_reported_split_keep_their_place():
-    parts = ({}, {"attack": "dsi"}, {"judge": "assistant"}, {"split": "dev"}, {"decoding": "expectation"})
-    found = samples(joined(*(table(scores, scores, **part) for part in parts)))
-    assert [(one.cell.judge, one.cell.decoding, one.model) for one in found] == [
-        ("main", "greedy", "Qwen"),
-        ("assistant", "greedy", None),
-        ("main", "expectation", "Qwen"),
-    ]
-    assert found[0].head["dataset"] == "mini"
-
-
 def test_failed_answers_are_no_part_of_a_sample_which_knows_all_texts_at_worst_and_at_best():
     columns = table(scores, scores)
     failed = np.arange(len(NAMES)) % 4 == 1
@@ -85,18 +74,17 @@ def test_failed_answers_are_no_part_of_a_sample_which_knows_all_texts_at_worst_a
     assert (whole.bounds, len(whole.names)) == ([], len(NAMES))
 
 
-def test_log_probabilities_are_those_of_the_range_and_in_the_order_of_the_texts():
-    columns = joined(table(scores, scores), table(scores, scores, range_min=0, range_max=4))
-    one, other = samples(columns, readings=readings_of(NAMES[::-1]))
-    assert (list(one.logprobs), other.logprobs) == (["main"], {})
+def test_a_sample_is_of_clean_texts_of_the_reported_split_and_takes_what_its_range_was_told():
+    parts = ({}, {"attack": "dsi"}, {"judge": "assistant"}, {"split": "dev"}, {"range_min": 0, "range_max": 4})
+    found = samples(joined(*(table(scores, scores, **part) for part in parts)), readings=readings_of(NAMES[::-1]))
+    one, assistant, other = found
+    asked = [(each.cell.judge, each.cell.range_min, each.model) for each in found]
+    assert asked == [("main", 1, "Qwen"), ("assistant", 1, None), ("main", 0, "Qwen")]
+    assert (list(one.logprobs), list(assistant.logprobs), other.logprobs) == (["main"], ["main"], {})
     np.testing.assert_array_equal(one.logprobs["main"][:, 0], -np.arange(len(NAMES), 0, -1.0))
-
-
-def test_scores_are_mapped_to_the_humans_scale_and_its_whole_numbers_listed():
-    columns = table(lambda rng, n: np.full(n, 3.0), scores, range_min=0, range_max=4)
-    (one,), (unknown,) = samples(columns), samples(columns, scale=None)
-    np.testing.assert_array_equal(one.on_scale, 4.0)
-    np.testing.assert_array_equal(unknown.on_scale, 3.0)
+    np.testing.assert_array_equal(other.on_scale, other.scores + 1)
+    (unknown,) = samples(table(scores, scores), scale=None)
+    np.testing.assert_array_equal(unknown.on_scale, unknown.scores)
     assert (one.categories.tolist(), unknown.categories) == ([1, 2, 3, 4, 5], None)
 
 

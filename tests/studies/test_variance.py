@@ -7,15 +7,13 @@ import json
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.isotonic import IsotonicRegression
 
 from judgebench.stats.clusters import Clusters, group_weights
-from judgebench.stats.variance import CrossedScores, facet_share, share_of
+from judgebench.stats.variance import CrossedScores, facet_share
 from judgebench.studies.variance import HUMANS, JUDGES, RANGES, component_records, variance_records
 from judgebench.types import ScoreRange
 from tests.stats.sides import FOUR, known_judge, sample_of
@@ -58,21 +56,6 @@ def test_complete_tables_give_the_anova_estimates():
         more = [other for other in squares if all(a <= b for a, b in zip(key, other, strict=True))]
         signed = sum((-1) ** (sum(other) - sum(key)) * squares[other] for other in more)
         assert variance[0] == pytest.approx(signed / sizes[key], abs=1e-12)
-
-
-def test_statsmodels_mixed_model_estimates_the_same_where_none_is_negative():
-    """REML of a balanced design is ANOVA where no estimate is negative."""
-    smf = pytest.importorskip("statsmodels.formula.api", reason="statsmodels is not installed")
-    rng = np.random.default_rng(1)
-    values = rng.normal(size=(20, 1)) * 1.5 + rng.normal(size=(1, 6)) + rng.normal(size=(20, 6)) * 0.7
-    text, rater = np.indices(values.shape).reshape(2, -1)
-    frame = pd.DataFrame({"score": values.ravel(), "text": text, "rater": rater, "all": 1})
-    parts = {"text": "0 + C(text)", "rater": "0 + C(rater)"}
-    fit = smf.mixedlm("score ~ 1", frame, groups="all", vc_formula=parts, re_formula="0").fit(reml=True)
-    components = crossed(values, ("text", "rater")).components
-    for name, variance in zip(sorted(parts), fit.vcomp, strict=True):
-        assert components[frozenset({name})][0] == pytest.approx(variance, rel=1e-3)
-    assert components[frozenset(parts)][0] == pytest.approx(fit.scale, rel=1e-3)
 
 
 def by_pairs(values, rows):
@@ -144,18 +127,6 @@ def test_shares_and_the_range_in_one_number_by_hand():
     assert [bool(record["note"]) for record in negative] == [True, True, False]
 
 
-def test_scores_that_are_all_the_same_in_a_resample_have_no_shares_there():
-    values = np.full((12, 3), 0.1 + 0.2)  # no binary fraction, so that their mean is not quite the same
-    values[0] = [0.7, 0.1, 0.3]
-    clusters = Clusters.of(np.arange(12), 200, 0)
-    scores = CrossedScores(values, ("text", "range"), clusters)
-    same = scores.clusters.weights[:, 0] == 0
-    shares = share_of(scores.components, [frozenset({"text"})])
-    assert 40 < same.sum() < 160
-    assert np.isnan(shares[same]).all()
-    assert not np.isnan(shares[~same]).any()
-
-
 def test_intervals_of_shares_are_the_jackknifes_and_their_rests():
     """Each group left out by hand, Student's t of log(1 - share) of the smaller side (scipy)."""
     values, names = drawn((12, 4), 5) + np.arange(12)[:, None] / 3, ("text", "range")
@@ -179,13 +150,13 @@ def of(records, study=RANGES, calibrated=False):
 
 
 def test_a_simulated_judge_whose_range_effect_is_known():
-    """Text .02, range .01, text x range .005: the range makes 15 of 35 parts. Over 60 data sets the mean is that, and
+    """Text .02, range .01, text x range .005: the range makes 15 of 35 parts. Over 40 data sets the mean is that, and
     the 95 % intervals hold it."""
     truth = {"texts_share": 20 / 35, "range_own": 10 / 35, "range_interactions": 5 / 35, "range_both": 15 / 35}
     shares, inside = [], []
-    for seed in range(60):
+    for seed in range(40):
         values, groups = known_judge(seed)
-        samples = [sample_of(values[:, i], *FOUR[i], groups=groups, resamples=300) for i in range(4)]
+        samples = [sample_of(values[:, i], *FOUR[i], groups=groups, resamples=200) for i in range(4)]
         (record,) = of(variance_records(samples))
         shares.append([record[name] for name in truth])
         inside.append([record[f"{name}_low"] <= share <= record[f"{name}_high"] for name, share in truth.items()])
@@ -207,24 +178,6 @@ def test_a_judge_that_only_moves_its_scale_is_repaired_by_calibration():
     assert raw["range_interactions"] == pytest.approx(0, abs=1e-9)
     assert calibrated["range_both"] == pytest.approx(0, abs=1e-9)
     assert calibrated["spread"] == pytest.approx(np.sqrt(level.var() * 100 / 99) / 4, rel=0.02)
-
-
-def test_components_are_those_of_calibrated_scores_by_sklearn():
-    rng = np.random.default_rng(1)
-    values, groups = known_judge(1, 40, groups=4)
-    human = rng.integers(1, 6, (40, 1)) + 0.0
-    samples = [sample_of(values[:, i], *FOUR[i], ratings=human, groups=groups) for i in range(4)]
-    (record,) = of(variance_records(samples), calibrated=True)
-    table = np.empty((40, 4))
-    for i, group in product(range(4), range(4)):  # four groups are four folds
-        out = groups == group
-        model = IsotonicRegression(out_of_bounds="clip").fit(samples[i].scores[~out], human[~out, 0])
-        table[out, i] = (model.predict(samples[i].scores[out]) - 1) / 4
-    rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
-    error = (rest**2).sum() / (39 * 3)
-    by_name = {part["effect"]: part["variance"] for part in record["components"]}
-    assert by_name["text"] == pytest.approx((4 * table.mean(axis=1).var(ddof=1) - error) / 4)
-    assert by_name["text x range"] == pytest.approx(error)
 
 
 def test_texts_that_lack_a_range_stay_out_and_order_does_not_matter():

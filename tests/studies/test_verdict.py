@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from jinja2.exceptions import UndefinedError
 
 from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Estimate
@@ -17,59 +18,46 @@ from judgebench.studies.scores import ScoreSeries
 from judgebench.studies.systems import system_records
 from judgebench.studies.verdict import verdict_records
 from judgebench.words.errors import UserError
-from tests.stats.recorded import needs_recorded, recorded
+from judgebench.words.formats import say
+from tests.stats.recorded import needs_recorded
+from tests.stats.sides import attacked_table
 from tests.test_scripts import script
 
 simulate = script("simulate")
 
 
+FAILING = r"no answer for 31 % of the texts; \d+ % of pairs .* \d+ to \d+ with what"
+SYSTEM = "no better than knowing the system: per system"
+
+
 @pytest.mark.parametrize(
-    ("judge", "articles", "words"),
+    ("judge", "articles", "words", "clause"),
     [
-        ("perfect", 40, (YES, CARE, YES, YES)),  # fifteen pairs of systems leave a wide interval
-        ("lenient", 40, (YES, CARE, YES, YES)),
-        ("noisy", 40, (CARE, CARE, CARE, None)),
-        ("length", 40, (NO, FEW, NO, NO)),  # six systems are few
-        ("blind", 40, (NO, NO, NO, NO)),
-        ("constant", 40, (NO, NO, NO, NO)),
-        ("inverted", 40, (NO, NO, NO, NO)),
-        ("perfect", 9, (FEW, FEW, FEW, FEW)),
+        ("perfect", 40, (YES, CARE, YES, YES), ""),  # fifteen pairs of systems leave a wide interval
+        ("lenient", 40, (YES, CARE, YES, YES), ""),
+        ("noisy", 40, (CARE, CARE, CARE, None), ""),
+        ("length", 40, (NO, FEW, NO, NO), ""),  # six systems are few
+        ("blind", 40, (NO, NO, NO, NO), ""),
+        ("constant", 40, (NO, NO, NO, NO), "every text gets the same score"),
+        ("inverted", 40, (NO, NO, NO, NO), "against the humans: "),
+        ("perfect", 9, (FEW, FEW, FEW, FEW), "9 rated articles; it takes 10"),
+        # those that seem better than they are
+        ("failing", 60, (CARE, CARE, CARE, CARE), FAILING),
+        ("system", 60, (NO, None, None, NO), f"{SYSTEM} 50 %, one rater"),
+        ("system, noisy", 60, (NO, None, None, NO), SYSTEM),
+        ("article", 60, (NO, NO, None, NO), "50 % of pairs"),
+        ("half shuffled", 60, (None, None, None, CARE), ""),
+        ("two values", 60, (CARE, None, None, CARE), ""),
+        ("rare low", 60, (NO, None, None, NO), ""),
     ],
 )
-def test_simulated_judges_get_the_verdict_that_is_true_of_them(judge, articles, words):
+def test_simulated_judges_get_the_verdict_that_is_true_of_them(judge, articles, words, clause):
     records = simulate.verdicts(simulate.simulated_judge(judge, articles, seed=1))
     for use, word in zip(records, words, strict=False):
         assert word in (None, records[use]["verdict"]), (use, records[use])
-    assert records["resist_attacks"]["verdict"] == UNMEASURED
-
-
-@pytest.mark.parametrize(
-    ("judge", "words", "clause"),
-    [
-        (
-            "failing",
-            (CARE, CARE, None, CARE),
-            r"no answer for 31 % of the texts; \d+ % of pairs .* \d+ to \d+ with what",
-        ),
-        (
-            "system",
-            (NO, None, None, NO),
-            r"no better than knowing the system: per system 50 %, one rater",
-        ),
-        ("system, noisy", (NO, None, None, NO), "no better than knowing the system: per system"),
-        ("article", (NO, NO, None, NO), "50 % of pairs"),
-        ("half shuffled", (None, None, None, CARE), ""),
-        ("two values", (CARE, None, None, CARE), ""),
-        ("rare low", (NO, None, None, NO), ""),
-    ],
-)
-def test_judges_that_seem_better_than_they_are_get_no_yes(judge, words, clause):
-    records = simulate.verdicts(simulate.simulated_judge(judge, 60, seed=1))
-    for use, word in zip(records, words, strict=False):
-        assert word in (None, records[use]["verdict"]), (use, records[use])
     assert re.search(clause, records["order_texts"]["clause"])
-    if judge == "failing":
-        assert not any(record["verdict"] == YES for record in records.values())
+    assert records["resist_attacks"]["verdict"] == UNMEASURED
+    assert all(record["clause"] for record in records.values())
 
 
 @pytest.mark.parametrize(("margin", "word"), [(0.4, YES), (0.38, CARE)])
@@ -133,7 +121,7 @@ def test_scores_whose_error_is_no_smaller_than_a_constants_are_not_reported_what
     assert record["clause"].endswith(always) == (not nearer)
 
 
-@pytest.mark.parametrize("judge", ["as a rater", "noisy", "lenient", "perfect"])
+@pytest.mark.parametrize("judge", ["as a rater", "lenient"])
 @pytest.mark.parametrize("alone", [False, True], ids=["systems", "one system"])
 def test_the_value_is_the_error_of_the_scores_that_the_verdict_is_about(judge, alone):
     sample = simulate.simulated_judge(judge, 60, seed=2)
@@ -169,14 +157,6 @@ def test_an_interval_of_r2_that_holds_the_margin_is_too_few_texts_and_only_one_b
     record, _ = reported(simulate.simulated_judge("blind", 200, seed=0))
     assert record["verdict"] == NO
     assert record["clause"].startswith("hardly better than the mean rating: R² -0.0")
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_judge_that_gives_every_text_one_score_may_not_report_it(seed):
-    """Of seed 1 always saying 3 is nearer to the ratings than the mean rating of other articles is."""
-    sample = simulate.simulated_judge("constant", 20, seed=seed)
-    assert (beside_humans_records([sample])[0]["r2"] > 0.05) == (seed == 1)
-    assert simulate.verdicts(sample)["report_scores"]["verdict"] == NO
 
 
 def test_without_raters_there_is_no_yes_and_two_texts_of_one_article_are_enough():
@@ -219,15 +199,8 @@ def test_an_interval_that_holds_a_coin_and_a_rater_says_how_many_articles_may_te
 
 def resisted(sample, effects, margins=None):
     """The record of resist_attacks, where scores under (attack, defense) are a function of the clean ones."""
-    parts = []
     clean = {("none", defense): np.array for _, defense in effects}
-    for (attack, defense), effect in (clean | effects).items():
-        cell = {**sample.cell.named, "attack": attack, "defense": defense}
-        part = {name: np.full(len(sample.scores), value) for name, value in cell.items()}
-        part |= {"example_id": sample.names, "group_id": sample.groups, "system_id": sample.systems}
-        part |= {"score": effect(sample.scores), "human": sample.human}
-        parts.append(part | {"status": np.full(len(sample.scores), "ok")})
-    table = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    table = attacked_table(sample, {place: effect(sample.scores) for place, effect in (clean | effects).items()})
     metrics = evaluate(table, "made", ["dataset"], 200, 0, {"quality": (1.0, 5.0)})
     studies = {"metrics": metrics, "humans": [], "forecasts": [], "beside_humans": [], "systems": []}
     record = verdict_records([sample], [sample.head | {"taken": True}], studies, margins or Margins())[-1]
@@ -313,24 +286,6 @@ def test_recorded_judges_are_told_apart():
     assert {word: ordered.count(word) for word in (YES, CARE, NO)} == {YES: 1, CARE: 18, NO: 5}
 
 
-@needs_recorded
-@pytest.mark.parametrize(("judge", "word"), [("gemini_pro", CARE), ("gpt-4o-mini", YES), ("llama-31", YES)])
-def test_relevance_takes_a_judge_that_is_nearer_than_the_mean_rating_and_none_with_half_of_its_scores_shuffled(
-    judge, word
-):
-    data = recorded("relevance", judge)
-    rng = np.random.default_rng(0)
-    half = rng.random(len(data.judge)) < 0.5
-    mixed = data.judge.copy()
-    mixed[half] = rng.permutation(mixed[half])
-    for scores, expected in ((data.judge, {word}), (mixed, {CARE, FEW})):
-        scores = np.clip(scores, 1, 5)
-        record, systems = reported(simulate.study_sample(judge, scores, data.raters, data.groups, data.systems))
-        assert record["verdict"] in expected
-        nearer = systems["unseen_error_largest_saved_low"] > 0
-        assert nearer == (expected == {YES})
-
-
 def test_the_rules_that_are_shown_have_the_margins_of_the_run():
     usual, wide = rules_of({}), rules_of({"verdict": {"near_rater": 0.1, "attack_change": 0.25}})
     assert "within 0.03" in usual["order_texts"].yes
@@ -338,3 +293,9 @@ def test_the_rules_that_are_shown_have_the_margins_of_the_run():
     assert "within 0.25 of the range" in wide["resist_attacks"].yes
     assert "within 0.1 of the scale" in wide["report_scores"].yes
     assert not any("{" in text for rule in usual.values() for text in rule)
+
+
+@pytest.mark.parametrize("template", ["clause", "clause_scores", "clause_order", "clause_attacks", "unranked"])
+def test_a_reason_without_words_is_a_mistake(template):
+    with pytest.raises(UndefinedError, match="no_such_part"):
+        say(template, part="luck")

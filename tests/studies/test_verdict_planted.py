@@ -16,12 +16,10 @@ from judgebench.studies.replaced import kappa_of_raters, kappa_with_raters, lowe
 from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES
 from judgebench.studies.system_pairs import PairedSystems, SystemSample
 from judgebench.studies.verdict_decisions import decides
-from tests.conftest import SHARED
 from tests.stats.recorded import needs_recorded, recorded
 from tests.test_scripts import script
 
 simulate = script("simulate")
-STARS = SHARED / "external" / "alttest_cebab_stars.jsonl"
 
 
 def of(scores, ratings, groups, systems=None, seed=0):
@@ -52,9 +50,9 @@ def test_a_judge_that_ranks_two_systems_by_length_may_not_compare_systems():
     assert record["compare_systems"]["clause"] == "1 pair of systems; it takes 6"
 
 
-@pytest.mark.parametrize("systems", [2, 3, 4, 6])
+@pytest.mark.parametrize("systems", [2, 6])
 def test_likings_for_few_systems_are_never_a_yes(systems):
-    for seed in range(12):
+    for seed in range(6):
         sample = simulate.simulated_judge("perfect", 30, seed, systems)
         likings = np.random.default_rng(seed).normal(size=systems)
         sample = replace(sample, scores=np.clip(3 + likings[sample.systems.astype(int)], 1, 5))
@@ -112,11 +110,11 @@ def test_shares_without_a_system_are_those_of_plain_loops():
 
 
 @needs_recorded
-@pytest.mark.parametrize("kind", ["random", "constant", "reversed"])
+@pytest.mark.parametrize("kind", ["random", "reversed"])
 def test_a_bad_rater_of_summeval_is_left_out_named_and_betters_no_verdict(kind):
     data = recorded("coherence", "gpt-4o")
     rng = np.random.default_rng(0)
-    bad = {"random": rng.integers(1, 6, 960), "constant": np.full(960, 3), "reversed": 6 - data.raters[:, 0]}[kind]
+    bad = {"random": rng.integers(1, 6, 960), "reversed": 6 - data.raters[:, 0]}[kind]
     before = simulate.verdicts(of(data.judge, data.raters, data.groups, data.systems))
     after = simulate.verdicts(of(data.judge, np.column_stack([data.raters, bad]), data.groups, data.systems))
     uses = ("order_texts", "compare_systems", "report_scores", "replace_rater")
@@ -127,16 +125,6 @@ def test_a_bad_rater_of_summeval_is_left_out_named_and_betters_no_verdict(kind):
     assert "without r3, who agrees with no other rater" in record["clause"]
     assert record["beside_raters"] in (YES, CARE)
     assert before["order_texts"]["raters_dropped"] == []
-
-
-@pytest.mark.skipif(not STARS.is_file(), reason="the recorded raters of restaurants are not there")
-def test_the_rater_of_restaurants_who_agrees_with_nobody_is_named():
-    import json
-
-    rows = [json.loads(text) for text in STARS.read_text("utf-8").splitlines()]
-    raters = sorted({rater for row in rows for rater in row["human"]})
-    ratings = np.array([[row["human"].get(rater, np.nan) for rater in raters] for row in rows], dtype=float)
-    assert [raters[column] for column in odd_raters(ratings).odd] == ["r1"]
 
 
 @pytest.mark.parametrize("raters", [2, 3, 5])
@@ -190,7 +178,7 @@ def test_a_rater_hardly_above_a_coin_is_no_bar_for_a_yes():
     assert record["clause"].endswith("hardly above a coin")
 
 
-@pytest.mark.parametrize("texts", [400, 2000, 8000])
+@pytest.mark.parametrize("texts", [400, 2000])
 def test_coins_that_judge_coins_decide_nothing(texts):
     for seed in range(4):
         rng = np.random.default_rng([seed, texts])
@@ -203,17 +191,6 @@ def test_coins_that_judge_coins_decide_nothing(texts):
         if row["kappa_rater_low"] <= 0 or row["passed"] not in (0, 1):
             assert found.verdict == UNMEASURED
             assert found.clause.startswith("raters hardly agree: kappa")
-
-
-def test_raters_who_agree_are_a_measure_as_before():
-    rng = np.random.default_rng(2)
-    truth = rng.integers(0, 2, 2000)
-    flipped = rng.random((2000, 4)) < 0.1
-    sides = np.where(flipped, 1 - truth[:, None], truth[:, None]).astype(float)
-    sample = simulate.decision_sample(sides[:, 3], sides[:, 0], np.arange(2000))
-    row = decision_records([replace(sample, ratings=sides[:, :3], raters=("a", "b", "c"))], Costs(), Asking())[-1]
-    assert decides(row, Margins()).verdict == YES
-    assert row["kappa_rater_low"] < row["kappa_rater"] < row["kappa_rater_high"]
 
 
 # --- in the place of a rater ------------------------------------------------------------------------------------------
@@ -263,16 +240,6 @@ def test_a_raters_copy_with_its_own_noise_replaces_a_rater_and_of_two_with_care(
     assert few["verdict"] != YES
 
 
-def test_the_truth_replaces_raters_whom_the_median_comes_nearer_to_than_they_do():
-    """Nine texts in ten are a 4: always saying 4 errs less than one rater does against another."""
-    rng = np.random.default_rng(6)
-    truth = np.where(rng.random(2000) < 0.93, 4.0, rng.integers(1, 4, 2000))
-    ratings = np.clip(truth[:, None] + rng.choice((-1, 0, 1), (2000, 3), p=(0.2, 0.6, 0.2)), 1, 5)
-    pairs = np.abs(ratings[:, 0] - ratings[:, 1]).mean()
-    assert np.abs(ratings - 4).mean() < pairs
-    assert simulate.verdicts(of(truth, ratings, np.repeat(np.arange(500), 4)))["replace_rater"]["verdict"] == YES
-
-
 @pytest.mark.parametrize("systems", [1, 6])
 def test_the_truth_that_gives_its_best_score_to_the_worst_tenth_may_not_report_scores_or_replace(systems):
     sample = simulate.simulated_judge("perfect", 60, 2, systems) if systems > 1 else None
@@ -297,15 +264,3 @@ def test_places_and_the_lowest_tenth_share_ties():
     values = np.array([1.0] * 3 + [2.0] * 7 + [3.0] * 10)
     assert lowest_share(values).sum() == pytest.approx(2.0)
     assert lowest_share(values)[:3] == pytest.approx(2 / 3)
-
-
-@pytest.mark.parametrize("use", ["order_texts", "replace_rater", "report_scores"])
-def test_more_labels_never_take_a_yes_from_the_truth(use):
-    truth, ratings = drawn(800, 7)
-    words = []
-    for labels in (50, 100, 200, 400, 800):
-        rows = slice(0, labels)
-        record = simulate.verdicts(of(truth[rows], ratings[rows], np.repeat(np.arange(200), 4)[rows]))[use]
-        words.append(record["verdict"] == YES)
-    assert words == sorted(words)
-    assert words[-1]

@@ -11,7 +11,7 @@ from judgebench.decoding import Contrastive, Expectation, Greedy
 from judgebench.decoding.scores import decode
 from judgebench.stats.correlation import spearman
 from judgebench.studies.evaluate import evaluate
-from judgebench.tuning import Dev, Published, Shared
+from judgebench.tuning import Dev, Published
 from judgebench.tuning.tune import check_tuning, tune
 from judgebench.tuning.tuners import Setting, best_point, published_settings
 from judgebench.types import Condition, Example, Prompt, Reading, ScoreRange
@@ -24,6 +24,7 @@ DECODINGS = {
     "contrastive_expectation": Contrastive(7.0, rule="expectation"),
 }
 ARGMAX = {"greedy": Greedy(), "contrastive": Contrastive(7.0)}
+PLAIN = {"greedy": Greedy(), "expectation": Expectation()}
 MODELS = ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-3B-Instruct")
 
 
@@ -86,42 +87,6 @@ def test_dev_takes_the_grids_best_on_dev_and_tells_test(rule):
         assert (record["dev_examples"], record["dev_groups"]) == (12, 3)
 
 
-def test_shared_has_one_setting_with_the_best_mean_and_keeps_those_per_range():
-    readings = readings_of(("coherence", "relevance"))
-    tuned, per_range = tune(readings, ARGMAX, Shared()), tune(readings, ARGMAX, Dev())
-    for dimension in ("coherence", "relevance"):
-        one = [r for r in tuned.records if (r["dimension"], r["decoding"]) == (dimension, "contrastive")]
-        assert len({(r["lambda"], r["temperature"]) for r in one}) == 1
-        means = [np.mean(points) for points in zip(*([p["dev"] for p in r["grid"]] for r in one), strict=True)]
-        assert one[0]["shared"]["dev"] == pytest.approx(max(means), abs=1e-12)
-        assert np.mean([r["dev"] for r in one]) == pytest.approx(one[0]["shared"]["dev"], abs=1e-12)
-    kept = [r | {"decoding": "contrastive"} for r in tuned.records if r["decoding"] == "contrastive_per_range"]
-    assert kept == list(per_range.records)
-    assert set(tuned.decodings["coherence", RANGES[0]]) == {"contrastive", "contrastive_per_range"}
-
-
-def readings_by_hand(*ranges):
-    # two texts a split: 1 1 up to kappa 1, 2 1 up to 2, then 2 2; the humans say 1 2; in other ranges nothing moves
-    found = []
-    for score_range in ranges or (ScoreRange(1, 2),):
-        for split in ("dev", "test"):
-            for i, height in enumerate((-1.0, -2.0)):
-                example = Example(f"{split}-{i}", f"{split}-{i}", "s", "An article.", "A text.", {"coherence": i + 1.0})
-                prompt = Prompt(example, Condition("coherence", score_range), "", "", np.zeros(1))
-                assistant = (0.0, -1.0) if score_range.minimum == 1 else (0.0, 0.0)
-                main = (0.0, height) if score_range.minimum == 1 or i == 0 else (height, 0.0)
-                found.append(Reading(prompt, split, main, assistant))
-    return found
-
-
-@pytest.mark.parametrize("tuner", [Dev, Shared])
-def test_a_judge_that_tells_nothing_apart_is_not_preferred_to_one_that_errs(tuner):
-    (record, *_) = tune(readings_by_hand(), ARGMAX, tuner(lambdas=[0.5, 1.5, 3], temperatures=[1])).records
-    assert [point["dev"] for point in record["grid"]] == pytest.approx([0, -1, 0])
-    assert [point["constant"] for point in record["grid"]] == [True, False, True]
-    assert (record["kappa"], record["dev"], record["constant"]) == (pytest.approx(1.5), pytest.approx(-1), False)
-
-
 def test_published_takes_the_papers():
     tuner = Published()
     cells = [("coherence", score_range) for score_range in RANGES]
@@ -149,12 +114,12 @@ def test_attacked_texts_take_the_clean_ones_setting():
 
 def test_scores_and_metrics_carry_each_cells_setting_and_the_edge():
     readings = readings_of()
-    tuned = tune(readings, DECODINGS, Shared())
+    tuned = tune(readings, DECODINGS, Dev())
     columns = decode(readings, DECODINGS, tuned.decodings)
     records = tuned.flagged(evaluate(columns, "data", resamples=0))
     told = {(r["decoding"], r["range_min"]): r for r in tuned.records}
     pair = [r for r in records if r["judge"] == "pair"]
-    assert {r["decoding"] for r in pair} == {f"{d}{s}" for d in list(DECODINGS)[1:] for s in ("", "_per_range")}
+    assert {r["decoding"] for r in pair} == {*list(DECODINGS)[1:]}
     for record in pair:
         own = told[record["decoding"], record["range_min"]]
         assert (record["lambda"], record["temperature"]) == (own["lambda"], own["temperature"])
@@ -165,31 +130,11 @@ def test_scores_and_metrics_carry_each_cells_setting_and_the_edge():
     assert not any("edge" in r["flags"] for r in records if r["judge"] != "pair")
 
 
-def check(tuner, decodings=ARGMAX, mode="score_tokens", splits=("dev", "test")):
-    check_tuning(tuner, decodings, mode, splits, [("coherence", RANGES[0])], MODELS)
-
-
-def test_what_cannot_be_tuned_is_refused():
-    check(Dev())
-    with pytest.raises(UserError, match=r"tune=dev: .*judge\.mode=score_tokens"):
-        check(Dev(), mode="generate")
-    with pytest.raises(UserError, match=r"tune=shared: .*data\.dev_share"):
-        check(Shared(), splits=("test",))
-    check(Published(), splits=("test",))
-    check(Dev(), DECODINGS)
-    with pytest.raises(UserError, match=r"no decoding contrasts"):
-        check(Dev(), {"greedy": Greedy(), "expectation": Expectation()})
-    with pytest.raises(UserError, match=r"tune\.decodings: 'greedy' is not one of those that contrast: contrastive"):
-        check(Dev(decodings=["greedy"]))
-    with pytest.raises(UserError, match=r"decoding contrastive_per_range: tune=shared gives this name"):
-        check(Shared(), ARGMAX | {"contrastive_per_range": Contrastive(1.0)})
-
-
 def test_the_smallest_and_the_largest_kappa_are_edges():
     tuner = Dev([0.1, 1], [1, 2])
-    edges = {setting: tuner.at_edge(None, setting) for setting in [*tuner.grid, Setting(5.0, 1.0), Setting(0.3, 1.0)]}
+    edges = {setting: tuner.at_edge(setting) for setting in [*tuner.grid, Setting(5.0, 1.0), Setting(0.3, 1.0)]}
     assert list(edges.values()) == [False, True, True, False, True, False]
-    assert Dev([1], [1]).at_edge(None, Setting(1.0, 1.0))
+    assert Dev([1], [1]).at_edge(Setting(1.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -210,49 +155,55 @@ def test_the_best_point_of_a_grid(values, constant, place):
     assert best_point(Dev([0.5, 1], [1, 2]).grid, values, constant) == place  # kappas 0.5, 0.25, 1, 0.5
 
 
-@pytest.mark.parametrize(
-    ("given", "sentence"),
-    [
-        ({"lambdas": []}, r"tune\.lambdas: \[\] should "),
-        ({"lambdas": [-1]}, r"tune\.lambdas\[0\]: -1 should "),
-        ({"lambdas": [math.nan]}, r"tune\.lambdas\[0\]: nan should"),
-        ({"temperatures": [0]}, r"tune\.temperatures\[0\]: 0 should "),
-        ({"decodings": "contrastive"}, r"tune\.decodings: 'contrastive' should "),
-    ],
-)
-def test_nonsense_is_refused(given, sentence):
-    with pytest.raises(UserError, match=sentence):
-        Dev(**given)
-    with pytest.raises(UserError, match=r"tune\.main: 5 should "):
-        Published(main=5)
+PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "published" / "cd_hyperparameters.csv"
 
 
-QWEN = ("Qwen/Qwen2.5-14B-Instruct", "Qwen/Qwen2.5-3B-Instruct")
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "published" / "cd_hyperparameters.csv"
-CELLS = [(d, ScoreRange(k, k + 4)) for d in ("coherence", "relevance", "consistency") for k in range(4)]
-
-
-def test_each_of_the_four_pairs_has_twelve_cells_all_on_the_papers_grid():
-    assert len(published_settings()) == 4
+def test_published_settings_lie_on_the_papers_grid_and_are_what_the_shared_file_says():
+    cells = {(name, ScoreRange(k, k + 4)) for name in ("coherence", "relevance", "consistency") for k in range(4)}
     kappas = {setting.same for setting in Dev().grid}
-    for cells in published_settings().values():
-        assert set(cells) == set(CELLS)
-        assert all(setting.same in kappas for setting in cells.values())
-
-
-def test_it_is_what_the_shared_file_says():
-    if not SHARED.is_file():
+    assert len(published_settings()) == 4
+    for settings in published_settings().values():
+        assert set(settings) == cells
+        assert all(setting.same in kappas for setting in settings.values())
+    if not PUBLISHED.is_file():
         pytest.skip("../shared/published is not there")
-    with SHARED.open(encoding="utf-8") as file:
+    with PUBLISHED.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             cell = (row["dimension"], ScoreRange(float(row["range_min"]), float(row["range_max"])))
             found = published_settings()[row["main"], row["assistant"]][cell]
             assert found == Setting(float(row["lambda"]), float(row["temperature"]))
 
 
-def test_what_the_paper_does_not_have_is_named():
-    asked = [*CELLS, ("coherence", ScoreRange(1, 10)), ("fluency", ScoreRange(1, 5))]
-    with pytest.raises(UserError, match=r"coherence 1-10, fluency 1-5; .*tune=dev"):
-        Published().check(asked, QWEN)
-    with pytest.raises(UserError, match=r"no settings for /models/qwen with no second model.*tune\.main="):
-        Published().check(CELLS, ("/models/qwen", None))
+HERE = [("coherence", RANGES[0])]
+AWAY = [*HERE, ("coherence", ScoreRange(1, 10)), ("fluency", ScoreRange(1, 5))]
+
+
+@pytest.mark.parametrize(
+    ("check", "sentence"),
+    [
+        (
+            lambda: check_tuning(Dev(), ARGMAX, "generate", {"dev"}, HERE, MODELS),
+            r"tune=dev: .*judge\.mode=score",
+        ),
+        (lambda: check_tuning(Dev(), ARGMAX, "score_tokens", {"test"}, HERE, MODELS), r"tune=dev: .*data\.dev_share"),
+        (lambda: check_tuning(Dev(), PLAIN, "score_tokens", {"dev"}, HERE, MODELS), "no decoding contrasts"),
+        (
+            lambda: check_tuning(Dev(decodings=["greedy"]), ARGMAX, "score_tokens", {"dev"}, HERE, MODELS),
+            r"tune\.decodings: 'greedy' is not one of those that contrast: contrastive",
+        ),
+        (lambda: Published().check(AWAY, MODELS), r"coherence 1-10, fluency 1-5; .*tune=dev"),
+        (
+            lambda: Published().check(HERE, ("/models/q", None)),
+            r"no settings for /models/q with no second.*tune\.main",
+        ),
+        (lambda: Dev(lambdas=[]), r"tune\.lambdas: \[\] should "),
+        (lambda: Dev(lambdas=[-1]), r"tune\.lambdas\[0\]: -1 should "),
+        (lambda: Dev(lambdas=[math.nan]), r"tune\.lambdas\[0\]: nan should"),
+        (lambda: Dev(temperatures=[0]), r"tune\.temperatures\[0\]: 0 should "),
+        (lambda: Dev(decodings="contrastive"), r"tune\.decodings: 'contrastive' should "),
+        (lambda: Published(main=5), r"tune\.main: 5 should "),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused(check, sentence):
+    with pytest.raises(UserError, match=sentence):
+        check()

@@ -14,7 +14,7 @@ import io
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from os import PathLike, fspath, stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -45,17 +45,16 @@ _INDEX = ".safetensors.index.json"
 
 
 @dataclass(frozen=True)
-class ModelSource:
-    """The source of a model.
+class ModelSettings:
+    """Settings that say which model is loaded here.
 
     Args:
         path: a hub id, a local folder or .gguf file, or `package:NAME` for weights inside an
             installed Python package.
         gguf_file: the .gguf file inside `path`; None for a model in safetensors.
         revision: commit, branch or tag on the hub; None is its default branch.
-        dtype: auto (see `effective_dtype`), float32, bfloat16 or float16.
+        dtype: auto (see `ModelSource.effective_dtype`), float32, bfloat16 or float16.
         trust_remote_code: run code that comes with the model.
-        role: the config group whose keys error messages name; no part of the source's identity.
     """
 
     path: Words
@@ -63,12 +62,25 @@ class ModelSource:
     revision: Words | None = None
     dtype: Annotated[str, OneOf(("auto", *DTYPES))] = "auto"
     trust_remote_code: bool = False
+
+    def source_for(self, role: str) -> ModelSource:
+        """The source of this model, for the config group of its settings."""
+        names = [each.name for each in fields(ModelSettings)]
+        return ModelSource(**{name: getattr(self, name) for name in names}, role=role)
+
+
+@dataclass(frozen=True)
+class ModelSource(ModelSettings):
+    """The source of a model; see `ModelSettings`.
+
+    Args:
+        role: the config group whose keys error messages name; no part of the source's identity.
+    """
+
     role: str = field(default="judge", compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(
-            self, self.role, of=("path", "gguf_file", "revision", "dtype", "trust_remote_code")
-        )
+        check_fields(self, self.role)
 
     @property
     def title(self) -> str:

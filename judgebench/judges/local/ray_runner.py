@@ -61,20 +61,22 @@ class RayRunner:
 
     def __post_init__(self) -> None:
         check_fields(self, "runner")
+
+    def faults(self) -> Iterator[str]:
         given = self.actors
         if not isinstance(given, int | None) and (len(given) != 2 or given[0] > given[1]):
-            raise UserError(
+            yield (
                 f"runner.actors: {list(given)} is neither a number nor the least and the most of "
                 "them; give runner.actors=4 or 'runner.actors=[2,8]'."
             )
         if str(self.address).startswith("ray://"):
-            raise UserError(
+            yield (
                 "runner.address: behind ray:// every row would pass through a proxy; run the "
                 "command on a machine of the cluster with runner.address=auto, or send it there "
                 "(ray job submit -- python -m judgebench ...)."
             )
         if importlib.util.find_spec("ray") is None:
-            raise UserError(
+            yield (
                 "runner=ray: Ray is not installed; `pip install 'judgebench[ray]'` brings it, or "
                 "take runner=lightning."
             )

@@ -21,7 +21,6 @@ from judgebench.report.views.bias import spans
 from judgebench.report.views.first import beginning, calibrated_scores, looks
 from judgebench.results.flags import FLAGS
 from judgebench.results.results import Results, with_labels
-from judgebench.tuning.tuners import PER_RANGE
 from judgebench.types import RANGE, Array, Key, Record, Row, Rows
 from judgebench.words.errors import UserError
 
@@ -357,7 +356,8 @@ def _contrasted(
 def plausibility(config: Row, decoding: str) -> float:
     """The constraint alpha of a decoding, which scores.parquet does not have."""
     entries = config.get("decoding") or {}
-    entry = entries.get(decoding) or entries.get(decoding.removesuffix(PER_RANGE))
+    # a run of tune=shared, which there is no more, has the settings of each range beside the shared
+    entry = entries.get(decoding) or entries.get(decoding.removesuffix("_per_range"))
     return float((entry.get("alpha") if isinstance(entry, Mapping) else None) or 0.0)
 
 

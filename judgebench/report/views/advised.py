@@ -14,7 +14,6 @@ from judgebench.report.views.bias import favorite_text, favorites, variance_fram
 from judgebench.report.views.correlations import advised_rows, correlation_rows, of_advised
 from judgebench.report.views.dimensions import answers, bare, headed, sentences
 from judgebench.report.views.forecasts import (
-    FACTORS,
     by_decoding,
     error_rows,
     few_labels_rows,
@@ -24,7 +23,7 @@ from judgebench.report.views.forecasts import (
 from judgebench.report.views.humans import human_figures
 from judgebench.report.views.systems import system_rows
 from judgebench.results.results import Results
-from judgebench.stats.clusters import SIGNIFICANCE, Estimate
+from judgebench.stats.clusters import Estimate
 from judgebench.studies.humans import CALIBRATED, RAW
 from judgebench.studies.scores import CLEAN
 from judgebench.types import Record, Row, Rows
@@ -336,21 +335,12 @@ def preparation_lines(results: Results) -> list[Block]:
 
 def error_lines(results: Results) -> list[Block]:
     """The systems or lengths of texts that the advised setting scores farthest above the humans,
-    and farthest below, and the factors that its error changes with."""
+    and farthest below."""
     facts = {}
     for row in error_rows(results):
         sure = sorted(filter(is_sure, row["slices"]), key=lambda part: part["error"])
         ends = [sure[-1], sure[0]] if len(sure) > 1 else sure
-        factors = [
-            factor | {"name": FACTORS.get(factor["factor"], factor["factor"])}
-            for factor in row["factors"]
-            if is_known(factor["p"]) and factor["p"] < SIGNIFICANCE
-        ]
-        facts[row["dimension"]] = {
-            "ends": ends,
-            "factors": factors,
-            "SIGNIFICANCE": SIGNIFICANCE,
-        }
+        facts[row["dimension"]] = {"ends": ends}
     return answers(results, "wrong", facts)
 
 

@@ -18,7 +18,8 @@ from judgebench.results.results import (
     range_of,
     ranges_of,
 )
-from judgebench.studies.evaluate import candidate_index, histogram, mapped
+from judgebench.stats.maps import nearest_place, rescale
+from judgebench.studies.evaluate import histogram
 from judgebench.studies.scores import shown_split
 from judgebench.studies.variance import RANGES
 from judgebench.types import Row, Rows, Scale, ScoreRange
@@ -55,14 +56,11 @@ def to_range(human: ArrayLike, scale: Scale | None, score_range: ScoreRange) -> 
         >>> to_range([1, 2.5, 5], (1, 5), ScoreRange(0, 4)).tolist()
         [0.0, 2.0, 4.0]
     """
-    exact = (
-        None if scale is None else mapped(np.asarray(human, dtype=np.float64), scale, score_range)
-    )
-    return (
-        np.empty(0)
-        if exact is None
-        else np.asarray(score_range.values)[candidate_index(exact, score_range)]
-    )
+    if scale is None or not spans(scale):
+        return np.empty(0)
+    exact = rescale(np.asarray(human), scale, score_range.ends)
+    candidates = np.asarray(score_range.values)
+    return candidates[nearest_place(exact, candidates)]
 
 
 def human_scores(scores: pd.DataFrame) -> NDArray[np.float64]:

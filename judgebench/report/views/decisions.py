@@ -19,18 +19,22 @@ PARTS = ("classes", "pass from", "ask")
 """Parts of the answer, as a terminal names them."""
 
 
+def _advised(results: Results) -> Rows:
+    """The records of decisions.json of the settings that are advised, with labels."""
+    return of_cells(results, labelled_rows(results.decisions))
+
+
 def chosen_record(results: Results, dimension: str) -> Row:
     """The record of decisions.json of the setting that is advised, with the chosen mark where there
     is one; empty where its labels are no classes."""
-    rows = of_cells(results, labelled_rows(results.decisions))
-    return first_record(rows[::-1], {"dimension": dimension})
+    return first_record(_advised(results)[::-1], {"dimension": dimension})
 
 
 def decision_rows(results: Results) -> Rows:
     """The records of decisions.json of the settings that are advised, as they say it and with the
     chosen mark; behind them one rater, and always saying the commoner class."""
     table: Rows = []
-    for row in headed(results, of_cells(results, labelled_rows(results.decisions))):
+    for row in headed(results, _advised(results)):
         # the same mark twice is one row
         same = table and values(table[-1], _MARKED) == values(row, _MARKED)
         if row["mark"] == CHOSEN and same:
@@ -67,7 +71,7 @@ def decision_parts(results: Results) -> dict[str, dict[str, str]]:
     verdicts = {
         row["dimension"]: row["verdict"] for row in results.verdict if row["use"] == "decide"
     }
-    for row in of_cells(results, labelled_rows(results.decisions)):
+    for row in _advised(results):
         facts = {"row": row, "mark": _mark(row), "verdict": verdicts.get(row["dimension"])}
         words = {part: say("decisions", part=part, **facts) for part in PARTS}
         # the last of a dimension is that of the chosen mark
@@ -152,7 +156,7 @@ DECISIONS = View(
 def _rate_rows(results: Results) -> Rows:
     """A row of all texts and one a system, by the chosen mark."""
     rows = []
-    for row in headed(results, of_cells(results, labelled_rows(results.decisions))):
+    for row in headed(results, _advised(results)):
         for part in row.get("rates") or () if row["mark"] == CHOSEN else ():
             rows.append({"head": row["head"]} | part | {"system": part["system"] or "all texts"})
     return rows

@@ -20,8 +20,9 @@ from judgebench.report.views.decisions import chosen_record
 from judgebench.report.views.verdicts import verdict_rows
 from judgebench.results.results import Results, cached
 from judgebench.stats.folds import cross_fitted
+from judgebench.stats.maps import rescale
 from judgebench.studies.rules import CARE, NO, YES
-from judgebench.studies.scores import CLEAN, ScoreSeries, on_scale
+from judgebench.studies.scores import CLEAN, ScoreSeries
 from judgebench.types import Record, Row, Rows, ScoreRange
 from judgebench.words.formats import is_known, say, two
 
@@ -130,7 +131,7 @@ def _graded(results: Results, part: pd.DataFrame, lead: Row) -> Iterator[Record]
     if scale is None or not spans(scale):
         return
     asked = ScoreSeries.of(lead).range
-    plain = on_scale(part["score"].to_numpy(float), asked, scale)
+    plain = rescale(part["score"].to_numpy(float), asked.ends, scale)
     part = part.assign(judged=part[CALIBRATED].fillna(pd.Series(plain, part.index)))
     rows: Any = part.to_dict("records")
     for row in rows:

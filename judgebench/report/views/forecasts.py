@@ -1,5 +1,5 @@
 """Judges' distributions over scores: as forecasts of the humans', the mass on scores, and intervals
-of single texts; causes of judges' errors; and means of systems from few human ratings.
+of single texts; slices of judges' errors; and means of systems from few human ratings.
 
 Of the means from few ratings, shown are the means on the very articles of the run, of which humans
 rated a part; `like_*` holds the same of articles like these.
@@ -7,11 +7,8 @@ rated a part; `like_*` holds the same of articles like these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import chain
-
 from judgebench.report.table import Block, Col, Paragraph, View, labelled_rows, values
-from judgebench.report.views.correlations import advised_rows, of_cells
+from judgebench.report.views.correlations import of_cells
 from judgebench.results.results import Results
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.types import Record, Row, Rows
@@ -117,56 +114,14 @@ FORECASTS = View(
 )
 
 
-# --- causes of errors ---------------------------------------------------------------------------
-
-
-FACTORS: Mapping[str, str] = {
-    "length": "length, per doubling",
-    "format": "format, from plain to all lines marked up",
-    "family": "a system of the judge's own family",
-}
-"""Each factor's coefficient in a table."""
+# --- where the judge errs ---------------------------------------------------------------------------
 
 
 def error_rows(results: Results) -> Rows:
     """The records of errors.json of the advised settings, with labels."""
-    names = ("condition", "range", "who", "setting")
-    advised = {values(row, names) for row in advised_rows(results)}
-    rows = [row for row in labelled_rows(results.errors) if values(row, names) in advised]
+    rows = of_cells(results, labelled_rows(results.errors))
     return [row | {"series": f"{row['who']} in range {row['range']}"} for row in rows]
 
-
-_ERROR = "the judge's score on the humans' scale less the humans' mean, in points"
-
-_LEAD = View(
-    "errors",
-    "Why the judge errs",
-    lambda results: [row | part for row in error_rows(results) for part in row["factors"]],
-    (
-        Col("judge, decoding", "series", detail="setting", left=True),
-        Col(
-            "factor",
-            lambda row: FACTORS.get(row["factor"], row["factor"]),
-            left=True,
-            says="format: lists, headings, code, tables, bold words",
-        ),
-        Col(
-            "points",
-            "estimate",
-            signed_two,
-            signed_two,
-            says="each factor's share in the error while the others stay the same, by least "
-            "squares; a judge that tells texts apart poorly shows, reversed, what the humans "
-            "reward",
-        ),
-        Col("p", form=p_value),
-        Col("Holm", "p_holm", p_value, says="p, corrected over the factors"),
-    ),
-    by=("condition",),
-    once=("series", "setting"),
-    note=f"Error: {_ERROR}.",
-    brackets="errors clustered by {groups}",
-)
 
 SLICES = View(
     "error_slices",
@@ -176,7 +131,13 @@ SLICES = View(
         Col("texts of", "slice", left=True),
         Col("texts", "texts", lambda value: f"{value:g}"),
         Col("humans' mean", "human", two),
-        Col("mean error", "error", signed_two, signed_two, says=f"of {_ERROR}"),
+        Col(
+            "mean error",
+            "error",
+            signed_two,
+            signed_two,
+            says="of the judge's score on the humans' scale less the humans' mean, in points",
+        ),
         Col(
             "beside others",
             "apart",
@@ -199,22 +160,15 @@ SLICES = View(
 )
 
 
-def error_tables(results: Results) -> list[Block]:
-    """Factors of the advised settings, and what is left out for which reason."""
-    # a sentence on what is left out stands once, with the dimensions that it is true of
-    conditions: dict[tuple[str, str], list[str]] = {}
+def error_notes(results: Results) -> list[Block]:
+    """Why slices, or their intervals, are missing; a sentence each, once."""
+    lines = []
     for row in error_rows(results):
-        names = "; ".join(f"{name} ({why})" for name, why in row["left_out"].items())
-        for start, line in (("", row["reason"]), ("Left out", f"{names}." if names else "")):
-            if line:
-                conditions.setdefault((start, line), []).append(row["condition"])
-    several = len(set(chain.from_iterable(conditions.values()))) > 1
-    blocks: list[Block] = [*_LEAD.tables(results)]
-    for (start, line), where in conditions.items():
-        place = ", ".join(where) if several else ""
-        head = " of ".join(filter(None, [start, place]))
-        blocks.append(Paragraph(f"{head}: {line}" if head else line, note=True))
-    return blocks
+        lines.append(row["reason"])
+        # runs of earlier versions left out factors of a regression, too
+        kinds = {kind: why for kind, why in row["left_out"].items() if kind.startswith("slices")}
+        lines += [f"No {kind}: {why}." for kind, why in kinds.items()]
+    return [Paragraph(line, note=True) for line in dict.fromkeys(lines) if line]
 
 
 def is_sure(row: Row) -> bool:

@@ -15,7 +15,7 @@ from judgebench.results.results import Results
 from judgebench.settings.fields import settings_of
 from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import Estimate
-from judgebench.studies.rules import CARE, COIN, NO, RULES, rules_of
+from judgebench.studies.rules import CARE, NO, RULES, half_of_way, rules_of
 from judgebench.types import Row, Rows
 from judgebench.words.formats import Format, bounded, in_groups, is_known, percent, points, say, two
 
@@ -60,7 +60,7 @@ def _bars(results: Results, row: Row) -> Sequence[float]:
         return ()
     if row["verdict"] not in (CARE, NO) or not all(map(is_known, shares)):
         return ()
-    bars = [COIN + margins.half_way * (max(rater, COIN) - COIN) for rater in near]
+    bars = [half_of_way(margins, rater) for rater in near]
     reached = all(share >= bar for share, bar in zip(shares, bars, strict=True))
     return bars if reached == (row["verdict"] == CARE) else ()
 

@@ -33,12 +33,12 @@ def here(monkeypatch):
 
 @pytest.fixture
 def saved_in(tiny_pair, tmp_path):
-    """A tiny checkpoint saved in a dtype."""
+    """The configuration of a tiny checkpoint that was saved in a dtype."""
 
     def save(dtype):
-        tf.AutoModelForCausalLM.from_pretrained(tiny_pair[0], dtype=getattr(torch, dtype)).save_pretrained(
-            tmp_path / dtype
-        )
+        config = tf.AutoConfig.from_pretrained(tiny_pair[0])
+        config.dtype = getattr(torch, dtype)
+        config.save_pretrained(tmp_path / dtype)
         return ModelSource(str(tmp_path / dtype))
 
     return save

@@ -12,12 +12,14 @@ from pathlib import Path
 import lightning as L
 import pytest
 import torch
+from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
 import judgebench as package
 from judgebench.data.benchmarks import Mini
 from judgebench.decoding import Expectation
 from judgebench.judges.engine.hardware import compute_on, hardware
+from judgebench.judges.local.loop import trainer_of
 from judgebench.judges.local.models import Models
 from judgebench.judges.spec import JudgeSpec
 from judgebench.results.folder import RunFolder
@@ -117,29 +119,24 @@ def test_the_script_reads_what_a_run_reads_alone_by_two_processes_and_resumed(
     assert table(both) == table(alone)
 
 
-def test_callbacks_of_a_run_are_called_in_every_process_and_pass(judgebench, files, tiny_pair):
+def test_callbacks_of_a_run_are_called_in_every_pass_and_what_its_trainer_is_given_is_seen(
+    judgebench, files, tiny_pair
+):
     second = ("assistant=model", f"assistant.path={tiny_pair[1]}", "assistant.dtype=float32")
-    given = (*QUICK, *model(tiny_pair), *second, *SMALL)
-    _, out, _ = judgebench(
-        *given, "trainer=cpu", SAID, "+callbacks.said.words=heard", "+trainer.callbacks=[{_target_: said.Said}]",
-        "store=one.sqlite", "run_dir=one",
-    )  # fmt: skip
+    given = (*QUICK, *model(tiny_pair), *SMALL, "trainer=cpu", "store=none")
+    _, out, err = judgebench(
+        *(*given, *second, "callbacks=speed", SAID, "+callbacks.said.words=heard"),
+        *(
+            "+trainer.callbacks=[{_target_: said.Said}]",
+            "+trainer.profiler=simple",
+            "+trainer.enable_progress_bar=false",
+        ),
+    )
     assert sum(count for _, count in said(out)) == 72
     assert out.count(" heard ") == len(said(out))
-    out = command("-m", "judgebench", *given, *DDP, SAID, "store=two.sqlite", "run_dir=two")
-    shares = [sum(count for of, count in said(out) if of == rank) for rank in (0, 1)]
-    assert sum(shares) == 72
-    assert all(shares)
-    assert stored("two.sqlite") == stored("one.sqlite")
-
-
-def test_what_the_trainer_is_given_is_seen(judgebench, files, tiny_pair):
-    given = (*QUICK, *model(tiny_pair), *SMALL, "data.limit_groups=1", "trainer=cpu", "store=none")
-    _, out, err = judgebench(*given, "callbacks=speed", "+trainer.profiler=simple", "run_dir=profiled")
-    assert "PREDICT Profiler Report" in out
-    assert re.search(r"Process 0 read 12 prompts in [\d.]+ s: [\d,]+ tokens a second\.", err)
-    for name, bar in (("none", "+trainer.enable_progress_bar=false"), ("rich", "callbacks=rich_progress_bar")):
-        assert judgebench(*given, bar, f"run_dir={name}")[0] == 0
+    assert "PREDICT Profiler Report" in out + err
+    assert re.search(r"Process 0 read 72 prompts in [\d.]+ s: [\d,]+ tokens a second\.", err)
+    assert judgebench(*given, "data.limit_groups=1", "callbacks=rich_progress_bar", "run_dir=rich")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -153,11 +150,11 @@ def test_what_the_trainer_is_given_is_seen(judgebench, files, tiny_pair):
         (["callbacks=rich_progress_bar", "+trainer.enable_progress_bar=false"], "trainer: Lightning does not take it"),
     ],
 )
-def test_what_a_trainer_cannot_be_given_is_told(judgebench, tiny_pair, settings, sentence):
-    code, _, err = judgebench(*model(tiny_pair), *SMALL, "logger=none", *settings, mistaken=True)
-    assert code == 2
-    assert sentence in err
-    assert "Traceback" not in err
+def test_what_a_trainer_cannot_be_given_is_told(settings, sentence):
+    with initialize_config_dir(package.CONF, version_base="1.3"):
+        config = compose("config", settings)
+    with pytest.raises(package.UserError, match=re.escape(sentence)):
+        trainer_of(config)
 
 
 def trainer(**settings):

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from judgebench.command.paper import main
 from judgebench.report.paper.cd import build, printed_correlations
 from judgebench.report.render import escape
-from judgebench.settings.run import check_tables
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.types import ScoreRange
-from judgebench.words.errors import UserError
 from tests.report.paper.conftest import HOSTILE, check_forms, files_of, record, run_folder, run_of
 
 UNDERLINED = """
@@ -234,12 +232,6 @@ def test_escaped_text_holds_nothing_that_latex_acts_on(text):
         escaped = escaped.replace(rf"$\{command}$", "")
     assert not re.search(r"[&%$#_{}^~\\]", re.sub(r"\\[&%$#_{}]", "", escaped))
     assert not re.search(r"[\x00-\x1f\x7f]", escaped)
-
-
-@pytest.mark.parametrize("names", ["cd", 3, None, ["caps"], {"cd": 1}])
-def test_tables_named_wrongly(names):
-    with pytest.raises(UserError, match=r"^tables: "):
-        check_tables(names)
 
 
 def test_several_runs_print_as_one_table(tmp_path, paper_runs, capsys):
