@@ -10,12 +10,13 @@ TORCH_INDEX ?=
 NO_TORCH = torch 2.13.0 without CUDA is not in your package index; give TORCH_INDEX=URL as PyTorch's install page names it for CPU.
 
 WORKERS ?= 2
-# a file's tests stay together, as they share what they load; files go out in order, the shortest last; a worker that dies
-# (killed for memory) ends the tests as a failure: with a new worker in its place they would never end
+# a file's tests stay together, as they share what they load; files go out in the order of tests/conftest.py, the shortest
+# last; a worker that dies (killed for memory) ends the tests as a failure: with a new worker in its place they would never
+# end
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0 --durations=20
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-slow lint format bench docs clean
+.PHONY: help demo test test-fast test-slow coverage lint format bench docs clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -33,6 +34,9 @@ test-slow: $(DEVELOPING) ## run the exhaustive tests: fuzzing, simulations, 200 
 
 test-fast: $(DEVELOPING) ## run the tests that start no whole run and no process
 	$(PYTEST) -m 'not slow and not exhaustive'
+
+coverage: $(DEVELOPING) ## run the tests and print which lines of the package they leave out (takes half as long again)
+	$(PYTEST) -m 'not exhaustive' --cov=judgebench --cov-report=term-missing:skip-covered
 
 lint: $(DEVELOPING) ## check style and types
 	$(BIN)/ruff format --check .

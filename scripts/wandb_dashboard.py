@@ -92,11 +92,13 @@ def defended(numbers: Sequence[str]) -> list[ws.Section]:
     ]
 
 
-WORKSPACES: Mapping[str, tuple[str, Callable[[Sequence[str]], list[ws.Section]], Sequence[str]]] = {
-    "cd": ("contrastive decoding", contrastive, ("metrics", "comparisons", "tuning")),
-    "cap": ("attacks and defenses", defended, ("metrics", "defense/costs", "defense/strengths", "defense/detectors")),
+WORKSPACES: Mapping[str, tuple[str, Callable[[Sequence[str]], list[ws.Section]]]] = {
+    "cd": ("contrastive decoding", contrastive),
+    "cap": ("attacks and defenses", defended),
 }
-"""Kind -> title, sections of numbers, and tables that are shown below."""
+"""Kind -> title, and sections of numbers; figures and tables are shown below."""
+
+TABLES = ("metrics", "comparisons")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,9 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"wandb_dashboard: {error}", file=sys.stderr)
         return 2
-    title, sections_of, tables = WORKSPACES[given.kind]
+    title, sections_of = WORKSPACES[given.kind]
     shown: list[Any] = [wr.MediaBrowser(title=name.removeprefix("figures/"), media_keys=[name]) for name in figures]
-    listed: list[Any] = [wr.WeavePanelSummaryTable(table_name=name) for name in (*tables, "examples")]
+    listed: list[Any] = [wr.WeavePanelSummaryTable(table_name=name) for name in TABLES]
     last = [ws.Section(name="Figures", panels=shown), ws.Section(name="Tables", panels=listed)]
     sections = [*sections_of(numbers), *last]
     workspace = ws.Workspace(entity=given.entity, project=given.project, name=f"judgebench: {title}", sections=sections)

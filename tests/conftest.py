@@ -27,7 +27,8 @@ from hypothesis import settings
 from judgebench import prompts
 from judgebench.attacks.gaps import PROBES
 from judgebench.judges.local.loading import ModelSource
-from tests.served import llama_server, small_server, small_servers  # noqa: F401 - fixtures of every test
+from tests.processes import command, ready, started  # noqa: F401 - fixtures of every test
+from tests.served import llama_server, small_server, small_servers  # noqa: F401 - the same
 
 os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start; sums are then added up in one order
 torch.set_num_threads(1)
@@ -45,10 +46,16 @@ SLOW = {"called", "started", "command", "worker", "llama_server", "smollm2", "le
 
 
 def pytest_collection_modifyitems(items):
-    """`slow` are these, and all of files that start processes."""
+    """`slow` are these, and all of files that start processes. Files of many come first, for a worker that begins a
+    long one last has the others wait."""
+    slow: Counter[Path] = Counter()
     for item in items:
-        if SLOW & set(item.fixturenames) or hasattr(getattr(item, "module", None), "subprocess"):
+        processes = hasattr(getattr(item, "module", None), "subprocess") or "started" in item.fixturenames
+        if processes or SLOW & set(item.fixturenames):
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("slow"):
+            slow[item.path] += 5 if processes else 1
+    items.sort(key=lambda item: -slow[item.path])  # a file's tests keep their order
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -113,6 +120,30 @@ def summeval_file() -> Path:
     if not path.is_file():
         pytest.skip("../shared/data/summeval_paired.jsonl is not there")
     return path
+
+
+QUICK = ("logger=none", "report=false", "metrics.resamples=50", "data.limit_groups=4", "run_dir=run")
+"""A small run: four articles with six texts each."""
+
+
+def pair(folders: Iterable[Path]) -> tuple[str, ...]:
+    """The words for a local judge and its assistant."""
+    main, assistant = folders
+    return ("judge=local", f"judge.path={main}", "assistant=model", f"assistant.path={assistant}")
+
+
+def told(result: tuple[int, str, str], *expected: str, clean: bool = True) -> str:
+    """What a refused command says: once, in sentences, with all that is expected in them, and no traceback; it leaves
+    nothing in its run folder, unless another run is at work there and it is not `clean`."""
+    code, out, err = result
+    assert code == 2, out + err
+    for one in expected:
+        assert one in err, err
+    assert "Traceback" not in out + err
+    (sentence,) = [line for line in err.splitlines() if line.startswith("judgebench: ")]
+    assert sentence.endswith((".", " mistakes:")), err
+    assert not clean or left_of("run") == []
+    return sentence
 
 
 def left_of(folder: str) -> list[str]:
@@ -268,14 +299,20 @@ def called(monkeypatch, capfd):
 
 
 @pytest.fixture
-def judgebench(tmp_path, monkeypatch, called):
+def work(tmp_path, monkeypatch) -> Path:
+    """An empty folder, in which a test is."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def judgebench(work, called):
     """The command line, in this process and in an empty folder: arguments -> (exit code, stdout, stderr).
 
     A run must succeed unless it is meant to be `mistaken`.
     """
     from judgebench.__main__ import main
 
-    folder = tmp_path / "work"
-    folder.mkdir(exist_ok=True)
-    monkeypatch.chdir(folder)
     return partial(called, main)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -27,69 +26,65 @@ SLOW = ("pandas",)
 """Modules that take long to import, which only mistakes in data may cost."""
 
 PROGRAM = """
-import atexit, runpy, sys
-atexit.register(lambda: print("imported", *sorted({name.partition(".")[0] for name in sys.modules})))
-sys.argv = sys.argv[1:]
-runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+import json, runpy, sys
+never, commands = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+for module, *words in commands:
+    sys.argv = [module, *words]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    imported = [name for name in never if name in sys.modules]
+    print(f"ended {code} {' '.join(imported)}", *words[:1], flush=True)
+    print(f"ended {module}", file=sys.stderr, flush=True)
 """
+
+
+def ended(folder, never, *commands):
+    """Runs commands one after the other in one new process: of each its exit code, which of `never` had been imported
+    at its end, and what it said."""
+    asked = [sys.executable, "-c", PROGRAM, json.dumps(never), json.dumps([list(map(str, one)) for one in commands])]
+    done = subprocess.run(asked, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    ends = re.findall(r"^ended (\d+) (.*)$", done.stdout, re.MULTILINE)
+    assert len(ends) == len(commands), done.stdout + done.stderr
+    said = re.split(r"^ended .*$", done.stderr, flags=re.MULTILINE)
+    return [(int(code), imported, text) for (code, imported), text in zip(ends, said, strict=False)]
+
 
 OWN = ("judgebench", "data=jsonl", "data.scale=[1,5]", "dimensions=[quality]")
 
+MISTAKES = [
+    (("judgebench", "--help"), ""),
+    (("judgebench", "judge=locl"), "there is no judge 'locl'"),
+    (("judgebench", "metrics.resamples=-1", "pairwise.prior=-1"), "metrics.resamples: -1"),
+    ((*OWN, "data.path=none.jsonl"), "there is no such file"),
+    ((*OWN, "data.path=lacks.jsonl"), "lacks.jsonl: no field 'output' (the judged text)"),
+    (("judgebench", "defenses=[nothing]", "pairwise.prior=-1", "prompt.rubrics=nowhere"), "defenses: there is no"),
+    (("judgebench.command.calibrate",), "usage"),
+]
+IN_DATA = [
+    (("judgebench", "+exp=demo", "ranges=[[7,9]]"), "answers under quality, 7-9"),
+    (("judgebench.command.score", "card=card.yaml", "data.path=lacks.jsonl"), "looks like the judged texts"),
+    (("judgebench.command.gate", "card=nowhere.yaml", "data.path=mine.jsonl"), "there is no such file"),
+    (("judgebench.command.record", "nowhere", "out=readings.parquet"), "nowhere"),
+    (("judgebench.command.store", "verify", "nowhere"), "nowhere"),
+]
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (("judgebench", "--help"), ""),
-        (("judgebench", "judge=locl"), "there is no judge 'locl'"),
-        (("judgebench", "metrics.resamples=-1", "pairwise.prior=-1"), "metrics.resamples: -1"),
-        ((*OWN, "data.path=none.jsonl"), "there is no such file"),
-        ((*OWN, "data.path=lacks.jsonl"), "lacks.jsonl: no field 'output' (the judged text)"),
-        (
-            ("judgebench", "defenses=[nothing]", "pairwise.prior=-1", "prompt.rubrics=nowhere"),
-            "defenses: there is no",
-        ),
-        (("judgebench", "+exp=demo", "ranges=[[7,9]]"), "answers under quality, 7-9"),
-        (("judgebench.command.calibrate",), "usage"),
-        (("judgebench.command.score", "card=card.yaml", "data.path=lacks.jsonl"), "looks like the judged texts"),
-        (("judgebench.command.gate", "card=nowhere.yaml", "data.path=mine.jsonl"), "there is no such file"),
-        (("judgebench.command.record", "nowhere", "out=readings.parquet"), "nowhere"),
-        (("judgebench.command.store", "verify", "nowhere"), "nowhere"),
-    ],
-)
-def test_a_mistake_is_named_before_heavy_modules_are_imported(command, message, tmp_path):
+
+@pytest.mark.parametrize(("mistakes", "never"), [(MISTAKES, (*HEAVY, *SLOW)), (IN_DATA, HEAVY)])
+def test_a_mistake_is_named_before_heavy_modules_are_imported(mistakes, never, tmp_path):
     (tmp_path / "lacks.jsonl").write_text(json.dumps({"source": "An article.", "quality": 1}) + "\n")
     (tmp_path / "card.yaml").write_text("format: judgebench judge card 1\n")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == (0 if command[-1] == "--help" else 2), done.stderr
-    assert message in done.stderr
-    imported = done.stdout.splitlines()[-1].split(" ")
-    assert imported[0] == "imported"
-    light = not any(word.startswith(("+exp", "card", "nowhere")) for word in command)
-    assert not {*HEAVY, *(SLOW if light else ())} & set(imported)
+    commands = [command for command, _ in mistakes]
+    for (command, message), (code, imported, said) in zip(mistakes, ended(tmp_path, never, *commands), strict=True):
+        assert (code, imported.split(" ")[0]) == (0 if "--help" in command else 2, ""), (command, imported, said)
+        assert message in said
 
 
 NEVER = ("torch", "lightning", "transformers", "sklearn", "statsmodels", "scipy.stats")
+NEVER += ("matplotlib", "wandb", "optuna")
 """Modules that no judge needs which is not a model here."""
-
-
-@pytest.fixture
-def light(tmp_path):
-    """Runs a command and returns what it prints; it may import none of `NEVER`, nor of `more`."""
-
-    def run(*command, more=("matplotlib", "wandb", "optuna")):
-        program = f"import atexit, runpy, sys; never = {[*NEVER, *more]}\n" + PROGRAM.replace(
-            '*sorted({name.partition(".")[0] for name in sys.modules})',
-            "*(name for name in never if name in sys.modules)",
-        )
-        called = [sys.executable, "-c", program, *map(str, command)]
-        done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[-1] == "imported", f"{command[0]}: {done.stdout.splitlines()[-1]}"
-        return done.stdout
-
-    return run
 
 
 def rated(folder, groups=12):
@@ -132,20 +127,24 @@ def served(url):
     return ("judge=api", f"judge.url={url}", "judge.model=small", "ranges=[[1,5]]")
 
 
-def test_judges_that_are_no_model_here_import_no_torch(light, tmp_path, small_server):
+def test_judges_that_are_no_model_here_import_no_torch(tmp_path, small_server):
     rated(tmp_path)
-    light("judgebench", "+exp=demo", "data.limit_groups=8", "run_dir=demo")
-    light("judgebench", *TEXTS, *REPLAY, "run_dir=replay")
-    own = ("judge=own", "judge._target_=mine.Longest", "+judge.most=20", "decoding=[greedy]", "human_agreement=false")
     (tmp_path / "mine.py").write_text(MINE)
-    light("judgebench", *TEXTS, *own, "run_dir=own")
-    light("judgebench", *TEXTS, *served(small_server.url), "human_agreement=false", "run_dir=served")
-    light("judgebench.command.report", "replay")
-    light("judgebench.command.record", "served", "out=served.parquet")
-    light("judgebench.command.store", "verify", "outputs/readings.sqlite")
-    few = ("decoding=[greedy,expectation]", "human_agreement=false", "force=true")
-    light("judgebench.command.calibrate", *TEXTS, *served(small_server.url), *few, "run_dir=card")
-    light("judgebench.command.score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.csv")
+    own = ("judge=own", "judge._target_=mine.Longest", "+judge.most=20", "decoding=[greedy]", "human_agreement=false")
+    few = ("decoding=[greedy,expectation]", "human_agreement=false", "force=true")  # what learns imports scipy.optimize
+    commands = (
+        ("judgebench", "+exp=demo", "data.limit_groups=8", "run_dir=demo"),
+        ("judgebench", *TEXTS, *REPLAY, "run_dir=replay"),
+        ("judgebench", *TEXTS, *own, "run_dir=own"),
+        ("judgebench", *TEXTS, *served(small_server.url), "human_agreement=false", "run_dir=served"),
+        ("judgebench.command.report", "replay"),
+        ("judgebench.command.record", "served", "out=served.parquet"),
+        ("judgebench.command.store", "verify", "outputs/readings.sqlite"),
+        ("judgebench.command.calibrate", *TEXTS, *served(small_server.url), *few, "run_dir=card"),
+        ("judgebench.command.score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.csv"),
+    )
+    for command, (code, imported, said) in zip(commands, ended(tmp_path, NEVER, *commands), strict=True):
+        assert (code, imported.split(" ")[0]) == (0, ""), (command, imported, said)
 
 
 @pytest.fixture(scope="module")
@@ -226,8 +225,6 @@ def test_the_wheel_works_in_a_folder_of_its_own_where_no_torch_is_installed(whee
     judgebench("calibrate", *TEXTS, *served(small_server.url), "run_dir=card", "human_agreement=false", "force=true")
     written = judgebench("score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.jsonl")
     assert written.splitlines()[-1] == "scores.jsonl"
-    judgebench("run", *TEXTS, *REPLAY, "run_dir=replay", "human_agreement=false")
-    shutil.rmtree(work / "card")
-    assert judgebench("report", "replay").splitlines()[-1] == "replay/report.html"
     swept = judgebench("sweep", *TEXTS, *REPLAY, "decoding=greedy", "metrics.seed=0,1", "report=false", "run_dir=sweep")
     assert (work / "sweep" / "1" / "metrics.json").is_file(), swept
+    assert judgebench("report", "sweep/1").splitlines()[-1] == "sweep/1/report.html"

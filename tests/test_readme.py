@@ -7,6 +7,7 @@ import shlex
 import sys
 import textwrap
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -146,25 +147,25 @@ def run(patch: pytest.MonkeyPatch, words: list[str]) -> None:
     assert not code, words
 
 
-def composed(words: list[str]):
+def composed(*words: str):
     GlobalHydra.instance().clear()
-    overrides, _ = written_out([word for word in words[1:] if word != "-m"])
+    overrides, _ = written_out([word for word in words if word != "-m"])
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
         return compose("config", overrides, return_hydra_config=True)
 
 
-def only_composes(words: list[str]) -> str | None:
-    """Why a command is only composed here; None where it is run."""
+judge_of = cache(lambda *words: composed(*words).judge)
+
+
+def only_composes(words: list[str]) -> bool:
+    """Whether a command is only composed here: a sweep or a panel, which their own tests run, or a model of the hub."""
     if "-m" in words:
-        sweep = any(word.startswith("+sweeps=") for word in words)
-        return "sweeps are run by their own tests" if sweep else None
-    judge = composed(words).judge
-    if "members" in judge:
-        return "panels are run by their own tests"
+        return any(word.startswith("+sweeps=") for word in words)
+    of_judge = [word for word in words[1:] if re.match(r"judge[.=]|\+(exp|use)=", word)]
+    judge = judge_of(*(words[1:] if any(word.startswith("human=") for word in words) else of_judge))
     path = str(judge.get("path", "package:"))
-    if "url" not in judge and not (path.startswith("package:") or Path(path).exists()):
-        return "it takes its model from the hub"
-    return None
+    here = "url" in judge or path.startswith("package:") or Path(path).exists()
+    return "members" in judge or not here
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=str)
@@ -181,7 +182,7 @@ def test_the_command_works_as_printed(command, place, tiny_pair, monkeypatch):
         if "--help" in words:
             return  # tests/test_configuration.py reads it
         if only_composes(words):
-            assert composed(words).run_dir
+            assert composed(*words[1:]).run_dir
             return
         if "dry_run=true" not in words and "judge=own" not in words:
             words.append("dry_run=true")

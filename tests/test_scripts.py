@@ -65,9 +65,9 @@ def test_a_measurement_writes_its_figures(bench, command, tmp_path):
         (["labels", "--data-sets=1", "--cases=1"], 4),
         (["agreement", "--data-sets=1", "--resamples=10"], 50),
         (["choice", "--data-sets=1"], 15),
-        (["choice", "--data-sets=1", "--recorded"], 14),
+        pytest.param(["choice", "--data-sets=1", "--recorded"], 14, marks=pytest.mark.exhaustive),
         pytest.param(["repairs", "--data-sets=1"], 5, marks=pytest.mark.exhaustive),
-        (["verdict", "--data-sets=1"], 38),
+        pytest.param(["verdict", "--data-sets=1"], 38, marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_simulation_prints_a_table(command, lines, capsys):

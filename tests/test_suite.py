@@ -1,5 +1,6 @@
 """The test command itself: it ends, red, when a worker dies or a test hangs."""
 
+import json
 import os
 import re
 import subprocess
@@ -19,11 +20,36 @@ def test_a_worker_that_dies_is_a_failure_and_the_end(tmp_path, way):
         body = DYING[way] if place == 1 else "pass"
         text = f"import os, time, pytest\n@pytest.mark.parametrize('i', range(9))\ndef test_{name}(i):\n    {body}\n"
         (tmp_path / f"test_{name}.py").write_text(text)
-    limits = ("-p", "no:cacheprovider", "--timeout=2", "--timeout-method=thread")
+    limits = ("-p", "xdist", "-p", "pytest_timeout", "-p", "no:cacheprovider", "--timeout=2", "--timeout-method=thread")
     command = (sys.executable, "-m", "pytest", str(tmp_path), "--rootdir", str(tmp_path), "-n", "2", *FLAGS.split())
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # those of other packages take seconds to import
     ended = subprocess.run(
         [*command, *limits], capture_output=True, text=True, timeout=50, cwd=tmp_path, env=environment, check=False
     )
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert "crashed while running" in ended.stdout
+
+
+LOOK = """
+import json, os, signal, sys, threading
+import torch
+print(json.dumps({
+    "leads": os.getpid() == os.getsid(0) == os.getpgid(0),
+    "interrupts": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
+    "ends": signal.getsignal(signal.SIGTERM) is signal.SIG_DFL,
+    "threads": [threading.active_count(), torch.get_num_threads()],
+    "opened": sorted(int(name) for name in os.listdir("/proc/self/fd"))[:3],
+    "stdin": sys.stdin.read(),
+    "loaded": ["judgebench.runs.pipeline" in sys.modules, "tests.conftest" in sys.modules],
+}))
+"""
+
+
+def test_a_fork_is_as_a_process_that_has_just_begun(started):
+    run = started(program=LOOK)
+    assert run.ends() == 0, run.said
+    assert json.loads(run.said) == {
+        **{"leads": True, "interrupts": True, "ends": True, "threads": [1, 1], "opened": [0, 1, 2], "stdin": ""},
+        "loaded": [True, False],
+    }

@@ -30,7 +30,7 @@ from judgebench.report.views.humans import experts
 from judgebench.report.views.phrases import phrase_blocks
 from judgebench.report.views.run import flags
 from judgebench.report.views.systems import SYSTEMS
-from judgebench.report.views.tuning import TUNING, tuning_blocks
+from judgebench.report.views.tuning import TUNING
 from judgebench.results.results import Results
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ PAGE = (
         (
             advised.pair_lines,
             pairwise.PAIRS.tables,
-            "ranking_",
+            "chart_ranking",
             Fold("Systems ranked, and preferences against the humans'", (pairwise.ranking_blocks,)),
         ),
     ),
@@ -135,7 +135,7 @@ PAGE = (
                 "Differences between judges and decodings, range by range",
                 (correlations.COMPARISONS,),
             ),
-            Fold("Tuning of lambda and t", (TUNING, "path_")),
+            Fold("Tuning of lambda and t", (TUNING, "chart_path")),
         ),
     ),
     PageSection(
@@ -164,11 +164,9 @@ PAGE = (
             ),
             Fold(
                 "The range's share of the variance, every judge and decoding",
-                (RANGE_VARIANCE, "range_variance"),
+                (RANGE_VARIANCE, "chart_variance"),
             ),
-            Fold(
-                "Scores given by every judge, and the probability of each", ("scores_", "logprobs_")
-            ),
+            Fold("The probability of each score", ("logprobs_",)),
         ),
     ),
     PageSection(
@@ -238,32 +236,20 @@ def terminal_blocks(results: Results, tables: bool = False) -> list[Any]:
 
 
 def draw_all(results: Results) -> dict[str, Figure]:
-    """Every figure that this run's data can fill and its key `figures` asks for, by name:
-    `range_variance`, `scores_<dimension>`, `logprobs_<dimension>`; of tuned decodings
-    `path_<dimension>_<decoding>`; of learned phrases `suffix_<attack>_<dimension>`;
-    of defenses those of `defense_figures`; of texts compared `ranking_<dimension>`.
+    """Every figure after one of the papers' that this run's data can fill, by name; what else a page
+    shows are charts, see `section_charts`.
+
+    They are `logprobs_<dimension>`, where the key `figures` asks for files; of learned phrases
+    `suffix_<attack>_<dimension>`; of defenses those of `defense_figures`.
     """
     figures: dict[str, Figure | None] = {}
     # matplotlib takes seconds: the page of a usual run has its charts and tables without
     if results.config.get("figures", "png") is not None:
-        from judgebench.report.figures.scores import logprob_figure, score_figure, variance_figure
+        from judgebench.report.figures.scores import logprob_figure
         from judgebench.report.figures.style import file_name
 
-        figures["range_variance"] = variance_figure(results)
         for dimension in dict.fromkeys(results.scores["dimension"]):
-            name = file_name(dimension)
-            figures[f"scores_{name}"] = score_figure(
-                results.scores, dimension, results.scale[dimension], results.titles
-            )
-            figures[f"logprobs_{name}"] = logprob_figure(results, dimension)
-    for block in tuning_blocks(results.tuning):
-        from judgebench.report.figures.style import file_name
-        from judgebench.report.figures.tuning import path_figure
-
-        dimension = str(block[0]["dimension"])
-        decoding = str(block[0]["decoding"])
-        name = f"path_{file_name(dimension)}_{file_name(decoding)}"
-        figures[name] = path_figure(results, block)
+            figures[f"logprobs_{file_name(dimension)}"] = logprob_figure(results, dimension)
     if results.suffix:
         from judgebench.report.figures.attacks import phrase_figures
 
@@ -272,8 +258,4 @@ def draw_all(results: Results) -> dict[str, Figure]:
         from judgebench.report.figures.defenses import defense_figures
 
         figures |= defense_figures(results)
-    if results.pairwise:
-        from judgebench.report.figures.scores import pairwise_figures
-
-        figures |= pairwise_figures(results)
     return {name: figure for name, figure in figures.items() if figure is not None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from judgebench.settings.fields import (
     check_fields,
     settings_of,
 )
-from judgebench.words.errors import UserError
 
 LEVELS = ("dataset", "document", "system")
 """Levels of correlation: over all pairs, within each article, over the systems' means."""

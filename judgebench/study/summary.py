@@ -4,35 +4,40 @@ test.
 Best is what the sweep looks for: the largest value, or with the direction minimize the smallest;
 and on dev, unless the objective names the test split.
 
-Figures show the trials: heat maps of the metric over a grid of two numbers.
+Figures show the trials: the metric over the keys that are swept.
 """
 
 from __future__ import annotations
 
-import math
+import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
+import optuna
 import pandas as pd
 import yaml
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 from omegaconf import DictConfig, OmegaConf
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
+from optuna.trial import FrozenTrial, create_trial
+from optuna.visualization.matplotlib import plot_contour, plot_slice
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.report.figures import style
 from judgebench.report.figures.style import save_figures
-from judgebench.report.figures.tuning import DASH, HeatMap, heat_map_figure
 from judgebench.report.render import to_terminal
-from judgebench.report.table import Block, Col, Paragraph, View
+from judgebench.report.table import Block, Col, Paragraph, View, rows_by
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.settings.fields import plain
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.study.storage import write_json
 from judgebench.tracking.loggers import check_loggers, log_sweep
-from judgebench.types import Key, Record, Records, Row, Rows, ScoreRange
+from judgebench.types import Record, Records, Row, Rows, ScoreRange
 from judgebench.words.console import WIDTH, Terminal
 from judgebench.words.errors import UserError
 from judgebench.words.formats import UNKNOWN, three
@@ -45,13 +50,8 @@ Trial = Row
 `study.jobs.outcome`)."""
 
 
-Points = dict[tuple[float, float], float]
-"""(value of the first key, value of the second) -> the metric; NaN where all texts got the same
-score, so that there is no correlation: the 0 that stands for it would outshine every negative
-one."""
-
 _SPLITS = (DEV, TEST)
-_MOST_VALUES = 12  # of a grid's side, which a heat map shows
+_MOST_KEYS = 3  # swept keys whose contours a figure shows
 
 
 def complete(trials: Sequence[Trial]) -> list[Trial]:
@@ -119,71 +119,74 @@ def axis_name(key: str) -> str:
 # --- figures ------------------------------------------------------------------------------------
 
 
-def heatmaps(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
-    """A heat map per objective and dimension, by file name, with a panel a range, on which every
-    cell says its number and the best is framed; none unless exactly two numbers are swept, over a
-    grid of few values: a sampler draws values of its own for each trial."""
-    rows = cell_rows(trials, directions)
-    keys = list(dict.fromkeys(key for row in rows for key in row["params"]))
-    if len(keys) != 2:
-        return {}
-    # 1. the values of each objective and dimension, by range and place
-    points_of: dict[Key, dict[str, Points]] = {}
-    for row in rows:
-        place = tuple(row["params"].get(key) for key in keys)
-        if any(isinstance(at, bool) or not isinstance(at, int | float) for at in place):
-            return {}
-        if row["value"] is None:
-            continue
-        names = ("objective", "metric", "dimension", "split", "direction")
-        by_range = points_of.setdefault(tuple(row[name] for name in names), {})
-        points = by_range.setdefault(str(ScoreRange.of(row)), {})
+def sweep_figures(trials: Sequence[Trial], directions: Sequence[str] = ()) -> dict[str, Figure]:
+    """Optuna's figures of each objective, dimension and range, by file name: contours of the metric
+    over two swept keys, or dots over the only one; none where no key has several values.
+
+    Trials in which every text got the same score are left out: the 0 that stands for a correlation
+    would outshine every negative one.
+    """
+    rows = []
+    for row in cell_rows(trials, directions):
         constant = row["constant"] and row["metric"] in CORRELATIONS
-        points.setdefault(place, math.nan if constant else row["value"])
-    # 2. a figure each
-    several = len({objective for objective, *_ in points_of}) > 1
+        if row["value"] is not None and not constant:
+            rows.append(row | {"range": str(ScoreRange.of(row))})
+    several = len({row["objective"] for row in rows}) > 1
     figures = {}
-    for (objective, metric, dimension, split, direction), ranged in points_of.items():
-        maps = []
-        grids = []  # few distinct values that were tried with each other
-        for score_range, points in ranged.items():
-            heat = _heat_map(f"range {score_range}", points, direction)
-            maps.append(heat)
-            few = max(heat.values.shape) <= _MOST_VALUES
-            grids.append(few and 2 * len(points) >= heat.values.size)
-        if not all(grids):
-            continue
-        file = f"{split}_{metric}_{style.file_name(dimension)}"
-        if several:
-            file += f"_{objective + 1}"
-        axes = axis_name(keys[0]), axis_name(keys[1])
-        metric = metric.capitalize()
-        title = f"{metric} on {split} over {axes[0]} and {axes[1]}: {dimension}"
-        caption = (
-            f"{metric} correlation with the humans on the {split} split, for each {axes[0]} and "
-            f"{axes[1]} tried. Colors compare within a range."
-        )
-        if set(axes) == {"λ", "t"}:
-            caption += " Points of one λ / t are one decoding."
-        if any(panel.undefined for panel in maps):
-            caption += f" {DASH}: every text gets the same score, so there is no correlation."
-        framed = f"{'smallest' if direction == 'minimize' else 'best'}, of equals the first"
-        figures[file] = heat_map_figure(maps, axes, title, caption, framed)
+    for part in rows_by(rows, ["objective", "metric", "dimension", "range"]):
+        first = part[0]
+        metric = first["metric"].capitalize().replace("_", " ")
+        figure = _drawn(part, f"{metric} on {first['split']}")
+        if figure is not None:
+            where = f"{first['dimension']}, range {first['range']}"
+            figure.set_label(f"{metric} on the {first['split']} split, by setting tried: {where}.")
+            figure.suptitle(where)
+            names = [style.file_name(first[name]) for name in ("dimension", "range")]
+            ends = [str(first["objective"] + 1)] if several else []
+            figures["_".join([first["split"], first["metric"], *names, *ends])] = figure
     return figures
 
 
-def _heat_map(title: str, points: Points, direction: str) -> HeatMap:
-    rows = sorted({row for row, _ in points})
-    columns = sorted({column for _, column in points})
-    place = {at: (rows.index(at[0]), columns.index(at[1])) for at in points}
-    values = np.full((len(rows), len(columns)), np.nan)
-    for at, value in points.items():
-        values[place[at]] = value
-    known = [at for at in points if not math.isnan(points[at])]
-    sign = 1.0 if direction == "minimize" else -1.0
-    best = sorted(known, key=lambda at: sign * points[at])[:1]
-    undefined = [place[at] for at in points if at not in known]
-    return HeatMap(title, rows, columns, values, [place[at] for at in best], undefined)
+@style.house_style()
+def _drawn(rows: Rows, name: str) -> Figure | None:
+    """The values of one cell in its trials, as a study that Optuna draws."""
+    swept = {key: {row["params"].get(key) for row in rows} for key in rows[0]["params"]}
+    keys = [key for key, values in swept.items() if len(values) > 1 and None not in values]
+    if not keys:
+        return None
+    shown = [axis_name(key) for key in keys]
+    names = dict(zip(keys, shown if len(set(shown)) == len(shown) else keys, strict=True))
+    distributions: dict[str, BaseDistribution] = {}
+    for key in keys:
+        if all(isinstance(value, int | float) for value in swept[key]):
+            distributions[names[key]] = FloatDistribution(min(swept[key]), max(swept[key]))
+        else:
+            distributions[names[key]] = CategoricalDistribution(sorted(swept[key], key=str))
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(direction=rows[0]["direction"])
+    for row in rows:
+        params = {names[key]: row["params"][key] for key in keys}
+        study.add_trial(
+            create_trial(params=params, distributions=distributions, value=row["value"])
+        )
+    # pyplot, which Optuna uses, opens no window and keeps no figure
+    with mpl.rc_context({"backend": "agg"}), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a colorbar beside figures' own layout
+        if len(keys) == 1:
+            drawn = plot_slice(study, target=_value_of, target_name=name)
+        else:
+            drawn = plot_contour(
+                study, params=list(names.values())[:_MOST_KEYS], target=_value_of, target_name=name
+            )
+        figure = np.ravel(np.asarray(drawn, dtype=object))[0].figure
+        pyplot.close(figure)
+    for axis in figure.axes:
+        axis.set_title("")
+    return figure
+
+
+def _value_of(trial: FrozenTrial) -> float:
+    return trial.values[0]
 
 
 # --- the best settings --------------------------------------------------------------------------
@@ -391,7 +394,7 @@ def finish_sweep(config: DictConfig, folder: Path, study: Row, group: str) -> No
         return
     try:
         write_json(folder / SUMMARY, {**summary, "all": list(trials)})
-        figures = heatmaps(trials, directions)
+        figures = sweep_figures(trials, directions)
         save_figures(figures, folder / "figures")
         if config.get("logger"):
             names = [

@@ -16,7 +16,7 @@ from judgebench.results.results import Results, range_of
 from judgebench.stats.correlation import shown_level
 from judgebench.studies.humans import RAW
 from judgebench.studies.scores import shown_split
-from judgebench.types import Record, Records, Row, Rows, ScoreRange
+from judgebench.types import Record, Records, Row, ScoreRange
 
 _SCALARS = (
     "spearman",
@@ -131,29 +131,14 @@ def differences(comparisons: Records) -> dict[str, float]:
     return _named(named)
 
 
-def best_rows(summary: Row) -> Rows:
-    """The best setting of each cell of a sweep, see `judgebench.study.summary.summarize`: what it is
-    best at, its settings, dev, test and trial."""
-    rows = []
-    for cell in summary["cells"]:
-        best = cell["best"]
-        if best:
-            row = {name: cell[name] for name in ("metric", "dimension")}
-            row |= {
-                "range": str(range_of(cell)),
-                **{name: best["params"].get(name) for name in summary["params"]},
-            }
-            rows.append(row | {name: best[name] for name in ("dev", "test", "trial")})
-    return rows
-
-
 def best_scalars(summary: Row) -> dict[str, float]:
-    """The figures of `best_rows`, as `best/test/coherence/1-5/spearman`; without nulls."""
+    """The figures of the best setting of each cell of a sweep, as
+    `best/test/coherence/1-5/spearman`, see `judgebench.study.summary.summarize`; without nulls."""
     numbers = {}
-    for row in best_rows(summary):
-        place = f"{row['dimension']}/{row['range']}/{row['metric']}"
-        for split in ("dev", "test"):
-            numbers[f"best/{split}/{place}"] = row[split]
+    for cell in summary["cells"]:
+        for split in ("dev", "test") if cell["best"] else ():
+            name = f"best/{split}/{cell['dimension']}/{range_of(cell)}/{cell['metric']}"
+            numbers[name] = cell["best"][split]
     return _known(numbers)
 
 
@@ -162,7 +147,7 @@ def _named(numbers: Sequence[Named]) -> dict[str, float]:
     several = Counter(name for name, _, _ in numbers)
     named: Record = {}
     for name, record, values in numbers:
-        place = name + setting_name(record) if several[name] > 1 else name
+        place = name + _setting(record) if several[name] > 1 else name
         named |= {f"{place}/{key}": value for key, value in values.items()}
     return _known(named)
 
@@ -173,39 +158,19 @@ def _known(numbers: Row) -> dict[str, float]:
     return {name: float(value) for name, value in known.items() if math.isfinite(value)}
 
 
-def _name(record: Row, *more: str) -> str:
-    changes = [f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
-    return "/".join(
-        [
-            record["split"],
-            record["dimension"],
-            *changes,
-            *more,
-            record["judge"],
-            record["decoding"],
-        ]
-    )
-
-
 def _within(record: Row) -> str:
-    """The name of a record of one level and range."""
+    """The name of a record of one level and range; "mean" is that of several ranges."""
+    changes = [f"{axis}={record[axis]}" for axis in ("attack", "defense") if record[axis] != "none"]
     level = [] if record["level"] == "dataset" else [f"level={record['level']}"]
-    return _name(record, *level, range_name(record))
+    score_range = "mean" if record["range_min"] is None else str(ScoreRange.of(record))
+    place = (record["split"], record["dimension"], *changes, *level, score_range)
+    return "/".join([*place, record["judge"], record["decoding"]])
 
 
-def range_name(row: Row) -> str:
-    """The range of a row; "mean" where it is about several."""
-    return "mean" if row["range_min"] is None else str(ScoreRange.of(row))
-
-
-def setting_name(row: Row) -> str:
-    """Lambda and t, as ` lambda=1 t=0.5`, or the one of them that the row has."""
-    name = ""
-    for symbol, key in (("lambda", "lambda"), ("t", "temperature")):
-        value = row[key]
-        if value is not None and math.isfinite(value):
-            name += f" {symbol}={value:g}"
-    return name
+def _setting(record: Row) -> str:
+    """Lambda and t, as ` lambda=1 t=0.5`, or the one of them that the record has."""
+    values = {"lambda": record["lambda"], "t": record["temperature"]}
+    return "".join(f" {symbol}={value:g}" for symbol, value in values.items() if value is not None)
 
 
 # --- files --------------------------------------------------------------------------------------

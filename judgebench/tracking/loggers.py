@@ -2,7 +2,7 @@
 with the methods of Lightning's `Logger`.
 
 All are given the settings, the headline numbers, and, where they have a way, figures and files;
-W&B also its tables. Lightning is imported by its own loggers alone.
+W&B also the tables of metrics and comparisons. Lightning is imported by its own loggers alone.
 """
 
 from __future__ import annotations
@@ -107,8 +107,7 @@ def log_sweep(
     summary: Row,
     figures: Mapping[str, Figure],
 ) -> None:
-    """Logs a finished sweep: the best setting of every cell as numbers, on W&B also as a table; the
-    figures.
+    """Logs a finished sweep: the best setting of every cell as numbers, and the figures.
 
     Args:
         config: resolved, plain, secrets masked.
@@ -119,7 +118,7 @@ def log_sweep(
             logger.log_hyperparams(dict(config))
             logger.log_metrics(best_scalars(summary))
             if isinstance(logger, QuietWandbLogger):
-                logger.log_best(summary, figures)
+                logger.log_images(figures)
             else:
                 _log_files(logger, figures)
 

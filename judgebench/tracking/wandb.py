@@ -14,22 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from judgebench.report.table import records
 from judgebench.results.results import Results
 from judgebench.runtime.secrets import environment_secrets, hider
 from judgebench.settings.run import LOGGER_MODES as MODES
-from judgebench.tracking.content import (
-    best_rows,
-    differences,
-    range_name,
-    scalars,
-    setting_name,
-    tracked_files,
-    verdicts,
-)
-from judgebench.types import LABELS, RANGE, Key, Record, Records, Row, Rows
+from judgebench.tracking.content import differences, scalars, tracked_files, verdicts
+from judgebench.types import Record, Records, Row
 from judgebench.words.errors import UserError
 from judgebench.words.formats import is_known
 
@@ -126,27 +116,13 @@ class QuietWandbLogger:
         results: Results,
         figures: Mapping[str, Figure],
         files: Sequence[Path] = (),
-        examples: int = 50,
     ) -> None:
         """Logs the verdicts, and the numbers of every cell that workspaces show; as tables
-        `metrics`, `comparisons`, `examples`, and `attack/trace`, every word that was scored;
-        figures as images, files as an artifact.
-
-        Args:
-            files: of the run folder; readings, scores, metrics, phrases and findings of defenses
-                are kept.
-            examples: see `example_rows`.
-        """
+        `metrics` and `comparisons`; figures as images, and of the files of a run folder, as an
+        artifact, readings, scores, metrics, phrases and findings of defenses."""
         import wandb
 
-        content = {
-            "metrics": _table(results.metrics),
-            "comparisons": _table(results.comparisons),
-            "examples": _table(example_rows(results.scores, results.readings, examples)),
-        }
-        if results.trace is not None:
-            scored = results.trace[results.trace["score"].notna()]
-            content["attack/trace"] = wandb.Table(dataframe=scored)
+        content = {"metrics": _table(results.metrics), "comparisons": _table(results.comparisons)}
         if paths := tracked_files(files):
             artifact = wandb.Artifact(
                 f"results-{self.experiment.id}",
@@ -160,55 +136,11 @@ class QuietWandbLogger:
         self.log_metrics(scalars(results.metrics) | differences(results.comparisons))
         self.log_metrics(verdicts(results))
 
-    def log_best(self, summary: Row, figures: Mapping[str, Figure]) -> None:
-        """Logs the best settings of a sweep as a table, and its figures."""
-        self.experiment.log({"best": _table(best_rows(summary)), **_images(figures)})
+    def log_images(self, figures: Mapping[str, Figure]) -> None:
+        self.experiment.log(_images(figures))
 
 
 # --- tables -------------------------------------------------------------------------------------
-
-_PLACE = ("example_id", "group_id", "system_id", "split", "dimension")
-_KEY = ["example_id", "dimension", *RANGE, LABELS, "attack", "defense"]
-# places are read, and wins scored from them
-_PAIR_KEY = [name for name in _KEY if not name.startswith("range_")]
-
-
-def example_rows(scores: pd.DataFrame, readings: pd.DataFrame, maximum: int) -> Rows:
-    """A row for each selected example and condition: ids, range, human score, a column per
-    decoding, answer and prompt. The `maximum` examples are spread evenly over the test split (over
-    all if there is none)."""
-    # 1. the selected examples
-    of_test = scores[scores["split"] == "test"]
-    pool = of_test if len(of_test) else scores
-    ids = pool["example_id"].drop_duplicates().to_numpy()
-    spread = np.linspace(0, len(ids) - 1, min(maximum, len(ids)))
-    selected = ids[np.unique(spread.round().astype(int))]
-    keys = _PAIR_KEY if "rival_id" in scores else _KEY
-    # 2. their scores, a column each
-    rows: dict[Key, Record] = {}
-    scores = scores[scores["example_id"].isin(selected)]
-    for score in records(scores):
-        key = tuple(score.get(name) for name in keys)
-        new = {name: score[name] for name in _PLACE}
-        new["range"] = range_name(score)
-        for name in ("attack", "defense", "human"):
-            new[name] = score[name]
-        row = rows.setdefault(key, new)
-        column = f"{score['judge']} {score['decoding']}{setting_name(score)}"
-        row[column] = score["score"]
-        if score["status"] != "parsed":
-            row[f"{column} status"] = score["status"]
-    # 3. their answers and prompts
-    readings = readings[readings["example_id"].isin(selected)]
-    for reading in records(readings):
-        key = tuple(reading.get(name) for name in keys)
-        row = rows.get(key, {})
-        order = f", judged text {reading['order']}" if "order" in reading else ""
-        answer = "answer"
-        if reading["judge"] is not None:  # sampled, a judge and decoding each
-            answer += f" of {reading['judge']} {reading['decoding']}"
-        row |= {f"{answer}{order}": reading["text"], f"prompt{order}": reading["prompt"]}
-    return list(rows.values())
 
 
 def _value(value: Any) -> Any:

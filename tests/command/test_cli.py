@@ -1,11 +1,8 @@
 """The command line end to end, with tiny real models: what a run leaves behind, resuming, and users' mistakes."""
 
 import gc
-import os
 import re
 import shlex
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 
@@ -17,15 +14,7 @@ import transformers
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import ScorePass
 from judgebench.results.folder import RunFolder
-from tests.conftest import left_of, swap_words, tiny_llama
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-QUICK = ("logger=none", "report=false", "metrics.resamples=50", "data.limit_groups=4", "run_dir=run")
-
-
-def pair(folders):
-    main, assistant = folders
-    return ("judge=local", f"judge.path={main}", "assistant=model", f"assistant.path={assistant}")
+from tests.conftest import QUICK, pair, swap_words, tiny_llama, told
 
 
 def test_a_run_leaves_the_folder_that_the_contract_names(judgebench, tiny_pair):
@@ -225,27 +214,8 @@ def sick_model(tmp_path, tokenizer):
     return folder
 
 
-def told(result, expected):
-    code, out, err = result
-    assert code == 2, out + err
-    assert expected in err
-    assert "Traceback" not in out + err
-    assert err.startswith("judgebench: ")
-    assert " mistakes:" in err or err.partition("This command is right")[0].rstrip().endswith(".")
-    assert left_of("run") == []
-
-
-def test_a_hub_that_cannot_be_reached_is_told_at_once():
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "judgebench", "judge=qwen2_5_14b", "assistant=qwen2_5_3b"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
+def test_a_hub_that_cannot_be_reached_is_told_at_once(judgebench, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    result = judgebench("judge=qwen2_5_14b", "assistant=qwen2_5_3b", mistaken=True)
     for key, model in (("judge", "Qwen/Qwen2.5-14B-Instruct"), ("assistant", "Qwen/Qwen2.5-3B-Instruct")):
-        assert f"{key}.path={model}" in done.stderr
-        assert f"give a local folder with {key}.path=" in done.stderr
-    assert "Traceback" not in done.stderr
+        told(result, f"{key}.path={model}", f"give a local folder with {key}.path=")

@@ -18,8 +18,7 @@ from judgebench.command.record import public
 from judgebench.data.benchmarks import Mini
 from judgebench.readings import reading
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import told
-from tests.conftest import left_of
+from tests.conftest import left_of, told
 from tests.served import answer
 
 QUICK = ("data.limit_groups=8", "data.dev_share=0.4", "logger=none", "report=false", "metrics.resamples=20")

@@ -7,7 +7,7 @@ from judgebench.report.browser.data import bounds, reading_chunks
 from judgebench.report.browser.index import index_of
 from judgebench.report.html import render_report
 from judgebench.results.results import Results
-from tests.command.test_cli import QUICK, pair
+from tests.conftest import QUICK, pair
 
 ASKED = (*QUICK, "report=true", "decoding=[greedy,contrastive]", "attacks=[none,dsi]", "ranges=[[1,5]]")
 

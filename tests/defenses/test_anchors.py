@@ -17,7 +17,7 @@ from judgebench.prompts.rubrics import load_rubrics
 from judgebench.results.folder import RunFolder
 from judgebench.types import Condition, Example, ScoreRange
 from judgebench.words.errors import UserError
-from tests.command.test_cli import QUICK, told
+from tests.conftest import QUICK, told
 from tests.served import answer
 
 RANGES = [ScoreRange(1, 5), ScoreRange(0, 4), ScoreRange.parse([5, 1]), ScoreRange.parse(["E", "D", "C", "B", "A"])]

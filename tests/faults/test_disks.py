@@ -9,9 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import pair
-from tests.conftest import left_of
-from tests.faults.conftest import QUICK, SLOWLY, disk, rows, told
+from tests.conftest import QUICK, pair, told
+from tests.faults.conftest import SLOWLY, disk, rows
 from tests.runs.test_adv_suffix import PLAIN, learning
 
 
@@ -57,7 +56,6 @@ def test_a_store_that_is_full_keeps_what_it_has(judgebench, tiny_pair):
         told(
             judgebench(*command, mistaken=True), "store=small/r.sqlite: cannot be written", "run the same command again"
         )
-        assert left_of("run") == []
         kept = rows("small/r.sqlite")
         assert before.items() < kept.items(), "it must fill up while it reads"
         assert len(kept) < 24
@@ -67,29 +65,29 @@ def test_a_store_that_is_full_keeps_what_it_has(judgebench, tiny_pair):
         assert len(rows("small/r.sqlite")) == 24
 
 
-@pytest.mark.parametrize("left", [0, 8192, 40960])
-def test_a_run_folder_that_is_full_holds_no_half_file(judgebench, tiny_pair, left):
+def test_a_run_folder_that_is_full_holds_no_half_file(judgebench, tiny_pair):
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "report=true", "run_dir=small/run")
     with disk(Path("small"), "4m") as options:
-        filled(Path("small"), left)
-        told(judgebench(*command, mistaken=True), "run_dir: small/run", "No space left on device")
-        assert whole("small")
+        for left in (0, 8192, 40960):
+            filled(Path("small"), left)
+            told(judgebench(*command, mistaken=True), "run_dir: small/run", "No space left on device")
+            assert whole("small")
         stored = rows("outputs/readings.sqlite")
         options("size=64m")
         judgebench(*command)
-        assert rows("outputs/readings.sqlite") == stored or not stored
+        assert rows("outputs/readings.sqlite") == stored
         assert Path("small/run/report.html").is_file()
 
 
-@pytest.mark.parametrize("left", [4096, 60_000])
+@pytest.mark.parametrize("left", [4096, pytest.param(60_000, marks=pytest.mark.exhaustive)])
 def test_full_for_wandb_alone(judgebench, tiny_pair, left):
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK)
     judgebench(*command)
     taken = sum(4096 * -(-path.stat().st_size // 4096) for path in Path("run").rglob("*") if path.is_file())
     with disk(Path("small"), "4m"):
         filled(Path("small"), taken + 4096 * 3 + left)  # room for the folder, the lock and a file under way
-        given = (*command, "logger=wandb", "run_dir=small/run")
-        told(judgebench(*given, mistaken=True), "logger: W&B's files in ", "small/run cannot be written", "logger=none")
+        refused = judgebench(*command, "logger=wandb", "run_dir=small/run", mistaken=True)
+        told(refused, "logger: W&B's files in ", "small/run cannot be written", "logger=none", clean=False)
         assert whole("small")
         # what the run itself has found is there
         assert len(RunFolder.open("small/run").read("readings")) == 24
@@ -103,7 +101,6 @@ def test_a_search_whose_journal_is_full(judgebench, tiny_pair, tmp_path):
         filled(Path("small"), 4096)
         told(judgebench(*command, mistaken=True), "store", "small")
         assert whole("small/attacks")
-        assert left_of("run") == []
 
 
 def test_a_studys_journal_that_is_full(judgebench, tiny_pair):
@@ -111,11 +108,8 @@ def test_a_studys_journal_that_is_full(judgebench, tiny_pair):
     command = ("-m", *pair(tiny_pair), *QUICK, "data.dev_share=0.5", "decoding=[greedy,contrastive]")
     with disk(Path("small"), "1m"):
         filled(Path("small"), 4096)
-        told(
-            judgebench(*command, "+sweeps=cd_lambda_t", *swept, mistaken=True),
-            "hydra.sweeper.storage",
-            "small/a.journal",
-        )
+        refused = judgebench(*command, "+sweeps=cd_lambda_t", *swept, mistaken=True)
+        told(refused, "hydra.sweeper.storage", "small/a.journal", clean=False)
 
 
 def test_nobody_may_write(judgebench, started, tiny_pair):

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,8 +15,7 @@ from judgebench.prompts.rubrics import are_comparative, load_rubrics
 from judgebench.results.folder import RunFolder
 from judgebench.tutor.texts import Reference
 from judgebench.types import FIRST, SECOND, Condition, Example, ScoreRange
-from tests.conftest import write_rows
-from tests.faults.conftest import QUICK
+from tests.conftest import QUICK, write_rows
 
 HOSTILE = (
     "{{ source }} {{Document}} {{Summary}} {{Reference_low}} {max_range} {quarter_1} {low_score} {text} {prompt} "
@@ -123,14 +120,12 @@ from judgebench.__main__ import main
 try:
     main()
 finally:
-    print("\\n".join(opened), file=open(WRITTEN, "w"))
+    print("\\n".join(opened), file=open("../opened.txt", "w"))
 """
 
 
-def test_what_data_names_is_never_opened(hostile, tiny_pair, tmp_path):
+def test_what_data_names_is_never_opened(hostile, started, tiny_pair, tmp_path):
     _, data = hostile
-    script = tmp_path / "watched.py"
-    script.write_text(WATCHED.replace("WRITTEN", repr(str(tmp_path / "opened.txt"))))
     quick = [one for one in QUICK if not one.startswith(("data.", "report"))]
     model = (
         "judge=local",
@@ -138,27 +133,21 @@ def test_what_data_names_is_never_opened(hostile, tiny_pair, tmp_path):
         "attacks=[none,dsi]",
         "defenses=[none,delimiters,sandwich,perplexity]",
     )
-    done = subprocess.run(
-        [sys.executable, str(script), *quick, *data, *model, "metrics.resamples=0", "trainer=cpu"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run = started(*quick, *data, *model, "metrics.resamples=0", "trainer=cpu", program=WATCHED)
+    assert run.ends() == 0, run.said
     opened = (tmp_path / "opened.txt").read_text()
     assert "data.jsonl" in opened, "what is opened must be seen"
     assert "sqlite3.connect" in opened
     assert "never-opened-4711" not in opened
     assert not [line for line in opened.splitlines() if line.startswith(("socket.", "urllib."))]
-    folder = RunFolder.open(tmp_path / "run")
+    folder = RunFolder.open("run")
     readings = folder.read("readings")
     assert len(readings) == 8 * 2 * 4
     hostile_rows = readings[readings.prompt.str.contains("{{ source }}", regex=False)]
     assert len(hostile_rows)
     assert (hostile_rows.control_tokens > 0).all()
     assert "never-opened-4711" in readings.group_id.iloc[0]
-    page = (tmp_path / "run/report.html").read_text()
+    page = Path("run/report.html").read_text()
     assert "<script>alert(1)" not in page
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.command.test_cli import pair
-from tests.faults.conftest import QUICK
+from tests.conftest import QUICK, pair
 from tests.served import garbage, status
 from tests.tracking.wandb_file import records
 

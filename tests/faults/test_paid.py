@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from judgebench.results.folder import RunFolder
-from tests.faults.conftest import Started, rows
+from tests.faults.conftest import rows
+from tests.processes import Started
 from tests.served import BatchProvider, answer, hangup, running, status
 
 QUICK = ("data=mini", "data.limit_groups=4", "ranges=[[1,5]]", "logger=none", "report=false", "metrics.resamples=20")

@@ -11,8 +11,8 @@ import pytest
 
 from judgebench.results.folder import RunFolder
 from judgebench.runtime.files import LOCK, Held, locked
-from tests.command.test_cli import pair
-from tests.faults.conftest import QUICK, SLOWLY, rows, told
+from tests.conftest import QUICK, pair, told
+from tests.faults.conftest import SLOWLY, rows
 
 
 def test_in_one_folder_the_second_is_refused_and_a_killed_ones_lock_holds_nobody_up(judgebench, started, tiny_pair):
@@ -20,7 +20,7 @@ def test_in_one_folder_the_second_is_refused_and_a_killed_ones_lock_holds_nobody
     first = started(*command)
     first.reaches(lambda: rows("outputs/readings.sqlite"))
     os.kill(first.pid, signal.SIGSTOP)  # so that it is at work as long as we like
-    sentence = told(judgebench(*command, mistaken=True), "run_dir: another run writes to run")
+    sentence = told(judgebench(*command, mistaken=True), "run_dir: another run writes to run", clean=False)
     assert f"process {first.pid} on {socket.gethostname()}, since 20" in sentence
     first.kill()
     assert Path("run", LOCK).is_file()
@@ -114,9 +114,15 @@ def test_where_nothing_can_be_made_the_lock_ends(tmp_path, monkeypatch):
 
 
 def test_two_multiruns_in_one_folder(judgebench, tiny_pair):
-    command = ("-m", *pair(tiny_pair), *QUICK, "decoding=[contrastive]", "decoding.lambda=0.1,0.5")
+    command = ("-m", *pair(tiny_pair), *QUICK, "data.limit_groups=1", "decoding=[contrastive]")
+    command = (*command, "decoding.lambda=0.1,0.5")
     with locked(Path("run")):
-        told(judgebench(*command, mistaken=True), "run_dir: another run writes to run", f"process {os.getpid()} on")
+        told(
+            judgebench(*command, mistaken=True),
+            "run_dir: another run writes to run",
+            f"process {os.getpid()} on",
+            clean=False,
+        )
     judgebench(*command)
     assert {path.name for path in Path("run").iterdir()} >= {"0", "1", "multirun.yaml", "sweep.json"}
     assert not list(Path("run").rglob(LOCK))

@@ -1,60 +1,48 @@
 """A process that ends while others compute with it ends them too, however deep in a collective they are."""
 
 import signal
-import socket
-import subprocess
-import sys
+from pathlib import Path
 
-import pytest
+from tests.served import free_port
 
-SCRIPT = """
+PROGRAM = """
 import sys, time
+from pathlib import Path
 from torch import distributed
 from judgebench.runtime.distributed import Processes
 
-rank, port, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+name, rank, port, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
 processes = Processes()
 processes.count, processes.rank, processes._group = 2, rank, object()
 processes._mail = distributed.TCPStore("127.0.0.1", port, is_master=rank == 0, wait_for_workers=False)
-with processes.watched(beat=0.2, silence=8.0):
-    print("inside", flush=True)
+with processes.watched(beat=0.2, silence=6.0):
+    Path(f"{name}-{rank}").touch()
     time.sleep(seconds)  # as a collective that never returns
-print("left", flush=True)
-sys.stdin.read()  # the others need its mail for longer
+Path(f"{name}-{rank}-left").touch()
+while not Path(f"{name}-1-left").exists():
+    time.sleep(0.1)  # the others need its mail for longer
 """
 
 
-def start(*seconds):
-    """Processes of a run, each inside the part that is watched."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    started = []
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    for rank, inside in enumerate(seconds):
-        command = [sys.executable, "-c", SCRIPT, str(rank), str(port), str(inside)]
-        process = subprocess.Popen(command, **pipes, text=True)
-        started.append(process)
-    for process in started:  # both begin at once: who is late counts as ended
-        assert process.stdout.readline() == "inside\n"
-    return started
+def test_the_death_of_a_process_is_told_and_who_has_done_its_share_may_be_silent(started):
+    def two(name, *seconds):
+        """Processes of a run, each inside the part that is watched."""
+        port = str(free_port())
+        processes = [
+            started(name, str(rank), port, str(inside), program=PROGRAM) for rank, inside in enumerate(seconds)
+        ]
+        for rank, process in enumerate(processes):  # both begin at once: who is late counts as ended
+            process.reaches(Path(f"{name}-{rank}").exists)
+        return processes
 
-
-@pytest.mark.parametrize("victim", [0, 1])
-def test_the_death_of_a_process_is_told(victim):
-    processes = start(600, 600)
-    processes[victim].send_signal(signal.SIGKILL)
-    survivor = processes[1 - victim]
-    errors = survivor.stderr.read()  # until its end
-    survivor.wait(timeout=60)
-    assert survivor.returncode == 2
-    assert "another process of this run has ended, so this one ends too" in errors
-    assert "the same command goes on from there" in errors
-
-
-def test_who_has_done_its_share_may_be_silent():
-    processes = start(0.5, 12)
-    for process in reversed(processes):
-        out, errors = process.communicate(timeout=60)
-        assert process.returncode == 0, errors
-        assert out.endswith("left\n")
+    first_dies, second_dies, first_is_done = two("a", 600, 600), two("b", 600, 600), two("c", 0.5, 9)
+    for processes, victim in ((first_dies, 0), (second_dies, 1)):
+        processes[victim].kill()
+    for processes, survivor in ((first_dies, 1), (second_dies, 0)):
+        said = (processes[survivor].ends(60), processes[survivor].said)
+        assert said[0] == 2, said[1]
+        assert "another process of this run has ended, so this one ends too" in said[1]
+        assert "the same command goes on from there" in said[1]
+    for process in first_is_done:
+        assert process.ends(60) == 0, process.said
+    assert -second_dies[1].code == signal.SIGKILL

@@ -10,8 +10,8 @@ import torch
 from judgebench.judges.local.loading import ModelSource
 from judgebench.results.folder import RunFolder
 from tests.command.test_cli import sick_model
-from tests.conftest import left_of
-from tests.faults.conftest import QUICK, rows, told
+from tests.conftest import QUICK, told
+from tests.faults.conftest import rows
 
 CODE = """
 from pathlib import Path
@@ -73,4 +73,3 @@ def test_nan_names_model_and_example_and_is_not_stored(judgebench, tmp_path, smo
     sentence = told(judgebench("judge=local", f"judge.path={folder}", *QUICK, mistaken=True), "with NaN")
     assert "sick answers to example mini-" in sentence
     assert rows("outputs/readings.sqlite") == {}
-    assert left_of("run") == []

@@ -10,13 +10,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
+import json
 import shutil
 import sqlite3
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.golden import experiments
 from tests.golden.snapshot import differences, snapshot
@@ -31,16 +34,33 @@ def main() -> None:
     given = parser.parse_args()
     for name in given.names:
         with tempfile.TemporaryDirectory() as scratch, served() if given.store else contextlib.nullcontext():
-            folder = Path(scratch)
-            experiments.write_inputs(folder)
-            before = experiments.stored_keys(folder)
-            printed = experiments.run(name, folder)
-            added = experiments.stored_keys(folder) - before
-            if added and not given.store:
-                sys.exit(f"{name}: {len(added)} readings are not in the store; --store adds them.")
-            if added:
-                pack(folder / "store.sqlite")
-            replace(name, snapshot(folder / "run", printed, experiments.FROZEN.get(name, ".*")))
+            ran = run(name, Path(scratch))
+            if ran.added and not given.store:
+                sys.exit(f"{name}: {len(ran.added)} readings are not in the store; --store adds them.")
+            if ran.added:
+                pack(Path(scratch, "store.sqlite"))
+            replace(name, ran.files)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One experiment that was run: its frozen files, keys of readings that it had to add to the store, and what it
+    says of its environment."""
+
+    files: dict[str, str]
+    added: set[str]
+    environment: dict[str, Any]
+
+
+def run(name: str, folder: Path) -> Ran:
+    """Runs an experiment in an empty folder."""
+    experiments.write_inputs(folder)
+    before = experiments.stored_keys(folder)
+    printed = experiments.run(name, folder)
+    file = folder / "run" / "environment.json"
+    environment = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+    files = snapshot(folder / "run", printed, experiments.FROZEN.get(name, ".*"))
+    return Ran(files, experiments.stored_keys(folder) - before, environment)
 
 
 def replace(name: str, files: dict[str, str]) -> None:

@@ -9,20 +9,18 @@ from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import pytest
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 from judgebench.report.figures import style
-from judgebench.report.figures.scores import logprob_figure, score_figure
+from judgebench.report.figures.scores import logprob_figure
 from judgebench.report.figures.style import (
     _DEFENSES,
     _FIXED,
     _FREE,
     HUMANS,
     INK,
-    MOST_SERIES,
     MUTED,
     NIGHT,
     marks,
@@ -30,65 +28,21 @@ from judgebench.report.figures.style import (
     svg_without_caption,
     with_night,
 )
-from judgebench.report.figures.tuning import HeatMap, heat_map_figure
 from judgebench.report.layout import draw_all
-from judgebench.report.views.bias import favorites, human_scores, most_frequent, shares, to_range
+from judgebench.report.views.bias import human_scores, most_frequent, shares, to_range
 from judgebench.results.results import Series, ranges_of
-from judgebench.studies.evaluate import evaluate
 from judgebench.types import ScoreRange
-from tests.report.conftest import columns, results_of
+from tests.report.conftest import results_of
 
 SCALE = (1.0, 5.0)
 
 
 def drawn(run, dimension="coherence"):
-    return score_figure(run.scores, dimension, SCALE, run.titles)
+    return logprob_figure(results_of(run), dimension)
 
 
 def legend(figure):
     return [text.get_text() for text in figure.legends[0].get_texts()]
-
-
-def test_bars_are_the_shares_of_the_scores(run):
-    figure = drawn(run)
-    test = run.scores[run.scores["split"] == "test"]
-    for axis, (score_range, part) in zip(figure.axes, ranges_of(test), strict=True):
-        heights = np.array([patch.get_height() for patch in axis.patches]).reshape(4, -1)
-        assert heights.sum(axis=1) == pytest.approx([100] * 4)
-        main = part[(part["judge"] == "main") & (part["decoding"] == "greedy")]["score"]
-        assert heights[0] == pytest.approx([100 * float(np.mean(main == value)) for value in score_range.values])
-        humans = shares(to_range(human_scores(part), SCALE, score_range), score_range)
-        assert heights[3] == pytest.approx(100 * humans)
-        assert f"n = {len(main)}" in axis.get_title("right")
-
-
-def test_expectation_is_not_drawn(run):
-    assert legend(drawn(run)) == [
-        "main, greedy (SmolLM2-135M-Instruct)",
-        "assistant, greedy (early exit at layer 20)",
-        "pair, contrastive",
-        "humans",
-    ]
-
-
-def test_grid_of_settings_is_cut_to_what_can_be_told_apart(builder):
-    run = builder(
-        grid=[(x, t) for x in (0.1, 0.5, 1.0) for t in (1.0, 2.0, 5.0)], articles=5, ranges=[ScoreRange(1, 5)]
-    )
-    figure = drawn(run)
-    assert len(legend(figure)) == MOST_SERIES + 1
-    assert "4 further decodings are not drawn" in figure.get_label()
-    colors = {to_hex(patch.get_facecolor()) for patch in figure.axes[0].patches}
-    assert len(colors) == MOST_SERIES + 1
-
-
-def test_attacked_scores_do_not_mix_with_clean_ones(run):
-    attacked = run.scores.assign(attack="dsi", score=run.scores["range_max"])
-    both = pd.concat([run.scores, attacked], ignore_index=True)
-    heights = [patch.get_height() for axis in drawn(run).axes for patch in axis.patches]
-    figure = score_figure(both, "coherence", SCALE, run.titles)
-    assert [patch.get_height() for axis in figure.axes for patch in axis.patches] == heights
-    assert "attack dsi" in score_figure(attacked, "coherence", SCALE, run.titles).get_label()
 
 
 @pytest.mark.parametrize("least", [None, -np.inf], ids=["as read", "with a probability of 0"])
@@ -117,13 +71,13 @@ def test_free_generation_has_no_log_probabilities_to_draw(builder):
 def test_all_figures_save_as_png_at_200_dpi_and_svg(run, tmp_path):
     figures = draw_all(results_of(run))
     paths = save_figures(figures, tmp_path)
-    names = ["scores_coherence", "logprobs_coherence"]
+    names = ["logprobs_coherence"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{n}.{k}" for n in names for k in ("png", "svg"))
     assert sorted(paths) == sorted(tmp_path.iterdir())
-    with Image.open(tmp_path / "scores_coherence.png") as image:
+    with Image.open(tmp_path / "logprobs_coherence.png") as image:
         assert image.info["dpi"] == pytest.approx((200, 200), abs=0.1)
         assert image.width == 1600
-    assert (tmp_path / "scores_coherence.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "logprobs_coherence.svg").read_text().startswith("<?xml")
 
 
 def test_nothing_is_clipped_or_overlaps(builder):
@@ -151,59 +105,6 @@ def test_settings_of_the_caller_stay_and_equal_data_give_equal_bytes(run):
     before = dict(mpl.rcParams)
     assert style.figure_files({"a": drawn(run)}) == style.figure_files({"a": drawn(run)})
     assert dict(mpl.rcParams) == before
-
-
-def test_a_dimension_with_dev_texts_alone_shows_these(builder):
-    run = builder(dimensions=("coherence", "fluency"), articles=4)
-    scores = run.scores[(run.scores["dimension"] == "coherence") | (run.scores["split"] == "dev")]
-    scale = run.scale | {"fluency": SCALE}
-    figure = score_figure(scores, "fluency", SCALE, run.titles)
-    assert "dev split" in figure.get_label()
-    assert len(figure.axes) == 4
-    assert "test split" in score_figure(scores, "coherence", SCALE, run.titles).get_label()
-    found = favorites(results_of(replace(run, scores=scores, scale=scale)))
-    assert {row["dimension"] for row in found} == {"coherence", "fluency"}
-
-
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_humans_who_all_say_the_same_on_no_known_scale_are_left_out(builder):
-    run = builder(articles=4)
-    run = replace(run, scores=run.scores.assign(human=3.0), scale={"coherence": (3.0, 3.0)})
-    figures = draw_all(results_of(run))
-    assert "Humans are left out" in figures["scores_coherence"].get_label()
-    assert not any("humans" in label for label in legend(figures["scores_coherence"]))
-    assert len(figures["scores_coherence"].axes[0].patches) == 3 * 5  # main, assistant, pair
-
-
-def named(run, settings):
-    """The run with further contrastive decodings under names of the user's: name -> lambda, t."""
-    pair = run.scores[run.scores["judge"] == "pair"]
-    more = [pair.assign(decoding=name, **{"lambda": x, "temperature": t}) for name, (x, t) in settings.items()]
-    scores = pd.concat([run.scores, *more], ignore_index=True)
-    records = evaluate(columns(scores), "mini", levels=["dataset"], resamples=20)
-    return replace(run, scores=scores, records=records)
-
-
-def test_a_contrastive_decoding_of_another_name_is_drawn_with_its_lambda_and_t(builder):
-    run = named(builder(ranges=[ScoreRange(1, 5)], articles=4), {"b": (2.0, 3.0)})
-    figures = draw_all(results_of(run))
-    labels = legend(figures["scores_coherence"])
-    assert "pair, contrastive, λ 0.5, t 1" in labels
-    assert "pair, b, λ 2, t 3" in labels
-    assert figures["scores_coherence"].axes[0].get_title("right") == "n = 16"  # nothing that the legend says already
-
-
-def test_settings_that_differ_by_range_say_whose_they_are(builder):
-    run = builder(articles=4, ranges=[ScoreRange(0, 4), ScoreRange(1, 5)])
-    pair = run.scores[run.scores["judge"] == "pair"]
-    other = pair.assign(decoding="b", **{"lambda": pair["lambda"] * 2})
-    figure = score_figure(pd.concat([run.scores, other]), "coherence", SCALE, run.titles)
-    (axis,) = drawn(builder(ranges=[ScoreRange(1, 5, 0.1)], articles=4)).axes
-    assert (len(axis.patches), len(axis.get_xticks())) == (4 * 41, 21)
-    assert [axis.get_title("right") for axis in figure.axes] == [
-        "n = 16 · contrastive λ 0.5, t 1 · b λ 1, t 1",
-        "n = 16 · contrastive λ 0.1, t 0.5 · b λ 0.2, t 0.5",
-    ]
 
 
 def test_the_pair_looks_contrastive_whatever_its_decoding_is_called():
@@ -269,10 +170,3 @@ def test_the_drawing_stays_as_it_was(run):
     assert ElementTree.fromstring(night).tag.endswith("svg")
     for kind, color in (("stroke", "#222222"), ("fill", "#ffffff")):
         assert f'[style*="{kind}: {color}"]{{{kind}:{NIGHT[color]}!important}}' in night.decode()
-
-
-def test_numbers_in_a_heat_map_keep_their_colors_for_its_cells_do():
-    figure = heat_map_figure([HeatMap("x", [1.0], [1.0, 2.0], np.array([[0.1, 0.9]]))], ("a", "b"), "t", "c")
-    used = {text.get_color() for axis in figure.axes for text in axis.texts}
-    assert len(used) == 2
-    assert not used & {*NIGHT, "white", "black"}

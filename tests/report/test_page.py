@@ -58,7 +58,7 @@ def test_page_is_well_formed_and_needs_nothing_else(whole):
     tags = Tags()
     tags.feed(whole)
     assert tags.open == []
-    assert tags.seen.count("img") == 2
+    assert tags.seen.count("img") == 1
     assert "link" not in tags.seen
     assert all(link.startswith(("data:image/svg+xml;base64,", "#")) for link in tags.links)
     assert not re.findall(r"url\(", whole)
@@ -93,19 +93,19 @@ def test_sections_that_have_nothing_to_show_are_not_named(run, whole):
 
 
 def test_every_figure_stands_in_one_section(run, figures):
-    figures = figures | {"of_another_kind": figures["scores_coherence"]}
+    figures = figures | {"of_another_kind": figures["logprobs_coherence"]}
     text = on_page(results_of(run), figures)
     at = {
         name: re.findall(rf'<section id="(\w+)"(?:(?!<section).)*id="figure-{name}"', text, re.DOTALL)
         for name in figures
     }
-    known = {"scores_coherence": ["shift"], "logprobs_coherence": ["shift"]}
+    known = {"logprobs_coherence": ["shift"]}
     assert at == known | {"of_another_kind": ["certainty"]}
 
 
 def test_figures_of_both_papers_have_their_places():
     starts = [start for start in _names(part for section in PAGE for part in section.parts) if start]
-    of_texts = ("scores_coherence", "logprobs_coherence", "suffix_adv_suffix_coherence_0-4")
+    of_texts = ("logprobs_coherence", "suffix_adv_suffix_coherence_0-4")
     of_defenses = ("candidates_joint", "embeddings_joint", "separability_joint", "strengths_joint", "detectors")
     for name in (*of_texts, *of_defenses):
         assert any(map(name.startswith, starts)), name

@@ -16,14 +16,13 @@ from judgebench.decoding.scores import decode, win_probabilities
 from judgebench.readings.reading import reading_frame
 from judgebench.report.browser.data import bounds, index_data, reading_chunks
 from judgebench.report.browser.index import index_of
-from judgebench.report.figures.scores import pairwise_figures
+from judgebench.report.figures.charts import elo_chart
 from judgebench.report.views.pairwise import RANKING, ranking_blocks, ranking_records
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.results import Results
 from judgebench.studies.evaluate import evaluate
 from judgebench.studies.rankings import pairwise_records
 from judgebench.tracking.content import scalars
-from judgebench.tracking.wandb import example_rows
 from judgebench.types import ORDERS, PLACES, Condition, Example, Prompt, Reading
 from tests.report.conftest import ENVIRONMENT
 
@@ -95,11 +94,7 @@ def test_a_dry_run_tells_the_orders_apart(run):
     assert sum("first" in line and "48" in line for line in text.splitlines()) == 2
 
 
-def test_tracking_shows_both_prompts_of_a_pair_beside_its_scores(run):
-    rows = example_rows(run.results.scores, run.results.readings, 3)
-    assert len(rows) == 3 * 2
-    assert all({"prompt, judged text first", "main greedy"} <= set(row) for row in rows)
-    assert {row["prompt, judged text second"] for row in rows} == {"Psecond"}
+def test_tracking_has_the_bias_to_a_place(run):
     found = scalars(run.results.metrics)
     assert found["test/joint/0.0-1.0 by 0.5/assistant/expectation/position_bias"] == pytest.approx(0.1)
 
@@ -130,16 +125,12 @@ def test_only_the_strongest_of_many_systems_are_shown(records):
     assert "20 more systems are in pairwise.json." in [getattr(block, "text", "") for block in ranking_blocks(of(many))]
 
 
-def test_the_figure_shows_systems_compared_with_the_humans(records):
-    figures = pairwise_figures(of(records))
-    assert set(figures) == {"ranking_joint"}
+def test_the_chart_shows_systems_compared_with_the_humans(records):
+    chart = elo_chart(of(records), "joint")
     first, second, *_ = (row for row in ranking_records(of(records)) if row["lead"])
-    axes = figures["ranking_joint"].axes
-    order = [one["system"] for one in first["ranking"]]
-    assert [text.get_text() for text in axes[0].get_yticklabels()] == order
-    assert [axis.get_title(loc="left") for axis in axes] == ["judge", "humans"]
-    lines = [line for axis in axes for line in axis.lines]
-    points = [line for line in lines if line.get_marker() in ("o", "D", "s") and len(line.get_xdata()) == 1]
-    drawn = sorted(float(line.get_xdata()[0]) for line in points)
+    assert [label for label, _ in chart.lines] == [one["system"] for one in first["ranking"]]
+    drawn = sorted(mark.value for _, marks in chart.lines for mark in marks)
     shown = [one["elo"] for row in (first, second) for one in row["ranking"]]
     assert drawn == pytest.approx(sorted([*shown, *(one["human_elo"] for one in first["ranking"])]))
+    assert list(chart.keys.values())[-1] == "humans"
+    assert elo_chart(of(records), "another").lines == []

@@ -151,7 +151,7 @@ def test_every_write_that_fails_is_a_sentence(run, tmp_path, make):
         lambda: folder.write("config", {}),
         lambda: folder.write("scores", run.scores),
         lambda: folder.write("metrics", []),
-        lambda: folder.write_file("figures/scores_coherence.png", b""),
+        lambda: folder.write_file("figures/logprobs_coherence.png", b""),
         lambda: folder.write_file("report.html", ""),
     ):
         with pytest.raises(UserError, match=f"run_dir: {folder.path}"):
@@ -186,7 +186,7 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
         ".scores.parquet.123.tmp",
         "attack/.suffix.json.123.tmp",
     ]
-    for name in (*names, "figures/.scores_coherence.png.123.tmp"):
+    for name in (*names, "figures/.logprobs_coherence.png.123.tmp"):
         folder.write_file(name, "of an earlier run")
     folder.write_digests()
     assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {*FILES, ".scores.parquet.123.tmp"}

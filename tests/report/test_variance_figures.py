@@ -1,10 +1,12 @@
-"""The figure of range bias as variance: its bars are the records."""
+"""The chart of range bias as variance: its bars are the records."""
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pytest
 
-from judgebench.report.figures.scores import variance_figure
+from judgebench.report.figures.charts import variance_chart
 from judgebench.results.results import Results
 from judgebench.studies.variance import variance_records
 from tests.stats.sides import FOUR, known_judge, sample_of
@@ -28,18 +30,16 @@ THREE = ("main", "greedy"), ("main", "expectation"), ("pair", "contrastive")
 
 def test_bars_are_the_shares_of_each_series_without_assistants():
     made = results([*judges(*THREE), *judges(("assistant", "greedy")), *judges(("main", "greedy"), dimension="style")])
-    figure = variance_figure(made)
-    quality, style = figure.axes
-    assert [label.get_text() for label in quality.get_yticklabels()] == [f"{one}, {two}" for one, two in THREE]
+    chart = variance_chart(made, "quality")
+    assert [label for label, _ in chart.lines] == ["greedy", "expectation", "contrastive"]
     record = made.variance[0]
-    first = [bar for bar in quality.patches if bar.get_y() < 0.5]
+    ends = [mark.value for mark in chart.lines[0][1]]
     names = ("texts_share", "range_interactions", "range_own")
-    assert [bar.get_width() for bar in first] == pytest.approx([record[name] for name in names])
-    assert first[-1].get_x() + first[-1].get_width() == pytest.approx(1.0)
-    assert style.get_title(loc="left") == "style"
+    assert ends == pytest.approx(list(accumulate(record[name] for name in names)))
+    assert ends[-1] == pytest.approx(1.0)
+    assert len(variance_chart(made, "style").lines) == 1
 
 
-def test_there_is_no_figure_without_components():
-    assert variance_figure(Results()) is None
-    assert variance_figure(results([sample_of([0.1, 0.2])])) is None
-    assert variance_figure(results([sample_of([0.5] * 3, *ends) for ends in ((0, 4), (1, 5))])) is None
+def test_there_is_no_chart_without_components():
+    for sides in ([], [sample_of([0.1, 0.2])], [sample_of([0.5] * 3, *ends) for ends in ((0, 4), (1, 5))]):
+        assert variance_chart(results(sides), "quality").lines == []

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import pair, told
-from tests.conftest import swap_words
+from tests.conftest import pair, swap_words, told
 
 WORDS = ["superb", "truly great", "seven", "outstandingly", "Quickly", "river", "summable", "well", "the", "good"]
 DATA = ("data.limit_groups=4", "data.dev_share=0.5")  # two articles to learn on, two to try on; six systems
@@ -78,7 +77,7 @@ def learned(tmp_path_factory, tiny_pair):
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *DATA, *learning(folder, *more))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(sys, "argv", ["judgebench", *command, "logger=wandb", "run_dir=run"])
+        patch.setattr(sys, "argv", ["judgebench", *command, "logger=none", "run_dir=run"])
         GlobalHydra.instance().clear()
         main()
     return folder, command

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import QUICK, told
-from tests.conftest import write_rows
+from tests.conftest import QUICK, told, write_rows
 from tests.faults.conftest import rows
 
 ASKED = (*QUICK, "prompt=comparative", "decoding=[expectation,greedy,contrastive]")

@@ -7,7 +7,7 @@ import pytest
 
 from judgebench.defenses.detection import WARNING
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import QUICK, pair, told
+from tests.conftest import QUICK, pair, told
 
 SALAD = "{text} moss 7ulip zinc Verfügbar ;; oblique cask )) tern"
 SPLIT = ("data.dev_share=0.5", "decoding=[expectation]")

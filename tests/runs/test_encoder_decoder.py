@@ -5,7 +5,7 @@ import torch
 import transformers
 
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import QUICK, pair, told
+from tests.conftest import QUICK, pair, told
 
 
 def test_a_contrastive_pair_reads_what_the_recorded_prompts_say(judgebench, tiny_t5_pair):
@@ -35,7 +35,7 @@ def test_a_contrastive_pair_reads_what_the_recorded_prompts_say(judgebench, tiny
 
 
 def test_asked_about_nothing_and_free_answers(judgebench, tiny_t5_pair):
-    judge = ("judge=local", f"judge.path={tiny_t5_pair[0]}", *QUICK, "data.limit_groups=2")
+    judge = ("judge=local", f"judge.path={tiny_t5_pair[0]}", *QUICK, "data.limit_groups=1")
     judgebench(*judge, "assistant=null_context", "decoding=[contrastive]")
     said = RunFolder.open("run").read("readings").assistant_logprobs.map(tuple)
     assert said.nunique() == 1
@@ -53,15 +53,15 @@ def test_caps_prompts_defended_and_attacked(judgebench, tiny_t5_pair, tiny_pair)
     """CAP's judge with a tutor of another kind; a phrase is learned by trying words out, for want of a gradient."""
     given = (
         *("judge=local", f"judge.path={tiny_t5_pair[0]}", "prompt=cap", "dimensions=[joint]", "ranges=[[1,5]]"),
-        *("tutor=local", f"tutor.path={tiny_pair[0]}", "tutor.candidates=20", "tutor.max_new_tokens=6", *QUICK),
-        *("defenses=[none,cap,delimiters]", "data.limit_groups=2", "data.dev_share=0.5"),
+        *("tutor=local", f"tutor.path={tiny_pair[0]}", "tutor.candidates=20", "tutor.max_new_tokens=4", *QUICK),
+        *("defenses=[none,cap]", "data.limit_groups=2", "data.dev_share=0.5"),
         "attacks=[{name: adv_suffix, length: 1, vocabulary: frequent, words: 6, contexts: 1, systems: 1}]",
         "decoding=[expectation]",
     )
     judgebench(*given, "search=exhaustive")
     readings = RunFolder.open("run").read("readings")
     assert set(readings.attack) == {"none", "adv_suffix_1"}
-    assert set(readings.defense) == {"none", "cap", "delimiters"}
+    assert set(readings.defense) == {"none", "cap"}
     assert np.isfinite(np.stack(readings.main_logprobs)).all()
 
 

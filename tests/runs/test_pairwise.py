@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import QUICK, told
-from tests.conftest import write_rows
+from tests.conftest import QUICK, told, write_rows
 
 TINY = ("+exp=pairwise", *QUICK, "decoding=[expectation,greedy]", "assistant=none")
 BARE = "report=false"
@@ -164,11 +163,13 @@ def test_a_mistake_gets_one_sentence(judgebench, tiny_pair, mistake):
     told(judgebench(*given, *arguments, mistaken=True), expected)
 
 
-def test_the_embedded_judge_ranks_three_systems(judgebench):
-    """A real model end to end: the numbers follow from its readings alone."""
+@pytest.mark.parametrize("judge", ["tiny", pytest.param("embedded", marks=pytest.mark.exhaustive)])
+def test_a_judge_ranks_three_systems(judgebench, tiny_pair, judge):
+    """The numbers follow from the readings alone."""
     write_rows("mine.jsonl", preferences()[:8])
     free = (BARE, "assistant=none", "decoding=[expectation]", "logger=none", "metrics.resamples=50", "run_dir=run")
-    judgebench("+exp=pairwise", *OWN, *free, "data.dev_share=0", "pairwise.prior=0.001")
+    given = local(tiny_pair) if judge == "tiny" else ()
+    judgebench("+exp=pairwise", *given, *OWN, *free, "data.dev_share=0", "pairwise.prior=0.001")
     folder = RunFolder.open("run")
     (record,) = folder.read("pairwise")
     # by hand: the score equations of the order-effect model hold at the strengths that were found
@@ -185,6 +186,6 @@ def test_the_embedded_judge_ranks_three_systems(judgebench):
             slope["place"] += sign * left
     assert list(slope.values()) == pytest.approx([0] * 4, abs=1e-3)
     assert sum(strengths.values()) == pytest.approx(0, abs=1e-9)
-    # it always names place one, and what that is worth is told apart from the texts
-    assert record["place_effect"] > 1
+    # a real one always names place one, and what that is worth is told apart from the texts
+    assert judge == "tiny" or record["place_effect"] > 1
     assert record["ranking"][0]["strength_low"] is not None

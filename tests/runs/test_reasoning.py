@@ -13,11 +13,11 @@ from judgebench.judges.engine.plain import PlainEngine
 from judgebench.prompts.thoughts import LEAD, after_thoughts, rating_place
 from judgebench.results.folder import RunFolder
 from judgebench.types import Condition, Example, Prompt, ScoreRange
-from tests.command.test_cli import QUICK, pair, told
+from tests.conftest import QUICK, pair, told
 
 RANGE = ScoreRange(1, 5)
 THINKING = "{name: reasoning, thought_tokens: 12}"
-THOUGHT = (f"defenses=[none,{THINKING}]", "data.limit_groups=2", "decoding=[expectation]")
+THOUGHT = (f"defenses=[none,{THINKING}]", "data.limit_groups=1", "decoding=[expectation]")
 
 
 def behind(tokenizer, prompt, thoughts):
@@ -72,7 +72,7 @@ def test_the_place_of_a_rating():
 def test_candidates_are_read_behind_the_thoughts_packed_as_plain(judgebench, tiny_pair, smollm2_tokenizer, assistant):
     more = {"model": f"assistant.path={tiny_pair[1]}", "early_exit": "assistant.layer=2"}.get(assistant)
     given = [*pair(tiny_pair)[:2], f"assistant={assistant}", *([more] if more else []), *QUICK, *THOUGHT[:3]]
-    given += ["data.limit_groups=2", "decoding=[expectation,contrastive]"]
+    given += ["data.limit_groups=1", "decoding=[expectation,contrastive]"]
     given = list({word.split("=")[0]: word for word in given}.values())
     read = {}
     for engine in ("prefix", "plain"):
@@ -158,13 +158,16 @@ def test_a_chat_server_is_read_where_its_own_answer_rates(judgebench, small_serv
     assert set(RunFolder.open("run").read("scores")["status"]) == {"failed"}
 
 
-@pytest.mark.parametrize("reasoned", [False, True])
 @pytest.mark.parametrize(
-    ("thoughts", "closing"),
+    ("thoughts", "closing", "reasoned"),
     [
-        (["<think>", "Fine.\n"], ["</think>", "\n"]),
-        (["<thinking>", "<think>", "Fine.", "</think>", "\n"], ["</thinking>"]),
-        (["<|channel|>", "analysis", "<|message|>", "Fine.\n"], ["<|end|>", "<|channel|>", "final", "<|message|>"]),
+        (["<think>", "Fine.\n"], ["</think>", "\n"], True),
+        (["<thinking>", "<think>", "Fine.", "</think>", "\n"], ["</thinking>"], False),
+        (
+            ["<|channel|>", "analysis", "<|message|>", "Fine.\n"],
+            ["<|end|>", "<|channel|>", "final", "<|message|>"],
+            False,
+        ),
     ],
 )
 def test_no_probabilities_are_read_inside_thoughts(judgebench, small_server, thoughts, closing, reasoned):
@@ -193,7 +196,7 @@ def test_a_server_that_goes_on_with_a_text_is_asked_twice(judgebench, small_serv
     words = ("judge.protocol=completions", f"judge.tokenizer={tiny_pair[0]}")
     _, out, _ = judgebench(*asked(small_server, *words, "dry_run=true"))
     assert small_server.seen == []
-    count = 12
+    count = 6
     assert f": {2 * count}, with" in out.split("Requests to ")[1]
     judgebench(*asked(small_server, *words))
     bodies = [seen["body"] for seen in small_server.seen]

@@ -6,8 +6,7 @@ import pytest
 
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
-from tests.command.test_cli import QUICK, told
-from tests.conftest import left_of
+from tests.conftest import QUICK, left_of, told
 
 DEFENSES = ("none", "cot", "random_reference", "w_cap", "cap")
 REFERENCES = DEFENSES[2:]

@@ -7,8 +7,7 @@ import pytest
 
 from judgebench.report.views.answer import MOST
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import told
-from tests.conftest import rated_texts, write_rows
+from tests.conftest import rated_texts, told, write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
 REPLAY = ("judge=replay", "judge.path=answers.jsonl", *QUICK)

@@ -1,12 +1,8 @@
 """Runs of several processes, on one machine and on two: what they write is what one process writes, row for row."""
 
 import json
-import os
 import signal
-import sqlite3
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,153 +10,139 @@ import pandas as pd
 import pytest
 import torch
 import transformers
-from lightning.fabric.plugins.environments.lightning import find_free_network_port
+from hydra import compose, initialize_config_dir
 
+from judgebench.config.keys import FOLDER
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
-from tests.command.test_cli import QUICK, told
+from tests.conftest import QUICK, told, write_rows
+from tests.faults.conftest import rows
 from tests.hosts import two_hosts
+from tests.processes import REPOSITORY
+from tests.served import free_port
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 LEAN = (*QUICK, "metrics.levels=[dataset]", "judge.max_batch_tokens=500")
-DDP = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")
-HERE = {"PYTHONPATH": str(REPOSITORY)}
+DDP = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2")
 
 
 def judge(pair):
     return ("judge=local", f"judge.path={pair[0]}", "judge.dtype=float32")
 
 
-def started(*arguments, launcher=(), **environment):
-    return subprocess.Popen(
-        [*launcher, *([] if launcher else [sys.executable]), "-m", "judgebench", *arguments],
-        env={**os.environ, **HERE, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture
+def two_nodes(started):
+    """Starts the two processes of a run as those of two machines with one process each, as a cluster does."""
+
+    def start(*arguments):
+        where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        return [started(*arguments, *DDP, **where, NODE_RANK=str(node)) for node in (0, 1)]
+
+    return start
 
 
-def finished(process, within=400):
-    try:
-        out, err = process.communicate(timeout=within)
-    finally:
-        process.kill()
-    return process.returncode, out, err
-
-
-def torchrun(*options):
-    return [sys.executable, "-m", "torch.distributed.run", *options]
+def count(store):
+    return len(rows(store))
 
 
 def check_equal(one, other, atol=0.0):
     """Two run folders hold the same, but for the time that it took."""
     ours, theirs = RunFolder.open(one), RunFolder.open(other)
-    for left, right in ((ours.read("readings"), theirs.read("readings")), (ours.read("scores"), theirs.read("scores"))):
-        left, right = (frame.drop(columns="seconds", errors="ignore") for frame in (left, right))
-        if atol:
-            for name in ("main_logprobs", "assistant_logprobs"):
-                if name in left:
-                    columns = [frame.pop(name).dropna() for frame in (left, right)]
-                    assert columns[0].index.equals(columns[1].index)
-                    if len(columns[0]):
-                        values = [np.stack(column.to_numpy()) for column in columns]
-                        np.testing.assert_allclose(values[1], values[0], atol=atol)
-            pd.testing.assert_frame_equal(left, right, atol=atol, rtol=0)
-        else:
-            pd.testing.assert_frame_equal(left, right, check_exact=True)
-    if not atol:
-        assert ours.read("metrics") == theirs.read("metrics")
+    for name in ("readings", "scores"):
+        left, right = (folder.read(name).drop(columns="seconds", errors="ignore") for folder in (ours, theirs))
+        for column in {"main_logprobs", "assistant_logprobs"} & set(left) if atol else ():
+            pairs = [frame.pop(column).dropna() for frame in (left, right)]
+            assert pairs[0].index.equals(pairs[1].index)
+            for values in zip(*pairs, strict=True):
+                np.testing.assert_allclose(values[1], values[0], atol=atol)
+        pd.testing.assert_frame_equal(left, right, atol=atol, rtol=0, check_exact=not atol)
+    assert atol or ours.read("metrics") == theirs.read("metrics")
 
 
-def stored(path):
-    with sqlite3.connect(path) as store:
-        return store.execute("SELECT count(*) FROM readings").fetchone()[0]
-
-
-def test_two_processes_write_what_one_writes(judgebench, tiny_pair):
+def test_two_processes_write_what_one_writes(judgebench, two_nodes, tiny_pair):
     everything = (
         *(*judge(tiny_pair), *LEAN, "prompt=cap", "dimensions=[joint]", "data.dev_share=0.5", "decoding=[expectation]"),
         *("attacks=[none,dsi]", "defenses=[none,{name: cot, answer_tokens: 8},perplexity,cap]"),
         *("tutor=judge", "tutor.max_new_tokens=6", "tutor.candidates=12", "tutor.alpha_unit=norm"),
         "tutor.strengths=[0.1,0.3]",
     )
+    runs = two_nodes(*everything, "store=two.sqlite", "run_dir=two")
     judgebench(*everything, "store=one.sqlite", "run_dir=one")
-    code, _, err = finished(started(*everything, *DDP, "store=two.sqlite", "run_dir=two"))
-    assert code == 0, err
+    for run in runs:
+        assert run.ends() == 0, run.said
     check_equal("one", "two")
     one, both = (Results.load(name) for name in ("one", "two"))
     pd.testing.assert_frame_equal(one.references.drop(columns="seconds"), both.references.drop(columns="seconds"))
     assert one.detectors == both.detectors
-    assert stored("one.sqlite") == stored("two.sqlite")
+    assert count("one.sqlite") == count("two.sqlite")
 
 
 @pytest.mark.exhaustive
-def test_two_hosts_write_what_one_process_writes(judgebench, tiny_pair):
+def test_two_hosts_write_what_one_process_writes(judgebench, command, tiny_pair):
     asked = (*judge(tiny_pair), *LEAN, "assistant=early_exit", "assistant.layer=2", "decoding=[greedy,contrastive]")
     judgebench(*asked, "store=one.sqlite", "run_dir=one")
     with two_hosts() as hosts:
         processes = []
         for node, (host, address, link) in enumerate(hosts):
-            launcher = [
-                *("ip", "netns", "exec", host),
-                *torchrun("--nnodes=2", "--nproc-per-node=1", "--rdzv-id=1", "--rdzv-backend=c10d"),
+            launcher = (
+                *("ip", "netns", "exec", host, sys.executable, "-m", "torch.distributed.run"),
+                *("--nnodes=2", "--nproc-per-node=1", "--rdzv-id=1", "--rdzv-backend=c10d"),
                 *(f"--rdzv-endpoint={hosts[0][1]}:29400", f"--local-addr={address}"),
                 f"--rdzv-conf=is_host={node == 0}",  # both have the name of this machine, by which torchrun would tell
-            ]
+            )
             Path(host).mkdir()
             # no file is shared: each host has a folder of its own for store and run
             places = (f"store={host}/store.sqlite", f"run_dir={host}/run")
-            ddp = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2")
-            processes.append(started(*asked, *ddp, *places, launcher=launcher, GLOO_SOCKET_IFNAME=link))
-        ends = [finished(process) for process in processes]
-    assert [code for code, _, _ in ends] == [0, 0], ends
+            processes.append(command(*asked, *DDP, *places, launcher=launcher, GLOO_SOCKET_IFNAME=link))
+        for process in processes:
+            assert process.ends() == 0, process.said
     first, second = (host for host, _, _ in hosts)
     check_equal("one", f"{first}/run")
-    assert stored("one.sqlite") == stored(f"{first}/store.sqlite")
+    assert count("one.sqlite") == count(f"{first}/store.sqlite")
     assert not list(Path(second).iterdir())
 
 
-@pytest.mark.exhaustive
-def test_a_process_that_is_killed_ends_the_run_and_the_same_command_goes_on(judgebench, tiny_pair):
+def test_a_process_that_is_killed_ends_the_run_and_the_same_command_goes_on(judgebench, two_nodes, tiny_pair):
     # seconds of reading: prompts one by one
     asked = (*judge(tiny_pair), *LEAN, "data.limit_groups=5", "judge.engine=plain", "ranges=[[1,5],[0,4]]")
-    ddp = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2", "store=two.sqlite")
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_free_network_port())}
-    runs = [started(*asked, *ddp, "run_dir=two", **where, NODE_RANK=str(node)) for node in (0, 1)]
-    until = time.monotonic() + 300
-    while not Path("two.sqlite").is_file() or stored("two.sqlite") < 9:
-        assert time.monotonic() < until
-        assert [run.poll() for run in runs] == [None, None]
-        time.sleep(0.1)
+    runs = two_nodes(*asked, "store=two.sqlite", "run_dir=two")
+    runs[0].reaches(lambda: count("two.sqlite") >= 9)
     runs[1].kill()
-    code, _, err = finished(runs[0])
-    assert code == 2
-    assert "another process of this run has ended" in err
-    assert "Traceback" not in err
-    assert finished(runs[1])[0] == -signal.SIGKILL
-    kept = stored("two.sqlite")
-    assert not Path("two").exists()
+    assert runs[0].ends() == 2, runs[0].said
+    assert "another process of this run has ended" in runs[0].said
+    assert "Traceback" not in runs[0].said
+    assert runs[1].code == -signal.SIGKILL
+    kept = count("two.sqlite")
+    assert {path.name for path in Path("two").iterdir()} <= {".lock", "run.log"}
     judgebench(*asked, "store=one.sqlite", "run_dir=one")
-    assert 9 <= kept < stored("one.sqlite")
+    assert 9 <= kept < count("one.sqlite")
     judgebench(*asked, "store=two.sqlite", "run_dir=two")
     check_equal("one", "two")
 
 
-def split(tmp_path, *commands):
-    """Runs of two processes that hold their models together; what each holds, in bytes, by model."""
-    launcher = torchrun("--standalone", "--nproc-per-node=2", str(REPOSITORY / "tests/judges/local/split_worker.py"))
-    more = ("trainer.accelerator=cpu", "trainer.devices=2", "--")
-    process = subprocess.Popen(
-        [*launcher, str(tmp_path), *(word for command in commands for word in (*command, *more))],
-        env={**os.environ, **HERE},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    code, out, err = finished(process)
-    assert code == 0, out + err
-    return [json.loads((tmp_path / f"own_{rank}.json").read_text()) for rank in (0, 1)]
+SPLIT = """
+import json, os, sys
+from hydra.core.global_hydra import GlobalHydra
+from torch.distributed.tensor import DTensor
+from judgebench.__main__ import main
+from judgebench.judges.local import sharding
+
+load, held = sharding.load_split, {}
+
+def part(value):
+    return value.to_local() if isinstance(value, DTensor) else value
+
+def load_split(source, strategy, mesh):
+    model = load(source, strategy, mesh)
+    held[source.title] = sum(part(value).nbytes for value in model.parameters())
+    return model
+
+sharding.load_split = load_split
+for command in json.loads(sys.argv[1]):
+    sys.argv[1:] = command
+    GlobalHydra.instance().clear()
+    main()
+print(json.dumps(held), file=open(f"own_{os.environ['RANK']}.json", "w"))
+"""
 
 
 def whole_bytes(model):
@@ -169,21 +151,25 @@ def whole_bytes(model):
     return sum(one.nbytes for one in model.parameters()), layers
 
 
-def test_two_processes_hold_a_model_together(judgebench, tiny_pair, smollm2_tokenizer, tmp_path):
+def test_two_processes_hold_a_model_together(judgebench, started, tiny_pair):
     asked = (*LEAN, "decoding=[greedy,contrastive]", "defenses=[none,{name: cot, answer_tokens: 5}]")
     # batches of one model, then of the other, an odd number; then answers in words, of both together
     two = (*judge(tiny_pair), "assistant=model", f"assistant.path={tiny_pair[1]}", "assistant.dtype=float32")
-    sharded = (*asked, *two, "data.limit_groups=3")
+    sharded = (*asked, *two, "data.limit_groups=3", "run_dir=whole")
     exits = (*asked, *judge(tiny_pair), "assistant=early_exit", "assistant.layer=2", "data.limit_groups=1")
-    judgebench(*sharded, "store=one.sqlite", "run_dir=one")
-    judgebench(*exits, "store=one.sqlite", "run_dir=exit-one")
-    held = split(
-        tmp_path,
-        (*sharded, "trainer=fsdp", "store=two.sqlite", "run_dir=two"),
-        (*exits, "trainer=fsdp", "store=two.sqlite", "run_dir=exit-two"),
-    )
-    check_equal("one", "two", atol=1e-4)
-    check_equal("exit-one", "exit-two", atol=1e-4)
+    exits = (*exits, "run_dir=exit-whole")
+    more = ("trainer=fsdp", "trainer.accelerator=cpu", "trainer.devices=2", "store=split.sqlite")
+    split = [[*(word.replace("whole", "split") for word in command), *more] for command in (sharded, exits)]
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "TORCHELASTIC_RUN_ID": "1"}
+    shared |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}  # as torchrun starts them
+    ranks = [started(json.dumps(split), program=SPLIT, **shared, RANK=rank, LOCAL_RANK=rank) for rank in ("0", "1")]
+    for command in (sharded, exits):
+        judgebench(*command, "store=whole.sqlite")
+    for rank in ranks:
+        assert rank.ends() == 0, rank.said
+    check_equal("whole", "split", atol=1e-4)
+    check_equal("exit-whole", "exit-split", atol=1e-4)
+    held = [json.loads(Path(f"own_{rank}.json").read_text()) for rank in (0, 1)]
     for path in tiny_pair:
         model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
         whole, layers = whole_bytes(model)
@@ -203,10 +189,6 @@ def test_processes_that_are_forked_from_this_one_are_refused(judgebench, tiny_pa
 
 
 def test_slurm_jobs_have_as_many_processes_as_it_was_asked_for(judgebench, monkeypatch):
-    from hydra import compose, initialize_config_dir
-
-    from judgebench.config.keys import FOLDER
-
     monkeypatch.setenv("SLURM_NNODES", "3")
     monkeypatch.setenv("SLURM_NTASKS_PER_NODE", "4")
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
@@ -215,11 +197,15 @@ def test_slurm_jobs_have_as_many_processes_as_it_was_asked_for(judgebench, monke
     assert config.hydra.launcher._target_.endswith("SlurmLauncher")
 
 
-def test_jobs_that_run_in_processes_of_their_own_are_summed_up(judgebench, tiny_pair, monkeypatch):
+def test_jobs_that_run_in_processes_of_their_own_are_summed_up(judgebench, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
-    given = (*judge(tiny_pair), *LEAN, "run_dir='sweeps/${now:%H-%M-%S-%f}'", "hydra/launcher=submitit_local")
+    texts = [{"source": "Rain.", "output": f"Rain {n}.", "human": {"coherence": 1 + n}} for n in range(5)]
+    write_rows("mine.jsonl", texts)
+    write_rows("answers.jsonl", [{"text": str(1 + n)} for n in range(5)])
+    given = ("judge=replay", "judge.path=answers.jsonl", "data=jsonl", "data.path=mine.jsonl", "data.scale=[1,5]")
+    given = (*given, *LEAN[:3], "run_dir='sweeps/${now:%H-%M-%S-%f}'", "hydra/launcher=submitit_local")
     given = (*given, "+hydra.job.env_set.A_TOKEN=a-planted-secret-of-some-length")
-    code, out, err = judgebench("-m", *given, "ranges=[[1,5]],[[0,4]]", "data.limit_groups=2")
+    code, out, err = judgebench("-m", *given, "ranges=[[1,5]],[[0,4]]")
     assert code == 0, err
     (folder,) = Path("sweeps").iterdir()
     assert out.splitlines()[-1] == str(folder)

@@ -7,7 +7,7 @@ import pytest
 
 from judgebench.command.report import main as report
 from judgebench.config.keys import TASKS, absences, tasks_in, there
-from tests.command.test_cli import pair
+from tests.conftest import pair
 
 QUICK = ("logger=none", "metrics.resamples=20", "data.dev_share=0", "run_dir=run")
 TWO = {"short": ("adequacy 1-5", [1, 3, 5]), "long": ("adequacy 0-100", [10, 50, 90])}

@@ -10,7 +10,7 @@ from judgebench.defenses import select_defenses
 from judgebench.results.folder import RunFolder
 from judgebench.types import Condition, Example, ScoreRange
 from judgebench.words.errors import UserError
-from tests.command.test_cli import QUICK, pair, told
+from tests.conftest import QUICK, pair, told
 
 MINE = '''
 """The article's lead behind the text, and a rating that nobody gave; and a defense that knows it."""

@@ -1,6 +1,6 @@
 """Strengths by comparisons: closed forms, an independent library, identities, and resamples one by one."""
 
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest

@@ -1,22 +1,21 @@
-"""The end of a sweep, from hand-made trials: summary and heat maps."""
+"""The end of a sweep, from hand-made trials: summary and figures."""
 
 from __future__ import annotations
 
 from io import StringIO
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from rich.console import Console
 
 from judgebench.report.render import to_terminal
 from judgebench.study.summary import (
-    heatmaps,
     jobs_as_trials,
     summarize,
     summary_blocks,
+    sweep_figures,
 )
-
-FIGURE = "dev_spearman_coherence"
 
 
 def cell(dev, test, range_max=5.0, **more):
@@ -34,12 +33,6 @@ def printed(summary):
     text = StringIO()
     Console(file=text, width=110).print(to_terminal(summary_blocks(summary)))
     return text.getvalue()
-
-
-def framed(figure):
-    """Row and column of the frame in the first panel."""
-    x, y = figure.axes[0].patches[0].get_xy()
-    return round(y + 0.45), round(x + 0.47)
 
 
 TRIALS = [
@@ -103,32 +96,34 @@ def test_without_a_dev_split_nothing_is_chosen():
     summary = summarize(trials)
     assert summary["cells"][0]["best"] is None
     assert summary["means"] == [{"objective": 0, "chosen_per_cell": None, "one_setting": None}]
-    assert heatmaps(trials) == {}
+    assert sweep_figures(trials) == {}
 
 
-def test_a_heat_map_has_every_value_in_its_place_and_frames_the_best():
-    figure = heatmaps(TRIALS)[FIGURE]
-    panel = figure.axes[0]
-    assert [text.get_text() for text in panel.get_yticklabels()] == ["0.1", "0.5"]
-    np.testing.assert_allclose(np.ma.filled(panel.images[0].get_array(), np.nan), [[0.2, 0.4], [0.4, np.nan]])
-    assert framed(figure) == (0, 1)  # lambda 0.1, t 2
-    assert framed(heatmaps(TRIALS, ["minimize"])[FIGURE]) == (0, 0)
-    assert list(heatmaps(on_test(TRIALS[:3]))) == ["test_spearman_coherence"]
-    # a constant judge has a dash, and is not the best, as in the summary
-    trials = [trial(0, 0.1, 1, CONSTANT), trial(1, 0.1, 2, cell(-0.2, -0.3)), trial(2, 0.5, 1, cell(-0.1, -0.3))]
-    figure = heatmaps(trials)[FIGURE]
-    assert framed(figure) == (1, 0)
-    assert sorted(text.get_text() for text in figure.axes[0].texts) == ["-0.100", "-0.200", "–"]
-    assert "no correlation" in figure.get_label()
-    assert not heatmaps(trials[:1])[FIGURE].axes[0].patches
+def test_figures_show_the_values_of_each_range_over_what_was_swept():
+    figures = sweep_figures([*TRIALS[:3], trial(4, 0.5, 2, CONSTANT, cell(0.3, 0.1, 9.0))])
+    assert list(figures) == ["dev_spearman_coherence_1-5", "dev_spearman_coherence_1-9"]
+    for figure, count in zip(figures.values(), (3, 4), strict=True):  # a constant judge has no correlation
+        axis, bar = figure.axes
+        assert (axis.get_xlabel(), axis.get_ylabel(), bar.get_ylabel()) == ("t", "λ", "Spearman on dev")
+        points = np.concatenate([dots.get_offsets() for dots in axis.collections if len(dots.get_offsets()) == count])
+        assert sorted(map(tuple, points))[0] == (1, 0.1)
+    assert "range 1-9" in figures["dev_spearman_coherence_1-9"].get_label()
+    assert list(sweep_figures(on_test(TRIALS[:3]))) == ["test_spearman_coherence_1-5", "test_spearman_coherence_1-9"]
+    assert sweep_figures(TRIALS[:1]) == {}
 
 
-def test_only_two_numbers_make_a_heat_map():
-    job = {"number": 0, "state": "complete", "params": {"a": 1}, "attributes": {"cells": [cell(0.1, 0.1)]}}
-    assert heatmaps([job]) == {}
-    assert heatmaps([{**job, "params": {"a": 1, "b": "x"}}]) == {}
-    # nor do a sampler's, which would be a diagonal of cells
-    assert heatmaps([trial(i, 0.01 * 1.5**i, 1 + i / 7, cell(i / 20, 0)) for i in range(3)]) == {}
+@pytest.mark.parametrize("values", [(1, 2, 4), ("x", "y", "z")], ids=["numbers", "words"])
+def test_one_swept_key_makes_a_figure_of_dots(values):
+    jobs = [
+        {"number": i, "state": "complete", "params": {"a": value, "b": 1}, "attributes": {"cells": [cell(i, 0.1)]}}
+        for i, value in enumerate(values)
+    ]
+    before = dict(mpl.rcParams)
+    (figure,) = sweep_figures(jobs).values()
+    dots = figure.axes[0].collections[0]
+    assert dots.get_offsets()[:, 1].tolist() == [0, 1, 2]
+    assert figure.axes[0].get_xlabel() == "a"
+    assert dict(mpl.rcParams) == before
 
 
 def test_jobs_are_told_apart_by_the_overrides_that_differ():

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import pair
+from tests.conftest import pair
 from tests.tracking.wandb_file import read_finished, the_file
 
 QUICK = ("data.limit_groups=6", "data.dev_share=0.5", "decoding=[greedy,contrastive]", "run_dir=run")
@@ -43,8 +43,7 @@ def test_the_papers_grid_is_one_command(judgebench, tiny_pair):
     summary = json.loads(Path("run/sweep.json").read_text())
     assert [(cell["range_min"], cell["range_max"]) for cell in summary["cells"]] == [(1.0, 5.0), (0.0, 4.0)]
     assert {path.name for path in Path("run/figures").iterdir()} == {
-        "dev_spearman_coherence.png",
-        "dev_spearman_coherence.svg",
+        f"dev_spearman_coherence_{ends}.{kind}" for ends in ("1-5", "0-4") for kind in ("png", "svg")
     }
 
 
@@ -59,7 +58,7 @@ def test_trials_are_one_group_on_wandb_with_a_summary(judgebench, tiny_pair):
         assert len(list(Path(f"run/{number}/wandb").glob("offline-run-*"))) == 1
     logged = read_finished(the_file(Path("run/wandb")))
     assert logged.exit_code == 0
-    assert "figures/dev_spearman_coherence" in {**logged.summary, **logged.history}
+    assert "figures/dev_spearman_coherence_1-5" in {**logged.summary, **logged.history}
     assert "best/dev/coherence/1-5/spearman" in logged.summary
     assert logged.config["logger"]["group"] == "ours"
 

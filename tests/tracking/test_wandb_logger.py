@@ -20,7 +20,6 @@ from judgebench.results.folder import RunFolder, masked
 from judgebench.results.results import Results
 from judgebench.tracking.content import differences, scalars
 from judgebench.tracking.loggers import check_loggers, log_run
-from judgebench.tracking.wandb import example_rows
 from tests.report.defended_records import defense_records
 from tests.tracking.wandb_file import read_finished, the_file
 
@@ -162,15 +161,11 @@ def test_lambdas_compared_side_by_side_keep_names_of_their_own():
     }
 
 
-def test_tables_hold_records_and_examples(run_dir, logged):
+def test_tables_hold_records(run_dir, logged):
     assert [row["difference"] for row in table(run_dir, logged, "comparisons")] == [0.125, 0.0625, 0.75, 0.875]
     rows = table(run_dir, logged, "metrics")
     assert [row["spearman"] for row in rows] == [0.25, 0.375, 0.9, -1.0]
     assert (rows[0]["lambda"], rows[1]["lambda"], rows[2]["flags"]) == (None, 0.5, "inverted, constant")
-    rows = table(run_dir, logged, "examples")
-    assert [(row["example_id"], row["main greedy"]) for row in rows] == [("e0", 1), ("e1", 2), ("e2", 3)]
-    assert {row["assistant greedy status"] for row in rows} == {"failed"}
-    assert (rows[2]["prompt"], rows[0]["range"], rows[0]["human"]) == ("Rate text 2.", "1-5", 2.5)
 
 
 def table(run_dir, logged, name):
@@ -223,12 +218,6 @@ def test_failed_logging_still_ends_the_run(tmp_path):
     import wandb
 
     assert wandb.run is None
-
-
-def test_examples_are_spread_over_the_test_split_and_limited():
-    many = pd.concat([SCORES.assign(example_id=f"e{i:03}", split="test" if i else "dev") for i in range(101)])
-    rows = example_rows(many, READINGS, 3)
-    assert [row["example_id"] for row in rows] == ["e001", "e051", "e100"]
 
 
 def test_scalar_names_tell_settings_and_attacks_apart():

@@ -14,6 +14,7 @@ from unicodedata import east_asian_width
 
 import numpy as np
 
+from judgebench.data.dataset import DEV, TEST
 from judgebench.report.table import records
 from judgebench.report.views.bias import (
     human_scores,
@@ -34,12 +35,27 @@ from judgebench.report.views.decisions import chosen_record
 from judgebench.report.views.forecasts import error_rows
 from judgebench.report.views.humans import ENDS, ceilings
 from judgebench.report.views.league import league_rows
+from judgebench.report.views.pairwise import ranking_records
 from judgebench.report.views.systems import advised_systems
+from judgebench.report.views.tuning import tuning_blocks
 from judgebench.results.results import Results, range_of
+from judgebench.stats.bradley_terry import ELO_MEAN
 from judgebench.studies.repairs import AGREEMENT, POINTS
-from judgebench.studies.scores import first_record
+from judgebench.studies.scores import CLEAN, first_record
 from judgebench.types import Ends, Record, Row, Rows, ScoreRange
-from judgebench.words.formats import Format, interval, is_known, percent, short, signed_two, two
+from judgebench.words.formats import (
+    Format,
+    general,
+    interval,
+    is_known,
+    percent,
+    say,
+    short,
+    signed_two,
+    three,
+    two,
+    whole,
+)
 
 LOOKS = 4
 """Looks of series, each a color and a shape: circle, square, diamond, triangle; the color of a
@@ -47,6 +63,8 @@ fifth is hot."""
 
 _MOST_LINES = 12
 _MOST_BARS = 11
+_MOST_RANKED = 60
+_SPLITS = (DEV, TEST)
 _WRITTEN = 30  # units of the SVG from which on a bar of a stack has room for its number
 
 
@@ -538,6 +556,82 @@ def attacks_chart(results: Results, dimension: str) -> Chart:
     )
 
 
+def elo_chart(results: Results, dimension: str) -> Chart:
+    """Strengths of systems compared, on the Elo scale, by each judge that is shown in full and by
+    the humans; of clean texts without a defense where there are such."""
+    leads = [record for record in ranking_records(results) if record["lead"]]
+    leads = [record for record in leads if record["dimension"] == dimension]
+    clean = [record for record in leads if record["attack"] == CLEAN] or leads
+    blocks = [record for record in clean if record["condition"] == clean[0]["condition"]]
+    blocks = [block for block in blocks if 1 < len(block["ranking"]) <= _MOST_RANKED][: LOOKS - 1]
+    if not blocks:
+        return Chart("Systems ranked", [], {}, whole)
+    # a lane is one who ranks: its name, its systems by name, and where its columns begin
+    lanes = {
+        look: (block["name"], {system["system"]: system for system in block["ranking"]}, "")
+        for look, block in enumerate(blocks)
+    }
+    lanes[LOOKS - 1] = ("humans", lanes[0][1], "human_")
+
+    def dots(system: str) -> list[ChartMark | None]:
+        return [
+            _dot(look, name, systems.get(system, {}), f"{start}elo", whole)
+            for look, (name, systems, start) in lanes.items()
+        ]
+
+    lines = _lines((system["system"], dots(system["system"])) for system in blocks[0]["ranking"])
+    drawn = {mark.look for _, marks in lines for mark in marks}
+    return Chart(
+        "Systems ranked",
+        lines,
+        {look: _brief(name) for look, (name, _, _) in lanes.items() if look in drawn},
+        whole,
+        say(
+            "caption_ranking",
+            size=blocks[0]["size"],
+            bounded=any(mark.low is not None for _, marks in lines for mark in marks),
+            groups=results.groups,
+            notes=blocks[0]["notes"],
+        ),
+        rule=ELO_MEAN,
+    )
+
+
+def path_charts(results: Results) -> dict[str, Chart]:
+    """Name -> Spearman on dev and test by kappa = lambda / t, of each tuned decoding and range; none
+    where scores are expectations."""
+    charts = {}
+    for block in tuning_blocks(results.tuning):
+        for row in block:
+            if row["rule"] == "argmax":
+                name = f"chart_path_{row['dimension']}_{row['decoding']}_{range_of(row)}"
+                charts[name] = _path_chart(row, str(range_of(row)))
+    return charts
+
+
+def _path_chart(row: Row, score_range: str) -> Chart:
+    points = {point["kappa"]: point for point in row["grid"] if not point["constant"]}
+    kappas = sorted(points)
+    shown = {*kappas[:: -(-len(kappas) // _MOST_LINES) or 1], row["kappa"]}
+    lines = []
+    for kappa in sorted(shown):
+        chosen = kappa == row["kappa"]
+        point = row if chosen else points[kappa]
+        dots = [_dot(look, split, point, split, three) for look, split in enumerate(_SPLITS)]
+        lines.append((f"{general(kappa)}{', selected' if chosen else ''}", dots))
+    return Chart(
+        f"Spearman over κ = λ / t: {row['decoding']}, range {score_range}",
+        _lines(lines),
+        dict(enumerate(_SPLITS)),
+        two,
+        "Of many κ some, evenly spread; those without a correlation, as every text gets the same "
+        "score, are left out. κ = 0 is the main model alone.",
+        rule=0.0,
+        stacked=True,
+        line_height=20,
+    )
+
+
 def ranking_chart(rows: Sequence[Row]) -> Chart:
     """Spearman of several runs in one dimension, the best on top, and one rater's."""
     others = all(is_known(row.get("spearman_others")) for row in rows)
@@ -558,6 +652,8 @@ def ranking_chart(rows: Sequence[Row]) -> Chart:
 
 
 _SECTIONS = {
+    "ranking": elo_chart,
+    "variance": variance_chart,
     "classes": classes_chart,
     "asked": asked_chart,
     "systems": systems_chart,
@@ -569,10 +665,11 @@ _SECTIONS = {
 
 def section_charts(results: Results) -> dict[str, Chart]:
     """Name -> chart: `chart_<subject>_<dimension>`, as far as there is something to draw."""
-    dimensions = [row["dimension"] for row in advised_rows(results)]
+    dimensions = dict.fromkeys(row["dimension"] for row in [*results.metrics, *results.pairwise])
     charts = {
         f"chart_{subject}_{dimension}": draw(results, dimension)
         for subject, draw in _SECTIONS.items()
         for dimension in dimensions
     }
+    charts |= path_charts(results)
     return {name: chart for name, chart in charts.items() if chart.lines}

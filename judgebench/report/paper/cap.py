@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from judgebench.judges.local.loading import ModelSource
 from judgebench.report.figures.style import shorten
 from judgebench.report.paper.tables import (
+    Declared,
     Measure,
     PaperTable,
     decoding_of,
+    fill_table,
     grouped,
     judges_of,
     model_key,
@@ -27,9 +30,9 @@ from judgebench.studies.scores import CLEAN
 from judgebench.types import Key, Record, Records, Row
 from judgebench.words.formats import decimals, one, percent, points, signed_two, span, two
 
-ATTACKS = {"advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED", "adaptive": "Adaptive"}
-"""The paper's attacks, and how it prints them. The adaptive one asks the judge to ignore
-references: CAP alone."""
+ATTACKS = {"adaptive": "Adaptive", "advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED"}
+"""The paper's attacks, and how it prints them, in the order of its tables. The adaptive one asks the
+judge to ignore references: CAP alone."""
 
 SUFFIX_LENGTH = 4
 """Words of the learned phrase in the paper's tables."""
@@ -84,13 +87,14 @@ def build_cap(runs: Iterable[Results]) -> list[PaperTable]:
     dimensions or ranges have no line.
     """
     cells = cap_cells(runs)
-    return [
-        *_change_tables(cells.attacked),
-        *_reference_tables(cells.attacked),
-        *_spearman_tables(cells.clean),
-        *_seconds_tables(cells.costs),
-        *_strength_tables(cells.steered),
-    ]
+    declared = (
+        (cells.attacked, [*_change_tables(), _reference_table()]),
+        (cells.clean, _spearman_tables()),
+        (cells.costs, _seconds_tables()),
+        (cells.steered, _strength_tables()),
+    )
+    tables = [fill_table(table, rows) for rows, several in declared for table in several]
+    return [table for table in tables if table is not None]
 
 
 # --- the cells of runs and of the print ---------------------------------------------------------
@@ -163,7 +167,7 @@ def printed_cells(name: str, table: int, keys: Sequence[str]) -> pd.DataFrame:
     for defense in rows["defense"]:
         head, _, tail = defense.rpartition("_")
         columns.append(column_of(head, tail) if tail in TUTORS else column_of(defense))
-    keyed = [column for column in ("attack", "judge_key") if column in rows]
+    keyed = [column for column in ("dataset", "attack", "judge_key") if column in rows]
     cells = pd.concat([rows[keyed], pd.DataFrame(columns)], axis=1)
     for key in keys:
         cells[f"{key}_published"] = rows[key].astype(float)
@@ -322,61 +326,69 @@ def _steered(run: Results, dimension: str, tutor: str | None) -> Record | None:
 def _table(
     number_: int,
     caption: str,
-    rows: pd.DataFrame,
     labels: Mapping[str, str],
     measures: Sequence[Measure],
-    notes: Sequence[str],
-    resampled: str = "",
-) -> PaperTable:
-    lows = [f"{measure.key}_low" for measure in measures if f"{measure.key}_low" in rows]
-    if rows[lows].notna().any(axis=None):
-        notes = [f"In brackets: 95 % interval{resampled}.", *notes]
-    csv = {"table": "table"} | {head.lower(): column for column, head in labels.items()}
-    # of score changes: one data set a table, and defenses as the published files name them
-    if "lowered" in rows:
-        csv = {
-            "table": "table",
-            "dataset": "dataset",
-            "judge": "judge",
-            "attack": "attack_label",
-            "defense": "column",
+    *,
+    dataset: str = "",
+    select: Callable[[pd.DataFrame], pd.DataFrame] = lambda rows: rows,
+    csv: Mapping[str, str] | None = None,
+    signs: Sequence[str] = (),
+    **declared: Any,
+) -> Declared:
+    """A table of the paper's places, of one data set or of all.
+
+    Args:
+        csv: columns of the CSV -> those of the rows that name a line; None: as the labels.
+        signs: further columns of ours in the CSV.
+    """
+
+    def of_paper(rows: pd.DataFrame) -> pd.DataFrame:
+        rows = rows[rows["paper"].eq(True)]
+        return select(rows[rows["dataset"] == dataset] if dataset else rows)
+
+    columns = dict(csv or {head.lower(): column for column, head in labels.items()})
+    ours = [f"{measure.key}{end}" for measure in measures for end in _ENDS if measure.ours]
+    printed = [f"{measure.key}_published" for measure in measures if measure.paper]
+    columns |= {name: name for name in (*ours, *signs, *printed)}
+    several = "dataset" in labels
+    return Declared(
+        f"cap_table_{number_}",
+        f"CAP, Table {number_}",
+        caption,
+        labels,
+        measures,
+        csv={"table": "table"} | columns,
+        sections=list(labels)[: 2 if several else 1],
+        once=list(labels)[: -1 if several else 1],
+        select=of_paper,
+        **declared,
+    )
+
+
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the names of judges and attacks."""
+    attacks = rows.reindex(columns=["attack"])["attack"]
+    judges = rows["judge_key"].map(_NAMES).fillna(rows["label"])
+    return rows.assign(judge=judges, attack_label=attacks.map(ATTACKS))
+
+
+def _among(rows: pd.DataFrame) -> pd.DataFrame:
+    """Named rows, ours and the print's among each other by data set, judge, attack and defense."""
+    rows = _named(rows)
+    judges = [*_NAMES, *rows["judge_key"]]
+    order = pd.DataFrame(
+        {
+            "dataset": rows["dataset"].map(_ranks(rows["dataset"])),
+            "judge": rows["judge_key"].map(_ranks(judges)),
+            "attack": rows["attack_label"].map(_ranks(ATTACKS.values())),
+            "defense": rows["rank"],
         }
-    for measure in measures:
-        csv |= {f"{measure.key}{end}": f"{measure.key}{end}" for end in _ENDS if measure.ours}
-    if "lowered" in rows:
-        csv["lowered"] = "lowered"
-    for measure in measures:
-        if measure.paper:
-            csv[f"{measure.key}_published"] = f"{measure.key}_published"
-    rows = rows.reindex(columns=list(dict.fromkeys([*rows, *list(csv.values())[1:]])))
-    parts = list(labels)[: 2 if "dataset" in labels else 1]
-    name = f"cap_table_{number_}"
-    title = f"CAP, Table {number_}"
-    once = list(labels)[:-1] if "dataset" in labels else parts
-    return PaperTable(name, title, caption, rows, labels, measures, csv, notes, parts, once)
+    )
+    return rows.loc[order.sort_values([*order.columns]).index].reset_index(drop=True)
 
 
-def _joined(printed: pd.DataFrame, ours: pd.DataFrame, attacks: Sequence[str] = ()) -> pd.DataFrame:
-    """Rows of ours and of the print, joined by judge, attack and column, and so sorted, the paper's
-    judges first."""
-    # 1. joined
-    keys = ["judge_key", *COLUMN]
-    if attacks:
-        keys.append("attack")
-    rows = printed.merge(ours.assign(ours=True), how="outer", on=keys)
-    rows = rows.reindex(columns=list(dict.fromkeys([*rows, "printed"])))
-    # 2. their judges' names, and where they are from
-    names = dict(zip(ours["judge_key"], ours["label"], strict=True)) | _NAMES
-    rows["judge"] = rows["judge_key"].map(names)
-    rows["ours"] = rows["ours"].notna()
-    rows["printed"] = rows["printed"].notna()
-    # 3. sorted
-    order = [*_NAMES, *ours["judge_key"]]
-    rows["judge_rank"] = rows["judge_key"].map(order.index)
-    rows["attack_rank"] = 0
-    if attacks:
-        rows["attack_rank"] = rows["attack"].map(list(attacks).index)
-    return rows.sort_values(["judge_rank", "attack_rank", "rank"], kind="stable", ignore_index=True)
+def _ranks(values: Iterable[str]) -> dict[str, int]:
+    return {value: rank for rank, value in enumerate(dict.fromkeys(values))}
 
 
 def _attacked_notes(rows: pd.DataFrame) -> list[str]:
@@ -455,6 +467,12 @@ _CHANGES = (
     Measure("mean_of_rates", "mean of rates", percent, points, paper=False),
     Measure("rate_percent", "rate", per_cent, ours=False),
 )
+_CHANGES_CSV = {
+    "dataset": "dataset",
+    "judge": "judge",
+    "attack": "attack_label",
+    "defense": "column",  # as the published files name it
+}
 _RATES = (
     "Two readings of the rate: rate of means, delta over the mean clean score; mean of rates, the "
     "mean of the texts' own changes over their clean scores. The paper does not say which is its "
@@ -462,7 +480,7 @@ _RATES = (
 )
 
 
-def _change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
+def _change_tables() -> list[Declared]:
     """The paper's tables 2 and 3; 6 and 10, 7 and 11 where a run has W-CAP or CAP, and CAP under
     the adaptive attack.
 
@@ -470,46 +488,57 @@ def _change_tables(attacked: pd.DataFrame) -> list[PaperTable]:
     printed where no run has them, other judges of the runs behind them; of the defenses, none and
     those of the runs, and where these have references, the paper's whosever they are.
     """
-
-    labels = {"judge": "Judge", "attack_label": "Attack", "defense_label": "Defense"}
-    resampled = ", clean and attacked scores of a text resampled together"
-    numbered = [
-        (kind, dataset, paper.changes[place])
+    return [
+        _table(
+            paper.changes[place],
+            kind.caption.format(paper.title),
+            labels={"judge": "Judge", "attack_label": "Attack", "defense_label": "Defense"},
+            measures=_CHANGES,
+            printed=partial(_printed_changes, kind, paper.changes[place]),
+            keys=["dataset", "judge_key", *COLUMN, "attack"],
+            notes=_change_notes,
+            dataset=dataset,
+            select=partial(_of_kind, kind),
+            lines=_lowered,
+            finish=_among,
+            csv=_CHANGES_CSV,
+            signs=["lowered"],
+            resampled=", clean and attacked scores of a text resampled together",
+            alone=not kind.defenses,
+        )
         for place, kind in enumerate(_KINDS)
         for dataset, paper in _PAPERS.items()
     ]
-    tables = []
-    for kind, dataset, number_ in numbered:
-        # 1. ours
-        ours = attacked[attacked["paper"].eq(True) & (attacked["dataset"] == dataset)]
-        ours = ours.drop_duplicates(["judge_key", "column", "attack"])
-        if kind.defenses:
-            ours = ours[ours["defense"].isin(kind.defenses)]
-        if kind.needs is not None and not kind.needs(ours).any():
-            continue
-        ours = ours[ours["attack"].isin(kind.attacks)]
-        notes = ["No attacked run on this data was given: the paper's figures alone."]
-        if len(ours):
-            notes = [*_attacked_notes(ours), _RATES]
-        if (ours["change"] < 0).any():
-            notes.append("↓ the attack lowers the mean score.")
-        # 2. the paper's
-        printed = printed_cells("cap_score_change.csv", number_, ("delta", "rate_percent"))
-        defenses = kind.defenses or {NO_DEFENSE, *ours["defense"]}
-        printed = printed[printed["defense"].isin(defenses)]
-        # 3. both
-        rows = _joined(printed, ours, kind.attacks)
-        fell = rows["ours"] & (rows["change"].astype(float) < 0)
-        lowered = fell.map({True: "true", False: "false"}).astype(object)
-        rows = rows.assign(
-            dataset=dataset,
-            attack_label=rows["attack"].map(ATTACKS),
-            lowered=lowered.where(rows["ours"], None),
-            delta_signs=fell.map({True: "↓", False: ""}),
-        )
-        caption = kind.caption.format(_PAPERS[dataset].title)
-        tables.append(_table(number_, caption, rows, labels, _CHANGES, notes, resampled))
-    return tables
+
+
+def _of_kind(kind: _Kind, rows: pd.DataFrame) -> pd.DataFrame:
+    rows = rows.drop_duplicates(["judge_key", "column", "attack"])
+    if kind.defenses:
+        rows = rows[rows["defense"].isin(kind.defenses)]
+    if kind.needs is not None and not kind.needs(rows).any():
+        return rows.iloc[:0]
+    return rows[rows["attack"].isin(kind.attacks)]
+
+
+def _lowered(rows: pd.DataFrame) -> pd.DataFrame:
+    fell = rows["change"].astype(float) < 0
+    return rows.assign(
+        lowered=fell.map({True: "true", False: "false"}),
+        delta_signs=fell.map({True: "↓", False: ""}),
+    )
+
+
+def _printed_changes(kind: _Kind, number_: int, ours: pd.DataFrame) -> pd.DataFrame:
+    printed = printed_cells("cap_score_change.csv", number_, ("delta", "rate_percent"))
+    return printed[printed["defense"].isin(kind.defenses or {NO_DEFENSE, *ours["defense"]})]
+
+
+def _change_notes(rows: pd.DataFrame) -> list[str]:
+    if not len(rows):
+        return ["No attacked run on this data was given: the paper's figures alone."]
+    fell = (rows["change"] < 0).any()
+    lowers = ["↓ the attack lowers the mean score."] if fell else []
+    return [*_attacked_notes(rows), _RATES, *lowers]
 
 
 # --- references of random and of standard quality -----------------------------------------------
@@ -540,45 +569,34 @@ _REFERENCES = {RANDOM: "random_reference", CAP: "standard_reference"}
 """Defense -> the condition of table 1."""
 
 
-def _reference_tables(attacked: pd.DataFrame) -> list[PaperTable]:
-    """Table 1, of runs with random references or with CAP.
-
-    A line has the attack of ours; the paper's figures stand with AdvSuffix.
-    """
+def _with_base(rows: pd.DataFrame) -> pd.DataFrame:
+    """The cells of random references and of CAP, with those without defense that they are held
+    against."""
     cell = [*PLACE, "judge_key", "attack"]
-    rows = attacked[attacked["defense"].isin([NO_DEFENSE, *_REFERENCES])]
-    papers = rows[rows["paper"].eq(True)]
-    if len(papers):
-        bases = papers["defense"].eq(NO_DEFENSE).groupby([papers[key] for key in cell])
-        papers = papers[bases.transform("any")]
-        papers = papers[papers.groupby(PLACE)["defense"].transform("nunique") > 1]
-    if not len(papers):
-        return []
-    # 1. ours, with what is printed of them, and the rest of the print
-    keys = ["dataset", "judge_key", "attack", "key"]
+    rows = rows[rows["defense"].isin([NO_DEFENSE, *_REFERENCES])]
+    if not len(rows):
+        return rows
+    bases = rows["defense"].eq(NO_DEFENSE).groupby([rows[key] for key in cell])
+    rows = rows[bases.transform("any")]
+    return rows[rows.groupby(PLACE)["defense"].transform("nunique") > 1]
+
+
+def _printed_references(ours: pd.DataFrame) -> pd.DataFrame:
     names = {"condition": "key", "score": "score_published", "change": "change_published"}
-    printed = published("cap_motivation.csv").assign(attack="advsuffix").rename(columns=names)
-    printed = printed[[*keys, "score_published", "change_published"]]
-    ours = _conditions(papers).merge(printed, how="left", on=keys)
-    shown = papers.set_index(keys[:3]).index
-    rest = printed[~printed.set_index(keys[:3]).index.isin(shown)]
-    rest = rest.assign(ours=False, condition=rest["key"].str.replace("_", " "))
-    # 2. the table
-    joined = pd.concat([ours, rest], ignore_index=True)
-    joined = joined.assign(
-        judge=joined["judge_key"].map(_NAMES).fillna(joined["judge"]),
-        attack_label=joined["attack"].map(ATTACKS),
-        printed=joined["score_published"].notna(),
-    )
-    notes = [note for _, part in grouped(papers, PLACE) for note in _attacked_notes(part)]
-    notes = [_SCORES_NOTE, _UNNAMED, _INFERRED, *dict.fromkeys(notes)]
-    labels = {
-        "dataset": "Data",
-        "judge": "Judge",
-        "attack_label": "Attack",
-        "condition": "Condition",
-    }
-    return [_table(1, _SCORES_CAPTION, joined, labels, _SCORES, notes)]
+    printed = published("cap_motivation.csv").rename(columns=names)
+    printed = printed[["dataset", "judge_key", *names.values()]]
+    return printed.assign(attack="advsuffix", condition=printed["key"].str.replace("_", " "))
+
+
+def _beside_ours(rows: pd.DataFrame) -> pd.DataFrame:
+    """Named rows; of a judge and attack of ours no condition that ours does not have."""
+    cells = rows.set_index(["dataset", "judge_key", "attack"]).index
+    return _named(rows[rows["ours"] | ~cells.isin(cells[rows["ours"]])])
+
+
+def _reference_notes(rows: pd.DataFrame) -> list[str]:
+    notes = [note for _, part in grouped(rows, PLACE) for note in _attacked_notes(part)]
+    return [_SCORES_NOTE, _UNNAMED, _INFERRED, *dict.fromkeys(notes)]
 
 
 def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
@@ -592,7 +610,7 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
         line = {
             "dataset": row["dataset"],
             "judge_key": row["judge_key"],
-            "judge": row["label"],
+            "label": row["label"],
             "attack": row["attack"],
             "key": key,
         }
@@ -610,10 +628,33 @@ def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
                 line = add(condition, row, score="attacked_mean_score", clean="clean_mean_score")
                 line["change"] = line["score"] - base["clean_mean_score"]
                 line["tutor"] = row["tutor"]
-    conditions = pd.DataFrame(lines).assign(ours=True)
+    conditions = pd.DataFrame(lines)
     by = conditions["tutor"].map(lambda tutor: f" by {tutor}" if isinstance(tutor, str) else "")
     spelled = conditions["key"].str.replace("_", " ")
     return conditions.assign(condition=spelled + by)
+
+
+def _reference_table() -> Declared:
+    """Table 1, of runs with random references or with CAP: a line has the attack of ours; the
+    paper's figures stand with AdvSuffix."""
+    return _table(
+        1,
+        _SCORES_CAPTION,
+        labels={
+            "dataset": "Data",
+            "judge": "Judge",
+            "attack_label": "Attack",
+            "condition": "Condition",
+        },
+        measures=_SCORES,
+        printed=_printed_references,
+        keys=["dataset", "judge_key", "attack", "key"],
+        notes=_reference_notes,
+        select=_with_base,
+        lines=_conditions,
+        finish=_beside_ours,
+        ours_first=True,
+    )
 
 
 # --- Spearman of clean texts, and what a defense changes of it ----------------------------------
@@ -636,40 +677,55 @@ _SPEARMAN_TABLES: dict[int, tuple[Sequence[Measure], str, Sequence[str]]] = {
 _BY_DEFENSE = {"dataset": "Data", "judge": "Judge", "defense_label": "Defense"}
 
 
-def _spearman_tables(clean: pd.DataFrame) -> list[PaperTable]:
+def _spearman_tables() -> list[Declared]:
     """Tables 4 and 8, of runs with a defense: Spearman with the humans, and its change against
     none. The paper names no data set for these."""
+    return [
+        _table(
+            number_,
+            caption,
+            labels=_BY_DEFENSE,
+            measures=measures,
+            printed=partial(_printed_spearman, number_, [measure.key for measure in measures]),
+            keys=["dataset", "judge_key", *COLUMN],
+            notes=partial(_spearman_notes, about),
+            select=_defended,
+            lines=_spearman_lines,
+            finish=_among,
+        )
+        for number_, (measures, caption, about) in _SPEARMAN_TABLES.items()
+    ]
 
-    # 1. Spearman x 100, its change against no defense, and that as per cent of it
-    defended = clean.groupby(PLACE)["defense"].transform(lambda names: (names != NO_DEFENSE).any())
-    rows = clean[defended.astype(bool)]
+
+def _defended(rows: pd.DataFrame) -> pd.DataFrame:
+    """The cells of places with a defense."""
+    defended = rows.groupby(PLACE)["defense"].transform(lambda names: (names != NO_DEFENSE).any())
+    return rows[defended.astype(bool)]
+
+
+def _spearman_lines(rows: pd.DataFrame) -> pd.DataFrame:
+    """Spearman x 100, its change against no defense, and that as per cent of it."""
+    place = [*PLACE, "judge_key"]
     rows = rows.assign(
         **{f"spearman_x100{end}": 100 * rows[f"spearman{end}"].astype(float) for end in _ENDS}
     )
-    none = rows.loc[rows["defense"] == NO_DEFENSE, [*PLACE, "judge_key", "spearman_x100"]]
-    rows = rows.merge(
-        none.rename(columns={"spearman_x100": "none"}), how="left", on=[*PLACE, "judge_key"]
-    )
+    none = rows.loc[rows["defense"] == NO_DEFENSE, [*place, "spearman_x100"]]
+    rows = rows.merge(none.rename(columns={"spearman_x100": "none"}), how="left", on=place)
     base = rows["none"].where(rows["defense"] != NO_DEFENSE)
     change = rows["spearman_x100"] - base
-    rows = rows.assign(change_x100=change, rate_percent=100 * change.abs() / base.where(base > 0))
-    # 2. tables
-    papers = rows[rows["paper"].eq(True)]
-    notes = [*sizes(papers, "n"), *_scored_notes(papers)]
-    tables = []
-    for number_, (measures, caption, about) in _SPEARMAN_TABLES.items():
-        keys = [measure.key for measure in measures]
-        printed = printed_cells("cap_spearman.csv", number_, keys)
-        printed = printed[printed[f"{keys[0]}_published"].notna()]
-        parts = [
-            _joined(printed, part[part[keys[0]].notna()]).assign(dataset=dataset)
-            for (dataset, *_), part in grouped(papers, PLACE)
-        ]
-        if parts:
-            said = ["The paper names no data set for its tables 4 and 8.", *about, *notes]
-            joined = pd.concat(parts, ignore_index=True)
-            tables.append(_table(number_, caption, joined, _BY_DEFENSE, measures, said))
-    return tables
+    return rows.assign(change_x100=change, rate_percent=100 * change.abs() / base.where(base > 0))
+
+
+def _printed_spearman(number_: int, keys: Sequence[str], ours: pd.DataFrame) -> pd.DataFrame:
+    """The print, beside each data set of ours."""
+    printed = printed_cells("cap_spearman.csv", number_, keys).drop(columns="dataset")
+    printed = printed[printed[f"{keys[0]}_published"].notna()]
+    return ours[["dataset"]].drop_duplicates().merge(printed, how="cross")
+
+
+def _spearman_notes(about: Sequence[str], rows: pd.DataFrame) -> list[str]:
+    unnamed = "The paper names no data set for its tables 4 and 8."
+    return [unnamed, *about, *sizes(rows, "n"), *_scored_notes(rows)]
 
 
 # --- seconds ------------------------------------------------------------------------------------
@@ -688,38 +744,50 @@ _SECONDS_NOTES = (
 )
 
 
-def _seconds_tables(costs: pd.DataFrame) -> list[PaperTable]:
+def _seconds_tables() -> list[Declared]:
     """Tables 5 and 9, of runs with a defense: seconds (x 10) a sample."""
+    return [
+        _table(
+            paper.seconds,
+            f"Seconds (x 10) that a sample takes under each defense, {paper.title}.",
+            labels=_BY_DEFENSE,
+            measures=_SECONDS,
+            printed=lambda ours, paper=paper: printed_cells(
+                "cap_seconds.csv", paper.seconds, ["seconds_x10"]
+            ),
+            keys=["dataset", "judge_key", *COLUMN],
+            notes=_seconds_notes,
+            dataset=dataset,
+            lines=_seconds_lines,
+            finish=_among,
+        )
+        for dataset, paper in _PAPERS.items()
+    ]
+
+
+def _seconds_lines(costs: pd.DataFrame) -> pd.DataFrame:
     seconds, reading, context = (
         costs.get(f"{name}seconds", pd.Series(dtype=float)).astype(float).fillna(0.0)
         for name in ("", "reading_", "context_")
     )
     alone = reading + context.where(context != 0, seconds - reading)
-    costs = costs.assign(seconds_x10=10 * seconds, alone_x10=10 * alone, reading_x10=10 * reading)
+    return costs.assign(seconds_x10=10 * seconds, alone_x10=10 * alone, reading_x10=10 * reading)
 
-    tables = []
-    for (dataset, *_), part in grouped(costs[costs["paper"].eq(True)], PLACE):
-        paper = _PAPERS[dataset]
-        printed = printed_cells("cap_seconds.csv", paper.seconds, ["seconds_x10"])
-        rows = _joined(printed, part).assign(dataset=dataset)
-        count = span(part["n"])
-        notes = [
-            *_SECONDS_NOTES,
-            f"Ours: means over {count} readings, attacked and clean, under each defense.",
-            *_tutor_notes(part),
-        ]
-        if part["mixed"].any():
-            notes.append("Ours are means over all dimensions and ranges of the run.")
-        caption = f"Seconds (x 10) that a sample takes under each defense, {paper.title}."
-        tables.append(_table(paper.seconds, caption, rows, _BY_DEFENSE, _SECONDS, notes))
-    return tables
+
+def _seconds_notes(costs: pd.DataFrame) -> list[str]:
+    count = span(costs["n"])
+    ours = f"Ours: means over {count} readings, attacked and clean, under each defense."
+    notes = [*_SECONDS_NOTES, ours, *_tutor_notes(costs)]
+    if costs["mixed"].any():
+        notes.append("Ours are means over all dimensions and ranges of the run.")
+    return notes
 
 
 # --- strengths of steering ----------------------------------------------------------------------
 
 _STANDARDS = {
-    "alpha_h": "to the high standard (alpha_h)",
-    "alpha_l": "to the low standard (alpha_l)",
+    "alpha_h": (12, "to the high standard (alpha_h)"),
+    "alpha_l": (13, "to the low standard (alpha_l)"),
 }
 _STRENGTH_NOTE = (
     "A strength acts in the unit of a tutor's hidden states, whose lengths differ from model to "
@@ -728,44 +796,53 @@ _STRENGTH_NOTE = (
 )
 
 
-def _strength_tables(steered: pd.DataFrame) -> list[PaperTable]:
-    """Tables 12 and 13, of runs with CAP."""
-    papers = steered[steered["paper"].eq(True)]
-    if not len(papers):
-        return []
-    papers = papers.assign(judge=papers["label"], ours=True, printed=False)
-    labels = {"dataset": "Data", "judge": "Judge", "tutor": "Tutor"}
-    notes = [_STRENGTH_NOTE]
-    for tutor, how in zip(papers["tutor"], papers["how"], strict=True):
-        notes.append(f"{tutor} of ours: {how}.")
-    tables = []
-    for number_, parameter in ((12, "alpha_h"), (13, "alpha_l")):
-        length = papers["norm"].astype(float)
-        papers = papers.assign(**{f"{parameter}_share": papers[parameter] / length})
-        # the printed strengths in print order, with ours; then ours that the paper does not have
-        keys = ["dataset", "judge_key", "family"]
-        rows = published("cap_alpha.csv")
-        rows = rows[rows["table"] == number_].rename(columns={"value": f"{parameter}_published"})
-        families = {title: family for family, title in TUTORS.items()}
-        rows = rows.assign(
-            family=rows["tutor"].map(families),
-            judge=rows["judge"].map(JUDGES),
-            tutor=rows["tutor"].str.split("/").str[-1],
-            printed=True,
+def _strength_tables() -> list[Declared]:
+    """Tables 12 and 13, of runs with CAP: the printed strengths in print order, then ours that the
+    paper does not have."""
+    return [
+        _table(
+            number_,
+            f"Strength of steering {standard}.",
+            labels={"dataset": "Data", "judge": "Judge", "tutor_label": "Tutor"},
+            measures=[
+                Measure(parameter, parameter, two),
+                Measure(f"{parameter}_share", f"{parameter} / length", two, paper=False),
+            ],
+            printed=partial(_printed_strengths, parameter),
+            keys=["dataset", "judge_key", "family"],
+            notes=_strength_notes,
+            lines=partial(_strength_lines, parameter),
+            finish=_named,
         )
-        ours = papers.assign(family=papers["tutor"].map(tutor_family)).drop_duplicates(keys)
-        columns = [*keys, "ours", parameter, f"{parameter}_share"]
-        joined = rows.merge(ours[columns], how="left", on=keys)
-        rest = ours[~ours.set_index(keys).index.isin(rows.set_index(keys).index)]
-        rest = rest[[*columns, "judge", "tutor", "printed"]]
-        joined = pd.concat([joined, rest], ignore_index=True)
-        joined = joined.assign(
-            ours=joined["ours"].notna(), tutor=joined["tutor"].map(lambda name: shorten(name, 30))
-        )
-        measures = [
-            Measure(parameter, parameter, two),
-            Measure(f"{parameter}_share", f"{parameter} / length", two, paper=False),
-        ]
-        caption = f"Strength of steering {_STANDARDS[parameter]}."
-        tables.append(_table(number_, caption, joined, labels, measures, notes))
-    return tables
+        for parameter, (number_, standard) in _STANDARDS.items()
+    ]
+
+
+def _strength_lines(parameter: str, rows: pd.DataFrame) -> pd.DataFrame:
+    share = rows[parameter] / rows["norm"].astype(float)
+    rows = rows.assign(
+        family=rows["tutor"].map(tutor_family),
+        tutor_label=rows["tutor"].map(lambda name: shorten(name, 30)),
+        **{f"{parameter}_share": share},
+    )
+    return rows.drop_duplicates(["dataset", "judge_key", "family"])
+
+
+def _printed_strengths(parameter: str, ours: pd.DataFrame) -> pd.DataFrame:
+    rows = published("cap_alpha.csv")
+    rows = rows[rows["parameter"] == parameter]
+    families = {title: family for family, title in TUTORS.items()}
+    return pd.DataFrame(
+        {
+            "dataset": rows["dataset"],
+            "judge_key": rows["judge_key"],
+            "family": rows["tutor"].map(families),
+            "tutor_label": rows["tutor"].str.split("/").str[-1],
+            f"{parameter}_published": rows["value"],
+        }
+    )
+
+
+def _strength_notes(rows: pd.DataFrame) -> list[str]:
+    steered = zip(rows["tutor"], rows["how"], strict=True)
+    return [_STRENGTH_NOTE, *(f"{tutor} of ours: {how}." for tutor, how in steered)]

@@ -7,15 +7,16 @@ Source: Fujinuma, "Contrastive Decoding Mitigates Score Range Bias in LLM-as-a-J
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
+from typing import Any
 
 import pandas as pd
 
 from judgebench.report.paper import tables as paper
-from judgebench.report.paper.tables import Measure, PaperTable, grouped
+from judgebench.report.paper.tables import Declared, Measure, PaperTable, fill_table, grouped
 from judgebench.report.render import escape
 from judgebench.report.table import records
 from judgebench.results.results import Results, setting
@@ -202,47 +203,68 @@ def build(runs: Iterable[Results]) -> list[PaperTable]:
 
     Of several decodings that contrast by argmax the one named "contrastive" counts, else the first.
     """
-    runs = list(runs)
-    argmax = cd_cells(runs, "argmax")
-    # 1. the paper's tables of correlations
-    tables = []
-    for number, rows in _filled(printed_correlations(), argmax):
-        first = rows.iloc[0]
-        used = rows[rows["n"].notna()]
-        notes = _provenance(used, argmax) if len(used) else [_ALONE.format("models")]
-        family = _FAMILIES[first["family"]]
-        caption = f"{family} family: correlation with the humans on summary {first['dimension']}."
-        tables.append(_correlation_table(number, caption, rows, notes))
-    # 2. its tables of lambda and t
-    for number, rows in _filled(printed_settings(), argmax):
-        for role in ("main", "assistant"):
-            rows[role] = rows[role].str.split("/").str[-1]
-        pairs = rows.loc[rows["n"].notna(), "judge_key"].unique()
-        notes = _setting_notes(argmax, pairs) if len(pairs) else [_ALONE.format("pairs")]
-        dimension = rows["dimension"].iloc[0]
-        caption = f"Hyper-parameters of contrastive decoding for summary {dimension}."
-        tables.append(_setting_table(number, caption, rows, notes))
-    return sorted(tables, key=lambda table: table.name)
+    cells = cd_cells(runs, "argmax")
+    correlations = [
+        _correlation_table(number, rows, cells)
+        for number, rows in grouped(printed_correlations(), "table")
+    ]
+    settings = [
+        _setting_table(number, rows, cells) for number, rows in grouped(printed_settings(), "table")
+    ]
+    declared = sorted([*correlations, *settings], key=lambda table: table.name)
+    tables = [fill_table(table, cells.rows) for table in declared]
+    return [table for table in tables if table is not None]
 
 
-def _filled(printed: pd.DataFrame, cells: CdCells) -> Iterator[tuple[int, pd.DataFrame]]:
-    """The numbers of printed tables, and their rows with our cells."""
-    for number, rows in grouped(printed, "table"):
-        yield number, rows.drop(columns=["table"]).merge(cells.rows, how="left", on=_KEYS)
+def _table(
+    number: int,
+    caption: str,
+    printed: pd.DataFrame,
+    notes: Callable[[pd.DataFrame], list[str]],
+    **declared: Any,
+) -> Declared:
+    """A table of the cells that are printed, whether a run has them or not."""
+    printed = printed.drop(columns="table")
+    return Declared(
+        f"table_{number}",
+        f"Table {number}",
+        caption,
+        keys=_KEYS,
+        printed=lambda selected: printed,
+        select=lambda rows: printed[_KEYS].merge(rows, on=_KEYS),
+        notes=notes,
+        all_ours=False,
+        alone=True,
+        **declared,
+    )
 
 
-def _correlation_table(
-    number: int, caption: str, rows: pd.DataFrame, notes: Sequence[str]
-) -> PaperTable:
-    """A table of rows that have correlations of ours or of the paper.
+def _correlation_table(number: int, printed: pd.DataFrame, cells: CdCells) -> Declared:
+    first = printed.iloc[0]
+    slips = printed[[f"{name}_slip" for name in CORRELATIONS]].any(axis=None)
+    family = _FAMILIES[first["family"]]
+    return _table(
+        number,
+        f"{family} family: correlation with the humans on summary {first['dimension']}.",
+        printed,
+        lambda rows: [*_provenance(rows, cells), *([_SLIP] if slips else [])],
+        labels={"label": "Model", "range": "Range"},
+        measures=_CORRELATIONS,
+        csv=_CORRELATION_CSV,
+        sections=["range"],
+        finish=_with_averages,
+        legend=_correlation_legend,
+    )
 
-    Averages of ours, of judges that have all ranges, are filled in; those of other judges are left
-    out unless printed.
-    """
-    # 1. averages, and the lines that anyone has
-    ends = ("published", "recomputed", "slip")
-    of_paper = {f"{name}_{end}" for name in CORRELATIONS for end in ends}
-    rows = rows.reindex(columns=[*rows, *(of_paper - set(rows))])
+
+def _correlation_legend(rows: pd.DataFrame) -> str:
+    return f"{_LEGEND}, ours and the paper's apart." if rows["ours"].any() else f"{_LEGEND}."
+
+
+def _with_averages(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with the averages of ours, of judges that have all ranges; with the signs of the best,
+    and with numbers as the CSV has them."""
+    # 1. averages
     ranged = rows["range_min"].notna()
     ranges = rows.loc[ranged, _ENDS].drop_duplicates().shape[0]
     for key in CORRELATIONS:
@@ -250,47 +272,29 @@ def _correlation_table(
         means = {judge: fmean(values) for judge, values in by_judge if len(values) == ranges}
         rows[key] = rows[key].where(ranged, rows["judge_key"].map(means)).astype(float)
     rows["ours"] = rows[CORRELATIONS[0]].notna()
-    rows["printed"] = rows[f"{CORRELATIONS[0]}_published"].notna()
-    rows = rows[rows["ours"] | rows["printed"]].reset_index(drop=True)
-    names = []
-    for low, *rest in rows[_ENDS].itertuples(index=False):
-        names.append("" if pd.isna(low) else str(ScoreRange(low, *rest)))
-    rows["range"] = names
+    rows["range"] = _ranges(rows)
     rows["section"] = rows["range"].map(lambda known: "" if known else _AVERAGES)
     # 2. signs, and numbers as the CSV has them
-    slips = False
     for key in CORRELATIONS:
         marks = _best_marks(rows, f"{key}_published")
         slipped = rows[f"{key}_slip"]
-        slips |= bool(slipped.eq(True).any())
         rows[f"{key}_signs"] = _best_marks(rows, key)
         rows[f"{key}_published_marks"] = marks
-        rows[f"{key}_published_signs"] = marks + slipped.map({True: "!"}).fillna("")
-        averages = rows[f"{key}_recomputed"].notna()
-        rows[f"{key}_slip"] = slipped.map({True: "true", False: "false"}).where(averages, None)
+        rows[f"{key}_published_signs"] = marks + slipped.map({True: "!", False: ""})
+        rows[f"{key}_slip"] = _truths(slipped).where(rows[f"{key}_recomputed"].notna(), None)
         rows[f"{key}_recomputed"] = _texts(rows[f"{key}_recomputed"], "{:.5f}")
         rows[f"{key}_text"] = _texts(rows[f"{key}_published"], "{:.3f}")
-    rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
-    notes = list(notes)
-    if rows[f"{CORRELATIONS[0]}_low"].notna().any():
-        notes.insert(0, "In brackets: 95 % interval.")
-    if slips:
-        notes.append(_SLIP)
-    legend = f"{_LEGEND}."
-    if rows["ours"].any() and rows["printed"].any():
-        legend = f"{_LEGEND}, ours and the paper's apart."
-    return PaperTable(
-        f"table_{number}",
-        f"Table {number}",
-        caption,
-        rows,
-        labels={"label": "Model", "range": "Range"},
-        measures=_CORRELATIONS,
-        csv=_CORRELATION_CSV,
-        notes=notes,
-        sections=["range"],
-        legend=legend,
-    )
+    return rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
+
+
+def _ranges(rows: pd.DataFrame) -> list[str]:
+    """The names of ranges; of averages none."""
+    ends = rows[_ENDS].itertuples(index=False)
+    return ["" if pd.isna(low) else str(ScoreRange(low, *rest)) for low, *rest in ends]
+
+
+def _truths(values: pd.Series) -> pd.Series:
+    return values.map({True: "true", False: "false"}).astype(object)
 
 
 def _best_marks(rows: pd.DataFrame, name: str) -> pd.Series:
@@ -321,6 +325,8 @@ def _texts(values: pd.Series, form: str) -> pd.Series:
 
 
 def _provenance(rows: pd.DataFrame, cells: CdCells) -> list[str]:
+    if not len(rows):
+        return [_ALONE.format("models")]
     notes = paper.sizes(rows, "n", f"; the paper's: {_DATA}")
     if (rows["spearman_low"].notna() & (rows["groups"] < FEWEST)).any():
         word = " or ".join(rows["word"].unique())
@@ -338,35 +344,41 @@ def _provenance(rows: pd.DataFrame, cells: CdCells) -> list[str]:
 # --- lambda and t -------------------------------------------------------------------------------
 
 
-def _setting_table(
-    number: int, caption: str, rows: pd.DataFrame, notes: Sequence[str]
-) -> PaperTable:
-    rows["kappa"] = rows["lambda"] / rows["temperature"]
-    rows["ours"] = rows["kappa"].notna()
-    rows["printed"] = rows["kappa_published"].notna()
-    edge = [isinstance(flags, list | tuple) and EDGE in flags for flags in rows["flags"]]
-    rows["kappa_signs"] = ["!" if at_edge else "" for at_edge in edge]
-    texts = pd.Series(edge, rows.index).map({True: "true", False: "false"}).astype(object)
-    rows["edge"] = texts.where(rows["ours"], None)
-    rows["range"] = [str(ScoreRange(*ends)) for ends in rows[_ENDS].itertuples(index=False)]
-    rows = rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
-    return PaperTable(
-        f"table_{number}",
-        f"Table {number}",
-        caption,
-        rows,
+def _setting_table(number: int, printed: pd.DataFrame, cells: CdCells) -> Declared:
+    roles = {role: printed[role].str.split("/").str[-1] for role in ("main", "assistant")}
+    printed = printed.assign(**roles)
+    return _table(
+        number,
+        f"Hyper-parameters of contrastive decoding for summary {printed['dimension'].iloc[0]}.",
+        printed,
+        lambda rows: _setting_notes(rows, cells),
         labels={"main": "Main", "assistant": "Asst", "range": "Range"},
         measures=_SETTINGS,
         csv=dict(zip(_SETTING_CSV, _SETTING_CSV, strict=True)),
-        notes=notes,
         sections=["main"],
         once=["main", "assistant"],
-        legend=escape(_EDGE) if any(edge) else "",
+        finish=_with_edges,
+        legend=lambda rows: escape(_EDGE) if rows["kappa_signs"].ne("").any() else "",
         digits=None,
     )
 
 
-def _setting_notes(cells: CdCells, pairs: Iterable[str]) -> list[str]:
+def _with_edges(rows: pd.DataFrame) -> pd.DataFrame:
+    rows["kappa"] = rows["lambda"] / rows["temperature"]
+    rows["ours"] = rows["kappa"].notna()
+    edge = pd.Series(
+        [isinstance(flags, list | tuple) and EDGE in flags for flags in rows["flags"]], rows.index
+    )
+    rows["kappa_signs"] = edge.map({True: "!", False: ""})
+    rows["edge"] = _truths(edge).where(rows["ours"], None)
+    rows["range"] = _ranges(rows)
+    return rows.assign(**{end: _texts(rows[end], "{:g}") for end in _ENDS})
+
+
+def _setting_notes(rows: pd.DataFrame, cells: CdCells) -> list[str]:
+    if not len(rows):
+        return [_ALONE.format("pairs")]
+    pairs = rows["judge_key"].unique()
     untuned = [cells.labels[pair] for pair in pairs if pair not in cells.tuned]
     notes = ["Only kappa = lambda / t matters to a score: equal kappas are one decoding."]
     if untuned:

@@ -4,7 +4,7 @@ them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -49,36 +49,73 @@ class Measure:
     paper: bool = True
 
 
+def _same(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows
+
+
 @dataclass(frozen=True)
-class PaperTable:
-    """A table with published figures, ours, or both.
+class Declared:
+    """A table as it is declared: which cells of runs stand in it, beside which print.
 
     Attributes:
         name: that of its files, without an ending; title: such as "Table 2".
-        rows: a row a line, with the columns that its `Measure`s name; `ours`, `printed`: whether a
-            run, or the paper, has the line; `section`: the line above a section; `<key>_unread`:
-            whether a print is unreadable.
         labels: columns of the rows that name a line -> their heads.
         measures: the numbers: all of ours where any line is ours, likewise the paper's.
         csv: columns of the CSV -> those of the rows.
-        notes: sentences below the table.
         sections, once: see `View`.
-        legend: the meaning of signs, in LaTeX.
+        keys: columns by which a cell of ours and one of the print are the same.
+        select: those of the cells that stand in the table.
+        lines: the selected cells with the columns of `measures` and `labels`.
+        printed: the print beside the selected cells, its figures as `<key>_published`.
+        ours_first: whether ours give order and labels where the print has the same cells.
+        all_ours: whether cells stand in it that the print does not have.
+        finish: the columns that follow from both, and another order.
+        notes: sentences on the selected cells; legend: the meaning of signs in rows, in LaTeX.
+        resampled: how intervals were found, where that is told.
+        alone: whether the print is shown without cells of ours.
         digits: decimals of numbers in the CSV; None: all.
     """
 
     name: str
     title: str
     caption: str
-    rows: pd.DataFrame
     labels: Mapping[str, str]
     measures: Sequence[Measure]
     csv: Mapping[str, str]
-    notes: Sequence[str]
     sections: Sequence[str]
+    keys: Sequence[str]
+    printed: Callable[[pd.DataFrame], pd.DataFrame]
+    notes: Callable[[pd.DataFrame], list[str]]
+    select: Callable[[pd.DataFrame], pd.DataFrame] = _same
+    lines: Callable[[pd.DataFrame], pd.DataFrame] = _same
+    finish: Callable[[pd.DataFrame], pd.DataFrame] = _same
+    legend: Callable[[pd.DataFrame], str] = lambda rows: ""
     once: Sequence[str] = ()
-    legend: str = ""
+    ours_first: bool = False
+    all_ours: bool = True
+    resampled: str = ""
+    alone: bool = False
     digits: int | None = 6
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A declared table, filled.
+
+    Attributes:
+        rows: a row a line, with the columns that its `Measure`s name; `ours`, `printed`: whether a
+            run, or the paper, has the line; `section`: the line above a section; `<key>_unread`:
+            whether a print is unreadable.
+        notes: sentences below the table.
+    """
+
+    declared: Declared
+    rows: pd.DataFrame
+    notes: Sequence[str]
+
+    @property
+    def name(self) -> str:
+        return self.declared.name
 
     @property
     def has_ours(self) -> bool:
@@ -89,7 +126,7 @@ class PaperTable:
         columns = []
         shown = self.rows.copy()
         both = self.has_ours and self.rows["printed"].any()
-        for measure in self.measures if self.has_ours else ():
+        for measure in self.declared.measures if self.has_ours else ():
             if measure.ours:
                 column = Col(
                     measure.head,
@@ -100,7 +137,7 @@ class PaperTable:
                     group=OURS if both else "",
                 )
                 columns.append(column)
-        for measure in self.measures if self.rows["printed"].any() else ():
+        for measure in self.declared.measures if self.rows["printed"].any() else ():
             if measure.paper:
                 printed = f"{measure.key}_published"
                 cells = f"{measure.key}_shown"
@@ -110,33 +147,75 @@ class PaperTable:
                         shown[f"{measure.key}_unread"].eq(True), UNREADABLE
                     )
                 columns.append(Col(measure.head, cells, signs=f"{printed}_signs", group=PAPER))
-        heads = [Col(head, key, left=True) for key, head in self.labels.items()]
+        heads = [Col(head, key, left=True) for key, head in self.declared.labels.items()]
         view = View(
             self.name,
             "",
             lambda rows: rows,
             [*heads, *columns],
-            title=self.title,
-            sections=self.sections,
+            title=self.declared.title,
+            sections=self.declared.sections,
             section="{section}" if "section" in shown else "",
-            once=self.once,
+            once=self.declared.once,
         )
         return view.tables(shown)[0]
 
     @property
     def text(self) -> str:
-        rest = self.caption.removeprefix(self.title)
-        head = f"**{self.title}{'.' if rest == self.caption else ''}** {rest.lstrip()}"
+        head = f"**{self.declared.title}.** {self.declared.caption}"
         return to_markdown(self.table, head, self.notes)
 
     @property
     def files(self) -> dict[str, str]:
         """File name -> content: as CSV and as LaTeX."""
-        plain = self.rows.assign(table=self.title)[list(self.csv.values())]
-        plain = plain if self.digits is None else plain.round(self.digits)
+        plain = self.rows.assign(table=self.declared.title)[list(self.declared.csv.values())]
+        plain = plain if self.declared.digits is None else plain.round(self.declared.digits)
         cells = plain.astype(object).where(plain.notna(), None).itertuples(index=False, name=None)
-        latex = to_latex(self.table, " ".join([self.caption, *self.notes]), self.legend)
-        return {f"{self.name}.csv": as_csv(list(self.csv), cells), f"{self.name}.tex": latex}
+        latex = to_latex(
+            self.table,
+            " ".join([self.declared.caption, *self.notes]),
+            self.declared.legend(self.rows),
+        )
+        return {
+            f"{self.name}.csv": as_csv(list(self.declared.csv), cells),
+            f"{self.name}.tex": latex,
+        }
+
+
+def fill_table(declared: Declared, cells: pd.DataFrame) -> PaperTable | None:
+    """The table of the cells and the print; None where it needs cells and has none."""
+    # 1. ours, and the print beside them; `ours` and `printed` are first the places in both
+    selected = declared.select(cells)
+    if not len(selected) and not declared.alone:
+        return None
+    ours = declared.lines(selected)
+    ours = ours[ours[declared.measures[0].key].notna()]
+    printed = declared.printed(selected)
+    rows = printed.assign(printed=range(len(printed))).merge(
+        ours.assign(ours=range(len(ours))),
+        how="outer" if declared.all_ours else "left",
+        on=list(declared.keys),
+        suffixes=("_printed", ""),
+    )
+    # 2. labels and order, of what both have the first's
+    for name in declared.labels:
+        if f"{name}_printed" in rows:
+            both = [rows[f"{name}_printed"], rows[name]]
+            first, second = both[::-1] if declared.ours_first else both
+            rows[name] = first.fillna(second)
+    rows = rows.sort_values(
+        ["ours", "printed"] if declared.ours_first else ["printed", "ours"], ignore_index=True
+    )
+    rows = rows.assign(ours=rows["ours"].notna(), printed=rows["printed"].notna())
+    rows = declared.finish(rows)
+    columns = [name for name in declared.csv.values() if name != "table"]
+    rows = rows.reindex(columns=list(dict.fromkeys([*rows, *columns])))
+    # 3. the words
+    notes = declared.notes(selected)
+    lows = [f"{measure.key}_low" for measure in declared.measures]
+    if rows[rows.columns.intersection(lows)].notna().any(axis=None):
+        notes = [f"In brackets: 95 % interval{declared.resampled}.", *notes]
+    return PaperTable(declared, rows, notes)
 
 
 @cache

@@ -23,7 +23,7 @@ from judgebench.judges.local.loop import trainer_of
 from judgebench.judges.local.models import Models
 from judgebench.judges.spec import JudgeSpec
 from judgebench.results.folder import RunFolder
-from tests.command.test_cli import QUICK
+from tests.conftest import QUICK
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "lightning.md").read_text("utf-8")
