@@ -13,6 +13,9 @@ _FIGURES = ("attacks", "defenses", "scores", "style")
 MECHANISMS = {
     "atomic replacement of a file": (r"\bos\.replace\(", ["runtime/files.py"]),
     "clause of a verdict in code, not in a template": (r'Verdict\(\w+, f?"\w|_replace\(.*clause=f?"', []),
+    "retries of requests": (r"\bAsyncRetrying\b", ["judges/served/client.py"]),
+    "refusals after which another try may succeed": (r"\b408, 409\b", ["judges/served/protocol.py"]),
+    "prompts matched with what was recorded": (r"\bprompt_sha256\"\] ==", ["judges/precomputed/recorded.py"]),
     "isotonic regression": (r"isotonic_regression|IsotonicRegression|\bPAVA\b", ["stats/maps.py"]),
     "folds of groups": (r"% folds\b", ["stats/folds.py"]),
     "p of flipped signs": (r"np\.abs\(permuted\)", ["stats/permutation.py"]),
@@ -27,9 +30,6 @@ MECHANISMS = {
     "the nearest name": (r"\bget_close_matches\(", ["settings/fields.py"]),
     "a store of readings": (r"\bsqlite3\.connect\(", ["readings/store.py"]),
     "parquet that no changed bit passes": (r"\bwrite_page_checksum\b", ["runtime/parquet.py"]),
-    "retries of requests": (r"\bAsyncRetrying\b", ["judges/served/client.py"]),
-    "refusals after which another try may succeed": (r"\b408, 409\b", ["judges/served/protocol.py"]),
-    "prompts matched with what was recorded": (r"\bprompt_sha256\"\] ==", ["judges/precomputed/recorded.py"]),
 }
 """What it is: a pattern of its code, and the files that may hold it."""
 
