@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from markupsafe import Markup
 from rich import box
@@ -122,6 +122,20 @@ def _rich_table(table: Table) -> RichTable:
             cells[-1].append(f"\n{note}" if note else "", style="dim")
             grid.add_row(*cells)
         grid.add_section()
+    return grid
+
+
+def to_grid(table: Table) -> RichTable:
+    """A table in as few lines as it has rows, below its heads: no lines, no notes, one space
+    between columns more than within cells; for the answer of a run."""
+    grid = RichTable.grid(padding=(0, 2))
+    grid.show_header = True
+    for column in table.columns:
+        justify: Literal["left", "right"] = "left" if column.left else "right"
+        grid.add_column(Text(column.title, style="dim"), justify=justify, no_wrap=True)
+    for section in table.sections:
+        for row in section.rows:
+            grid.add_row(*(Text(str(cell), style=cell.color) for cell in row))
     return grid
 
 

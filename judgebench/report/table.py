@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Any
 
@@ -19,7 +19,8 @@ from judgebench.words.formats import Format, interval, is_known, no_text, say, t
 @dataclass(frozen=True)
 class TableCell:
     """One cell: its number or words, a 95 % interval, whether it is emphasized, smaller words below
-    such as the setting of a decoding, warnings, and signs behind the number such as "!"."""
+    such as the setting of a decoding, warnings, signs behind the number such as "!", and its color
+    in a terminal."""
 
     text: str
     interval: str = ""
@@ -27,6 +28,7 @@ class TableCell:
     detail: str = ""
     flags: tuple[str, ...] = ()
     signs: str = ""
+    color: str = ""
 
     def __str__(self) -> str:
         return " ".join(
@@ -53,6 +55,7 @@ class Col:
         page: whether only pages and files show it, for a terminal is narrow.
         optional: whether it is left out where no row has a value.
         width: how many columns of a terminal it takes at most; 0: any number.
+        colors: words of its cells -> their color in a terminal.
         says: the meaning of its numbers, a clause without a full stop: in the note below the table,
             and on a page also where a reader points at its head. It may name `{groups}` and
             `{examples}`.
@@ -71,6 +74,7 @@ class Col:
     page: bool = False
     optional: bool = False
     width: int = 0
+    colors: Mapping[str, str] = field(default_factory=dict)
     says: str = ""
 
     @property
@@ -81,13 +85,15 @@ class Col:
     def cell(self, row: Row) -> TableCell:
         """The cell of a row."""
         value, low, high = self.estimate(row)
+        words = self.form(value)
         return TableCell(
-            text=self.form(value),
+            text=words,
             interval=interval(low, high, self.ends) if self.ends else "",
             marked=bool(self.marked(row) if callable(self.marked) else row.get(self.marked)),
             detail=text(self.detail(row) if callable(self.detail) else row.get(self.detail)),
             flags=tuple(row.get(self.flags) or ()),
             signs=text(row.get(self.signs)),
+            color=self.colors.get(words, ""),
         )
 
     def estimate(self, row: Row) -> Estimate:

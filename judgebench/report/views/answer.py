@@ -12,7 +12,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from judgebench.report.table import labelled_rows, records, rows_by, values
+from judgebench.report.render import to_grid
+from judgebench.report.table import Col, View, labelled_rows, records, rows_by, values
 from judgebench.report.views import attacks, pairwise
 from judgebench.report.views.advice import advice_lines, advices
 from judgebench.report.views.correlations import (
@@ -37,7 +38,7 @@ from judgebench.studies.scores import CLEAN, first_record
 from judgebench.studies.variance import RANGES
 from judgebench.types import CLAMPED, RANGE, Rows, ScoreRange
 from judgebench.words.console import WIDTH
-from judgebench.words.formats import estimated, is_known, percent, say, three, two
+from judgebench.words.formats import estimated, is_known, percent, say, text, three, two
 
 COLORS: Mapping[str, str] = {
     YES: "green",
@@ -233,20 +234,23 @@ def _verdict_grid(parts: Sequence[Rows]) -> Lines:
 def tasks_answer(runs: Sequence[Results]) -> Table:
     """A line a task and dimension: its verdicts, and what the advised setting promises."""
     judged = {row["use"] for run in runs for row in run.verdict} - {"resist_attacks"}
-    uses = [use for use in RULES if use in judged]
-    grid = Table.grid(padding=(0, 2))
-    for head in ("task", *(RULES[use].title for use in uses), "Spearman"):
-        grid.add_column(Text(head, style="dim"), no_wrap=True)
-    grid.show_header = True
+    uses = [
+        Col(RULES[use].title, use, form=text, left=True, colors=COLORS)
+        for use in RULES
+        if use in judged
+    ]
+    rows = []
     for run in runs:
         advised = advices(run)
-        verdicts = {values(row, ("dimension", "use")): row["verdict"] for row in run.verdict}
         for dimension, advice in advised.items():
-            words = [verdicts.get((dimension, use), "") for use in uses]
-            cells = [Text(word, style=COLORS.get(word, "")) for word in words]
+            verdicts = {
+                row["use"]: row["verdict"] for row in run.verdict if row["dimension"] == dimension
+            }
             name = run.dataset if len(advised) == 1 else str(dimension)
-            grid.add_row(name, *cells, estimated(advice.promised("spearman"), two))
-    return grid
+            promised = estimated(advice.promised("spearman"), two)
+            rows.append({"task": name, "Spearman": promised} | verdicts)
+    columns = [Col("task", left=True), *uses, Col("Spearman", left=True)]
+    return _compact(rows, columns)
 
 
 def _decisions(results: Results) -> Lines:
@@ -371,33 +375,39 @@ def correlation_table(results: Results, most: int = 6) -> Table | None:
     known = any(is_known(row["spearman"]) for row in rows)
     if not known or most < 2 or len({row["dimension"] for row in rows}) > 1:
         return None
-    # 1. a column a range
-    ranges = list(dict.fromkeys(row["range"] for row in rows))
-    heads = ["mean" if name == "average" else name for name in ranges]
+    # 1. a column a range, whose key is its place
     shares = _shares(results)
-    if shares:
-        heads.append("range bias")
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    for _ in heads:
-        table.add_column(justify="right", no_wrap=True)
-    table.add_row("  Spearman       ", *heads, style="dim")
+    places = {
+        name: str(place) for place, name in enumerate(dict.fromkeys(row["range"] for row in rows))
+    }
+    columns = [
+        Col("  Spearman       ", "decoding", left=True),
+        *(Col("mean" if name == "average" else name, key) for name, key in places.items()),
+        Col("range bias", optional=True),
+    ]
     # 2. a row a decoding
     parts = rows_by(rows, ["series"])
     shown = parts if len(parts) <= most else parts[: most - 1]
+    lines: Rows = []
     for part in shown:
         row = part[0]
-        numbers = {row["range"]: three(row["spearman"]).replace("0.", ".", 1) for row in part}
-        cells = [numbers.get(name, "") for name in ranges]
-        if shares:
-            cells.append(shares.get((row["judge"], row["decoding"]), ""))
         settings = list(dict.fromkeys(row["setting"] for row in part if row["range"] != "average"))
         setting = settings[0] if len(settings) == 1 else "λ and t by range"
+        numbers = {
+            places[row["range"]]: three(row["spearman"]).replace("0.", ".", 1) for row in part
+        }
         name = ", ".join(filter(None, (row["decoding"], setting)))
-        table.add_row(f"  {name}", *cells)
+        bias = shares.get((row["judge"], row["decoding"]))
+        lines.append({"decoding": f"  {name}", "range bias": bias, **numbers})
     if len(parts) > len(shown):
-        table.add_row(f"  and {len(parts) - len(shown)} more: print=all", style="dim")
-    return table
+        lines.append({"decoding": f"  and {len(parts) - len(shown)} more: print=all"})
+    return _compact(lines, columns)
+
+
+def _compact(rows: Rows, columns: Sequence[Col]) -> Table:
+    """The table of a view over these rows, as the answer shows it."""
+    tables = View("answer", "", list, columns).tables(rows)
+    return to_grid(tables[0]) if tables else Table.grid()
 
 
 def _shares(results: Results) -> dict[tuple[str, str], str]:
