@@ -35,7 +35,7 @@ test-slow: $(DEVELOPING) ## run the exhaustive tests: fuzzing, simulations, 200 
 test-fast: $(DEVELOPING) ## run the tests that start no whole run and no process
 	$(PYTEST) -m 'not slow and not exhaustive'
 
-coverage: $(DEVELOPING) ## run the tests and print which lines of the package they leave out (takes half as long again)
+coverage: $(DEVELOPING) ## run the tests and print which lines of the package they leave out (takes twice as long)
 	$(PYTEST) -m 'not exhaustive' --cov=judgebench --cov-report=term-missing:skip-covered
 
 lint: $(DEVELOPING) ## check style and types
