@@ -168,7 +168,10 @@ def _telling(key: str) -> int:
 
 
 def render_comparison(
-    runs: Sequence[Results], links: Sequence[str] = (), resamples: int = 1000
+    runs: Sequence[Results],
+    links: Sequence[str] = (),
+    resamples: int = 1000,
+    tasks: bool = False,
 ) -> str:
     """The page as text. Of runs on several data sets nothing on it sets one data set against
     another: no test, which takes the same texts, and no table in which equal names of dimensions
@@ -177,12 +180,13 @@ def render_comparison(
     Args:
         links: to the report of each run, as the page is to name it; empty leaves them out.
         resamples: see `judgebench.studies.paired.compare`.
+        tasks: whether the runs are tasks of one sweep, perhaps a single one.
     """
     named = named_runs(runs)
     sections: Sequence[PageSection] = SECTIONS
     title = f"{len(named)} runs compared on {runs[0].dataset}"
     judges = set(map(_judge, runs))
-    if len({run.dataset for run in runs}) > 1:
+    if tasks or len({run.dataset for run in runs}) > 1:
         sections = TASK_SECTIONS
         title = f"{len(runs)} tasks"
     elif len(judges) == 1:

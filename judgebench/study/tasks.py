@@ -35,7 +35,7 @@ def show_tasks(paths: Sequence[Path], folder: Path, amount: str | None) -> None:
     content = {
         "tasks.json": json.dumps(rows, indent=1, ensure_ascii=False) + "\n",
         "tasks.csv": as_csv(list(map(str, frame)), [list(row.values()) for row in rows]),
-        "tasks.html": render_comparison(runs, links),
+        "tasks.html": render_comparison(runs, links, tasks=True),
     }
     for name, text in content.items():
         with atomic(folder / name) as temporary:

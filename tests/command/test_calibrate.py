@@ -293,10 +293,12 @@ def test_a_class_of_ones_own_and_ranges_that_a_rubric_does_not_name_are_refused(
     calibrate, monkeypatch, tmp_path, tiny_pair
 ):
     monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text("from judgebench.defenses import Defense\n\n\nclass Mine(Defense):\n    name = 'mine'\n")
+    Path("carded.py").write_text(
+        "from judgebench.defenses import Defense\n\n\nclass Mine(Defense):\n    name = 'mine'\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     for wrong, sentence in {
-        "defenses=[none,{_target_: mine.Mine}]": "a judge card holds no code",
+        "defenses=[none,{_target_: carded.Mine}]": "a judge card holds no code",
         "tune=dev": "take tune=crossfit",
         "decoding=[greedy,range_mean]": "range_mean: takes the readings of all ranges",
         "prompt.rubrics={coherence: 'Rate {{Summary}} for {{Document}} from 1 to 5:'}": "write {min_range} and",

@@ -26,7 +26,7 @@ def test_a_run_leaves_the_folder_that_the_contract_names(judgebench, tiny_pair):
     names = {str(path.relative_to("run")) for path in Path("run").rglob("*") if path.is_file()}
     assert {
         *("config.yaml", "environment.json", "readings.parquet", "scores.parquet", "metrics.json", "report.html"),
-        *(f"figures/{name}.{kind}" for name in ("scores_coherence",) for kind in ("png", "svg")),
+        *(f"figures/{name}.{kind}" for name in ("logprobs_coherence",) for kind in ("png", "svg")),
     } <= names
     folder = RunFolder.open("run")
     readings, scores, records = folder.read("readings"), folder.read("scores"), folder.read("metrics")

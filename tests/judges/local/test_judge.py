@@ -79,7 +79,7 @@ condition, article = Condition("coherence", ScoreRange(1, 5)), draw.integers(3, 
 def prompt(i):
     own = draw.integers(3, 49000, 1500).tolist()
     return Prompt(Example(str(i), "g", str(i), "", "", {{}}), condition, "", "", np.array(article + own, np.int32))
-batch = Batch((tuple(prompt(i) for i in range(16)),))
+batch = Batch((tuple(prompt(i) for i in range(48)),))
 source = ModelSource({str(tiny_pair[0])!r})
 trie = CandidateTrie.of(source.tokenizer(), condition.range.candidates)
 scoring = ScorePass([ModelView(source, "f")], batch.prompts, {{condition.range: trie}})
@@ -88,7 +88,7 @@ with torch.inference_mode():
     session.begin()
     session.read(Batch((batch.groups[0][:1],)))  # everything that is allocated once is
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + 6 * 2**20, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (used + 20 * 2**20, resource.RLIM_INFINITY))
     readings = session.read(batch)
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     # one by one: oneDNN does not try a shape again that once had no room
