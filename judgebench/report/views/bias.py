@@ -84,12 +84,6 @@ def most_frequent(shares_of: ArrayLike) -> list[int]:
     return np.flatnonzero(np.isclose(values, top, rtol=0, atol=1e-12)).tolist() if top > 0 else []
 
 
-def is_discrete(scores: pd.DataFrame) -> bool:
-    """True if at least half of the scores are scores of their range, not values between them."""
-    steps = (scores["score"].astype(float) - scores["range_min"]) / scores["range_step"]
-    return bool(2 * ((steps - steps.round()).abs() < 1e-6).sum() >= len(scores))
-
-
 # --- favorite scores ----------------------------------------------------------------------------
 
 
