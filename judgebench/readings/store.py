@@ -112,8 +112,9 @@ class ReadingStore:
                     f"store={path}: this store has format {version}, and this version of "
                     f"judgebench reads format {_FORMAT}; name another file."
                 )
-            self._db.executescript(_SCHEMA)
+            # before its tables, or another process that opens it meanwhile would take it for foreign
             self._db.execute(f"PRAGMA application_id={_APPLICATION}")
+            self._db.executescript(_SCHEMA)
             self._db.execute(f"PRAGMA user_version={_FORMAT}")
             self._file = self._identity()
         # a damaged file may also say in broken text why it cannot be read

@@ -1,6 +1,7 @@
 import pickle
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -374,3 +375,15 @@ def test_a_store_of_this_machine_has_a_write_ahead_log_and_opens_under_a_rollbac
     assert moved._db.execute("PRAGMA journal_mode").fetchone() == ("truncate",)
     assert not list(tmp_path.glob("*-wal"))
     assert set(moved.get(["a", "b"])) == {"a", "b"}
+
+
+def test_nobody_who_opens_a_new_store_takes_it_for_another_programs(tmp_path):
+    def opened(path):
+        try:
+            return ReadingStore(path) and ""
+        except UserError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(8) as pool:
+        said = "".join(pool.map(opened, [tmp_path / f"{place // 8}.sqlite" for place in range(80)]))
+    assert "another program" not in said
