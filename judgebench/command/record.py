@@ -167,7 +167,7 @@ def _rebuilt(folder: RunFolder, config: Row) -> Rebuilt:
 def _rows(folder: RunFolder, rebuilt: Rebuilt) -> Rows:
     """The run's readings as rows of a recording; `UserError` where a prompt is another by now."""
     from judgebench.judges.precomputed.recorded import matched, was_read
-    from judgebench.readings.reading import SCHEMA, Recording, prompt_digest
+    from judgebench.readings.reading import AXES, SCHEMA, Recording, prompt_digest
 
     run = Recording.of_run(folder.path)
     answers = matched(run, rebuilt.prompts, rebuilt.split, rebuilt.dataset)
@@ -177,6 +177,17 @@ def _rows(folder: RunFolder, rebuilt: Rebuilt) -> Rows:
         for prompt in answered
         if not was_read(answers.to(prompt)[0], prompt)
     ]
+    # readings of a condition that is not asked any more would be lost in silence
+    axes = [axis for axis in AXES if axis != "order"]
+    asked = {tuple(str(getattr(each.condition, axis)) for axis in axes) for each in rebuilt.prompts}
+    gone = {name.split(" ")[1] for name in rebuilt.left_out}
+    for row in run.rows:
+        computed = row["defense"] in gone or (
+            "adv_suffix" in gone and "adv_suffix" in row["attack"]
+        )
+        if not computed and tuple(str(row[axis]) for axis in axes) not in asked:
+            condition = ", ".join(str(row[axis]) for axis in axes)
+            changed.append(f"{row['example_id']} ({condition})")
     if changed := [*answers.strays, *changed]:
         raise UserError(
             f"{folder.path}: the prompt about example {changed[0]} is another than the run has "

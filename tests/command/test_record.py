@@ -1,6 +1,8 @@
 """`python -m judgebench record`, and runs of what it has written: the numbers of the run that asked the models."""
 
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.__main__ import main as judge
@@ -167,6 +170,17 @@ def test_the_file_says_who_read_it_and_nothing_of_this_machine(live, one_recordi
     held = repr(table.to_pylist()) + json.dumps(about)
     private = (str(one_recording), str(Path.home() / ""), "sk-planted", "Evaluation Criteria", data.examples[0].output)
     assert [said for said in private if said in held] == []
+
+
+def test_readings_of_a_condition_that_is_not_asked_any_more_are_refused(one_recording, judgebench, capfd):
+    shutil.copytree(one_recording / "live", "fewer")
+    Path("fewer/digests.json").unlink()
+    config = yaml.safe_load(Path("fewer/config.yaml").read_text())
+    config["attacks"] = ["none"]
+    Path("fewer/config.yaml").write_text(yaml.safe_dump(config))
+    assert re.search(
+        r"example mini-\S+ \(coherence, .*, dsi, none\) is another than", mistaken(capfd, "fewer", "out=x.parquet")
+    )
 
 
 def test_an_example_of_another_rubric_or_text_is_refused(judgebench, recorded, capfd):
