@@ -28,6 +28,7 @@ MECHANISMS = {
     "locks of folders": (r"\bflock\(", ["runtime/files.py"]),
     "shapes of plain values and of settings": (r"\bTypeAdapter\(", ["runtime/shapes.py"]),
     "the nearest name": (r"\bget_close_matches\(", ["settings/fields.py"]),
+    "a column told by its usual name": (r"\bplain_name\(name\): name", ["data/fields.py"]),
     "a store of readings": (r"\bsqlite3\.connect\(", ["readings/store.py"]),
     "parquet that no changed bit passes": (r"\bwrite_page_checksum\b", ["runtime/parquet.py"]),
 }

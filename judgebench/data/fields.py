@@ -5,6 +5,8 @@ what, and the examples that rows make.
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -22,6 +24,7 @@ from judgebench.runtime.values import is_written
 from judgebench.settings.fields import NotBlank, Words, plain, settings_of
 from judgebench.types import Classes, Example, Row, Scale
 from judgebench.words.errors import UserError
+from judgebench.words.formats import is_known
 
 Scores = Mapping[str, Mapping[str, float]]
 """Dimension -> rater -> the score that they gave one example; empty where it is unrated. Raters
@@ -327,7 +330,10 @@ def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
             absent[entry] = name
     if not first or not absent:
         return
-    meant = {entry: _meant(entry, there, set(named.values())) for entry in absent}
+    meant = {}
+    for entry in absent:
+        fits = is_known if entry == "human" else lambda held: isinstance(held, str)
+        meant[entry] = usual_name(there, USUAL[entry], fits, named.values())
     alone = meant.get("source", "") is None  # a text that answers to nothing is its own source
     if alone:
         meant["source"] = meant.get("output") or named["output"]
@@ -350,15 +356,29 @@ def check_present(path: Path, fields: Any, rows: Iterable[FileRow]) -> None:
     )
 
 
-def _meant(entry: str, there: Row, named: Collection[str]) -> str | None:
-    """The field of a row that likely holds an entry of `data.fields`; None where no name is
-    usual."""
-    lowered = {name.lower(): name for name in there if name not in named}
-    for usual in USUAL[entry].split():
-        name = lowered.get(usual)
-        if name is not None and (entry == "human" or isinstance(there[name], str)):
-            return name
-    return None
+def plain_name(name: str) -> str:
+    """A column's name in small letters without accents, with one line for other signs."""
+    folded = unicodedata.normalize("NFKD", re.sub(r"['’]s\b", "", name))
+    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", re.sub(r"[\u0300-\u036f]", "", folded))
+    return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
+
+
+def usual_name(
+    there: Row, usual: str, fits: Callable[[Any], bool] = is_known, but: Collection[str] = ()
+) -> str | None:
+    """The first column that has a usual name, and something that `fits`; None without such a one.
+
+    Args:
+        there: column -> what stands in it; but: columns that something else is taken from.
+        usual: names, the likeliest first.
+
+    Example:
+        >>> usual_name({"Model Answer": "Yes.", "id": 7}, "output model_answer")
+        'Model Answer'
+    """
+    plain = {plain_name(name): name for name in reversed([*there]) if name not in but}
+    likely = (plain[name] for name in usual.split() if name in plain)
+    return next((name for name in likely if fits(there[name])), None)
 
 
 # --- layouts ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 
 from judgebench.data.classes import better_last
 from judgebench.data.dialogues import BEFORE, PARTS, REPLY, WHOLE, turns_of
+from judgebench.data.fields import plain_name, usual_name
 from judgebench.data.jsonl import SCALES
 from judgebench.data.rows import FileRow, by_rater, in_words
 from judgebench.importing.names import (
@@ -26,7 +27,6 @@ from judgebench.importing.names import (
     STEM,
     TEXTS,
     listed,
-    plain_name,
 )
 from judgebench.importing.preferences import pair_of, preference_columns
 from judgebench.runtime.parsing import opened
@@ -285,12 +285,9 @@ class _Table:
         self, chosen: Chosen, role: str, usual: str, fits: Callable[[Sequence[Any]], bool]
     ) -> str | None:
         """The first column with a usual name that fits, and that nothing is taken from."""
-        plain = {plain_name(name): name for name in reversed(list(self.values))}
-        for likely in usual.split() if role not in chosen else ():
-            name = plain.get(likely)
-            if name and name not in _taken(chosen) and fits(self.values[name]):
-                return name
-        return None
+        if role in chosen:
+            return None
+        return usual_name(self.values, usual, fits, _taken(chosen))
 
     def _is_dialogue(self, name: str) -> bool:
         """True of a column, or a path, whose values are lists of messages."""

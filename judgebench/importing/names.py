@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Any
 
 from judgebench.data.fields import USUAL
@@ -58,13 +57,6 @@ GENERAL = re.compile(
     r"(_?(human|people|expert|gold|manual)|_?(score|rating|grade|label|star)s?|_?(\d+|[a-z]$))+"
 )
 """Names of labels that say nothing of what was rated."""
-
-
-def plain_name(name: str) -> str:
-    """A column's name in small letters without accents, with one line for other signs."""
-    folded = unicodedata.normalize("NFKD", re.sub(r"['’]s\b", "", name))
-    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", re.sub(r"[\u0300-\u036f]", "", folded))
-    return re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
 
 
 def listed(names: Any) -> str:

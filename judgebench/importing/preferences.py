@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from judgebench.data.fields import plain_name
 from judgebench.data.rows import FileRow
-from judgebench.importing.names import plain_name
 
 _ENDS = re.compile(r"(.+)_([ab12])")
 _OTHER = re.compile(r"(model|system|name|id|score|rating|winner|label)(_name|_id)?")

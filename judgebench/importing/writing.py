@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
+from judgebench.data.fields import plain_name
 from judgebench.data.rows import FileRow, by_rater, in_words
 from judgebench.importing.columns import (
     ROLES,
@@ -31,7 +32,7 @@ from judgebench.importing.columns import (
     table_columns,
     taken_lines,
 )
-from judgebench.importing.names import MORE, plain_name
+from judgebench.importing.names import MORE
 from judgebench.importing.preferences import pairs_of
 from judgebench.importing.results import read_results
 from judgebench.importing.sample import telling_rows

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from judgebench.data.fields import usual_name
 from judgebench.data.rows import (
     FILE_ENDINGS,
     FileRow,
@@ -329,18 +330,8 @@ class AnswerIndex:
 
 
 _USUAL = {
-    "text": (
-        "answer",
-        "judge_answer",
-        "response",
-        "judgment",
-        "judgement",
-        "completion",
-        "reply",
-        "judge",
-        "judge_score",
-    ),
-    "example_id": ("id", "example", "text_id", "item", "uid", "name"),
+    "text": "answer judge_answer response judgment judgement completion reply judge judge_score",
+    "example_id": "id example text_id item uid name",
 }
 """Entry of `judge.fields` -> names that files have for it, the likeliest first."""
 
@@ -371,9 +362,9 @@ def check_answers(rows: Sequence[FileRow], fields: AnswerFields) -> None:
         return
     give = {}
     for entry, usual in _USUAL.items():
-        likely = [name for name in usual if rows[0].has(name)]
+        likely = usual_name(rows[0].values, usual)
         if likely and (entry == "text" or not fields.name(rows[0])):
-            give[f"judge.fields.{entry}"] = likely[0]
+            give[f"judge.fields.{entry}"] = likely
     names = [f"'{name}'" for name in rows[0].values]
     there = ", ".join(names) or "none"
     raise UserError(
