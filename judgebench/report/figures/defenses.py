@@ -3,6 +3,7 @@ paper)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,14 +46,22 @@ def defense_figures(results: Results) -> dict[str, Figure | None]:
 # --- standards ----------------------------------------------------------------------------------
 
 
-def _caption(figure: str, results: Results, standard: Row, **facts: Any) -> str:
-    return say(
-        f"caption_{figure}",
-        row=standard,
-        groups=results.groups,
-        tutor=shorten(standard["tutor"], 40),
-        **facts,
-    )
+def _of_standard(
+    kind: str,
+    title: str,
+    results: Results,
+    standard: Row,
+    draw: Callable[[Axes, Any], None],
+    legend: Sequence[tuple[Any, str]],
+    height: float = 2.7,
+    **facts: Any,
+) -> Figure:
+    """A finished figure of one panel about a standard, with the caption of its kind; `title` names
+    the dimension by `{}`."""
+    about = {"row": standard, "groups": results.groups, "tutor": shorten(standard["tutor"], 40)}
+    caption = say(f"caption_{kind}", **about, **facts)
+    title = title.format(shorten(standard["dimension"], 24))
+    return style.small_multiples([None], draw, title, caption, legend, height=height)
 
 
 @style.house_style()
@@ -101,11 +110,11 @@ def candidates_figure(results: Results, standard: Row) -> Figure | None:
             pad=14,
         )
 
-    caption = _caption("candidates", results, standard, scored=scores.size)
     texts = [f"low set, {standard['low_count']}", "neither", f"high set, {standard['high_count']}"]
     legend = list(zip(colors, texts, strict=True))
-    title = f"Scores of the tutor's candidates: {shorten(standard['dimension'], 24)}"
-    return style.small_multiples([None], draw, title, caption, legend, height=2.7)
+    title = "Scores of the tutor's candidates: {}"
+    facts = {"scored": scores.size}
+    return _of_standard("candidates", title, results, standard, draw, legend, **facts)
 
 
 @style.house_style()
@@ -151,10 +160,8 @@ def embeddings_figure(results: Results, standard: Row) -> Figure | None:
         for side, points in sides.items()
     ]
     legend.append((style.Mark(MUTED, "X"), "mean of a set"))
-    caption = _caption("embeddings", results, standard)
-    layer = standard["layer"]
-    title = f"States of the standards: {shorten(standard['dimension'], 24)}, layer {layer}"
-    return style.small_multiples([None], draw, title, caption, legend, height=3.4)
+    title = f"States of the standards: {{}}, layer {standard['layer']}"
+    return _of_standard("embeddings", title, results, standard, draw, legend, 3.4)
 
 
 @style.house_style()
@@ -168,7 +175,8 @@ def separability_figure(results: Results, standard: Row) -> Figure | None:
     layers = np.arange(1, values.size + 1)
     layer = int(standard["layer"])
     steered = values[layer - 1]
-    color = STANDARDS["high"]
+    apart = style.Mark(STANDARDS["high"], "o", "-")
+    by_chance = style.Mark(MUTED, "", "--")
 
     def draw(axis: Axes, _: None) -> None:
         axis.fill_between(
@@ -178,21 +186,8 @@ def separability_figure(results: Results, standard: Row) -> Figure | None:
             color="#e9e9e9",
             linewidth=0,
         )
-        axis.plot(
-            layers,
-            chance,
-            color=MUTED,
-            linestyle="--",
-            linewidth=1.2,
-        )
-        axis.plot(
-            layers,
-            values,
-            "o-",
-            color=color,
-            linewidth=1.4,
-            markersize=4,
-        )
+        style.line(axis, layers, chance, by_chance, linewidth=1.2)
+        style.line(axis, layers, values, apart, linewidth=1.4, markersize=4)
         axis.plot([layer], [steered], markersize=10, **style.ring(INK, 1.4))
         axis.set_xlim(0.4, values.size + 0.6)
         axis.set_ylim(0, 1.12 * float(np.nanmax([values, chance])))
@@ -201,13 +196,13 @@ def separability_figure(results: Results, standard: Row) -> Figure | None:
 
     chosen = f"steered: layer {layer}, {three(steered)} against {three(chance[layer - 1])}"
     legend = [
-        (style.Mark(color, "o", "-"), "high against low texts"),
-        (style.Mark(MUTED, "", "--"), "texts dealt to the sets at random: 95 % stay below"),
+        (apart, "high against low texts"),
+        (by_chance, "texts dealt to the sets at random: 95 % stay below"),
         (Line2D([], [], markersize=9, **style.ring(INK, 1.0)), chosen),
     ]
-    caption = _caption("separability", results, standard, above=int((values > chance).sum()))
-    title = f"Separability by layer: {shorten(standard['dimension'], 24)}"
-    return style.small_multiples([None], draw, title, caption, legend, height=2.7)
+    title = "Separability by layer: {}"
+    facts = {"above": int((values > chance).sum())}
+    return _of_standard("separability", title, results, standard, draw, legend, **facts)
 
 
 # --- strengths ----------------------------------------------------------------------------------
@@ -264,27 +259,29 @@ def strengths_figure(results: Results, standard: Row) -> Figure | None:
     written = written[(written["defense"] == "cap") & (written["dimension"] == dimension)]
     steered = written[["alpha_high", "alpha_low"]].head(1).to_numpy(float) / scale
     up, down = steered[0] if len(steered) else (None, None)
-    caption = _caption(
+    return _of_standard(
         "strengths",
+        "Scores of steered texts by strength: {}",
         results,
         standard,
+        draw,
+        legend,
+        3.0,
         counts=sorted({int(row["n"]) for row in tried}),
         bounded=ends.notna().any(axis=None),
         cut=((ends < low) | (ends > high)).any(axis=None),
         up=up,
         down=down,
     )
-    title = f"Scores of steered texts by strength: {shorten(dimension, 24)}"
-    return style.small_multiples([None], draw, title, caption, legend, height=3.0)
 
 
 # --- detectors ----------------------------------------------------------------------------------
 
 # Okabe and Ito's palette
-_CURVE = "#0072B2"
-_CHOSEN = "#D55E00"
-_TESTED = "#009E73"
-_DOTTED = (0, (1, 2))
+_CURVE = style.Mark("#0072B2", "", "-")
+_CHOSEN = style.Mark("#D55E00", "o")
+_TESTED = style.Mark("#009E73", "D")
+_CHANCE = style.Mark(HUMANS, "", (0, (1, 2)))
 
 
 @style.house_style()
@@ -297,10 +294,10 @@ def detector_figure(results: Results) -> Figure | None:
         return None
 
     legend = [
-        (style.Mark(_CURVE, "", "-"), "every threshold, training texts"),
-        (style.Mark(_CHOSEN, "o"), "the one chosen: best F1"),
-        (style.Mark(_TESTED, "D"), "the same on test texts"),
-        (style.Mark(HUMANS, "", _DOTTED), "chance"),
+        (_CURVE, "every threshold, training texts"),
+        (_CHOSEN, "the one chosen: best F1"),
+        (_TESTED, "the same on test texts"),
+        (_CHANCE, "chance"),
     ]
     training = [detector["training"] for detector in detectors]
     attacks = dict.fromkeys(attack for part in training for attack in part["attacks"])
@@ -318,33 +315,16 @@ def _draw_detector(axis: Axes, detector: Row) -> None:
     curve = detector["curve"]
     training = detector["training"]
     test = detector["test"]
-    axis.axhline(0.5, zorder=1, color=HUMANS, linestyle=_DOTTED, linewidth=1.2)
+    axis.axhline(0.5, zorder=1, color=_CHANCE.color, linestyle=_CHANCE.line, linewidth=1.2)
     # above the highest threshold nothing is claimed: precision is taken as 1 there, as in the
     # literature
-    axis.plot(
-        [*curve["recall"], 0.0],
-        [*curve["precision"], 1.0],
-        color=_CURVE,
-        linewidth=1.4,
-        zorder=2,
-    )
-    axis.plot(
-        training["recall"],
-        training["precision"],
-        "o",
-        color=_CHOSEN,
-        markersize=6,
-        zorder=4,
-    )
-    if test["precision"] is not None and test["recall"] is not None:
-        axis.plot(
-            test["recall"],
-            test["precision"],
-            "D",
-            color=_TESTED,
-            markersize=5,
-            zorder=3,
-        )
+    recall = [*curve["recall"], 0.0]
+    precision = [*curve["precision"], 1.0]
+    style.line(axis, recall, precision, _CURVE, linewidth=1.4, zorder=2)
+    for side, look, size in ((training, _CHOSEN, 6), (test, _TESTED, 5)):
+        if None not in (side["recall"], side["precision"]):
+            place = [side["recall"]], [side["precision"]]
+            style.line(axis, *place, look, markersize=size, zorder=9 - size)
     lines = [
         f"best F1 {training['f1']:.3f}",
         f"precision {training['precision']:.3f}, recall {training['recall']:.3f}",

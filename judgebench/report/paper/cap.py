@@ -16,7 +16,7 @@ from judgebench.report.paper.tables import (
     Declared,
     Measure,
     PaperTable,
-    decoding_of,
+    counted,
     fill_table,
     grouped,
     judges_of,
@@ -26,8 +26,8 @@ from judgebench.report.paper.tables import (
     sizes,
 )
 from judgebench.results.results import NO_DEFENSE, Results, number, range_of
-from judgebench.studies.scores import CLEAN
-from judgebench.types import Key, Record, Records, Row
+from judgebench.studies.scores import CLEAN, first_record
+from judgebench.types import Record, Records, Row
 from judgebench.words.formats import decimals, one, percent, points, signed_two, span, two
 
 ATTACKS = {"adaptive": "Adaptive", "advsuffix": "AdvSuffix", "dsi": "DSI", "bed": "BED"}
@@ -206,45 +206,26 @@ def cap_cells(runs: Iterable[Results]) -> CapCells:
     costs = []
     steered = []
     for run in runs:
-        judges = judges_of(run)
         settings = run.config.get("tutor") or {}
         path = settings.get("path")
         tutor = None if path is None else ModelSource(path, settings.get("gguf_file")).title
         # 1. scores: of each judge and defense those of one decoding
-        places: dict[Key, Record] = {}
-        decodings: dict[tuple[str, str], str | None] = {}
-        for record in run.shown:
-            place = _place_of(record)
-            places.setdefault(tuple(place.values()), place)
-            role = record["judge"]
+        for record in counted(run, run.shown, _RULES):
             defense = record["defense"]
             attack = record["attack"]
-            if (role, defense) not in decodings:
-                same = [other for other in run.shown if other["defense"] == defense]
-                names = (decoding_of(same, role, rule) for rule in _RULES)
-                decodings[role, defense] = next((name for name in names if name is not None), None)
             kind = "advsuffix" if _SUFFIX.fullmatch(attack) else attack
-            if role not in judges or kind not in (CLEAN, *ATTACKS):
-                continue
-            if record["decoding"] != decodings[role, defense]:
-                continue
             # a null context is never attacked: it says the same of everything
-            if role == "assistant" and record.get("constant"):
+            silent = record["judge"] == "assistant" and record.get("constant")
+            if kind not in (CLEAN, *ATTACKS) or silent:
                 continue
-            judge, label = judges[role]
-            about = {
-                "judge_key": judge,
-                "label": label,
-                "attack": kind,
-                "phrase": attack,
-                "word": run.groups,
-                "tutor": tutor if defense in _BY_TUTOR else None,
-            }
+            by = tutor if defense in _BY_TUTOR else None
+            about = {"attack": kind, "phrase": attack, "tutor": by, **column_of(defense, tutor)}
             # the paper gives failed answers the lowest score
             lowest = record.get("lowest") or {}
-            records.append({**record, **lowest, **place, **about, **column_of(defense, tutor)})
+            records.append({**record, **lowest, **_place_of(record), **about})
         # 2. costs of defenses and strengths of steering, by place
-        judge, label = judges["main"]
+        places = {tuple(place.values()): place for place in map(_place_of, run.shown)}
+        judge, label = judges_of(run)["main"]
         # else they are no cost of a defense
         defended = any(cost["defense"] != NO_DEFENSE for cost in run.costs)
         for place in places.values():
@@ -293,31 +274,25 @@ def _frame(rows: Records, columns: Sequence[str]) -> pd.DataFrame:
 
 def _steered(run: Results, dimension: str, tutor: str | None) -> Record | None:
     """The strengths of a run's CAP references in one dimension; None without any."""
-    rows = run.references[
-        (run.references["defense"] == CAP) & (run.references["dimension"] == dimension)
-    ]
-    if not len(rows) or rows[["alpha_high", "alpha_low"]].isna().any(axis=None):
+    rows = run.references
+    rows = rows[(rows["defense"] == CAP) & (rows["dimension"] == dimension)]
+    alphas = rows[["alpha_high", "alpha_low"]]
+    if not len(rows) or alphas.isna().any(axis=None):
         return None
-    alphas = {side: float(rows[f"alpha_{side}"].iloc[0]) for side in ("high", "low")}
-    strengths = [row for row in run.strengths if row["dimension"] == dimension]
+    up, down = map(float, alphas.iloc[0])
+    here = {"dimension": dimension}
+    strengths = [row for row in run.strengths if here.items() <= row.items()]
     chosen = {(row["side"], row["alpha"]) for row in strengths if row["chosen"]}
     how = "as configured"
-    if chosen >= set(alphas.items()):
+    if chosen >= {("high", up), ("low", down)}:
         how = "the strengths tried whose texts scored nearest to the thresholds"
     norm = None
-    standard = next((record for record in run.standards if record["dimension"] == dimension), None)
-    if standard is not None:
+    if standard := first_record(run.standards, here):
         layer = int(standard["layer"])
         norm = number(standard["norms"][layer - 1])
         how += f"; steered at layer {layer} of {len(standard['norms'])}"
         tutor = tutor or standard["tutor"]
-    return {
-        "tutor": tutor or "tutor",
-        "how": how,
-        "alpha_h": alphas["high"],
-        "alpha_l": alphas["low"],
-        "norm": norm,
-    }
+    return {"tutor": tutor or "tutor", "how": how, "alpha_h": up, "alpha_l": down, "norm": norm}
 
 
 # --- tables in general --------------------------------------------------------------------------
@@ -602,36 +577,35 @@ def _reference_notes(rows: pd.DataFrame) -> list[str]:
 def _conditions(rows: pd.DataFrame) -> pd.DataFrame:
     """A row a judge, attack and condition: the clean texts, the attacked ones, and these with
     references."""
+    # 1. each cell with the clean scores of the bare judge
+    cells = rows.groupby([*PLACE, "judge_key", "attack"], sort=False)
+    rows = rows.assign(cell=cells.ngroup())
+    bare = rows[rows["defense"] == NO_DEFENSE]
+    rows = rows.merge(bare[["cell", "clean_mean_score"]], on="cell", suffixes=("", "_bare"))
+    # 2. a frame a condition
+    attacked = "attacked_mean_score"
+    frames = [
+        _condition("original", bare, score="clean_mean_score"),
+        _condition("attack", bare, score=attacked, change="change"),
+    ]
+    for defense, key in _REFERENCES.items():
+        part = rows[rows["defense"] == defense]
+        part = part.assign(moved=part[attacked] - part["clean_mean_score_bare"])
+        columns = {"score": attacked, "clean": "clean_mean_score", "change": "moved"}
+        frames.append(_condition(key, part, **columns))
+    lines = pd.concat([frame for frame in frames if len(frame)])
+    lines = lines.sort_values("cell", kind="stable", ignore_index=True)
+    by = lines["tutor"].map(lambda tutor: f" by {tutor}" if isinstance(tutor, str) else "")
+    return lines.assign(condition=lines["key"].str.replace("_", " ") + by)
 
-    lines = []
 
-    def add(key: str, row: pd.Series, **columns: str) -> Record:
-        """A line with some columns of a row under the names that the table has."""
-        line = {
-            "dataset": row["dataset"],
-            "judge_key": row["judge_key"],
-            "label": row["label"],
-            "attack": row["attack"],
-            "key": key,
-        }
-        for name, column in columns.items():
-            line |= {f"{name}{end}": row.get(f"{column}{end}") for end in _ENDS}
-        lines.append(line)
-        return line
-
-    for _, part in grouped(rows, [*PLACE, "judge_key", "attack"]):
-        base = part[part["defense"] == NO_DEFENSE].iloc[0]
-        add("original", base, score="clean_mean_score")
-        add("attack", base, score="attacked_mean_score", change="change")
-        for defense, condition in _REFERENCES.items():
-            for _, row in part[part["defense"] == defense].iterrows():
-                line = add(condition, row, score="attacked_mean_score", clean="clean_mean_score")
-                line["change"] = line["score"] - base["clean_mean_score"]
-                line["tutor"] = row["tutor"]
-    conditions = pd.DataFrame(lines)
-    by = conditions["tutor"].map(lambda tutor: f" by {tutor}" if isinstance(tutor, str) else "")
-    spelled = conditions["key"].str.replace("_", " ")
-    return conditions.assign(condition=spelled + by)
+def _condition(key: str, rows: pd.DataFrame, **columns: str) -> pd.DataFrame:
+    """The lines of a condition, with some columns of rows under the names that the table has."""
+    lines = rows[["cell", "dataset", "judge_key", "label", "attack", "tutor"]].assign(key=key)
+    for name, column in columns.items():
+        for end in _ENDS:
+            lines[f"{name}{end}"] = rows.get(f"{column}{end}")
+    return lines
 
 
 def _reference_table() -> Declared:

@@ -168,18 +168,14 @@ def cd_cells(runs: Iterable[Results], rule: str) -> CdCells:
         judges = paper.judges_of(run)
         wanted = {"split": run.split, "level": "dataset", "attack": "none", "defense": "none"}
         shown_records = [record for record in run.metrics if wanted.items() <= record.items()]
-        decodings = {role: paper.decoding_of(shown_records, role, rule) for role in judges}
-        if any(record["decoding"] == decodings.get("pair") for record in run.tuning or ()):
-            tuned.add(judges["pair"][0])
         labels = dict(judges.values()) | labels
-        # the paper gives failed answers the lowest score
-        for record in shown_records:
-            role = record["judge"]
-            if record["decoding"] != decodings.get(role) or record[CORRELATIONS[0]] is None:
-                continue
-            lowest = record.get("lowest") or {}
-            judge, _ = judges[role]
-            rows.append({**record, **lowest, "judge_key": judge, "word": run.groups})
+        known = {record["decoding"] for record in run.tuning or ()}
+        for record in paper.counted(run, shown_records, [rule]):
+            if record["judge"] == "pair" and record["decoding"] in known:
+                tuned.add(record["judge_key"])
+            # the paper gives failed answers the lowest score
+            if record[CORRELATIONS[0]] is not None:
+                rows.append({**record, **(record.get("lowest") or {})})
     frame = pd.DataFrame(rows).reindex(columns=_CELL_COLUMNS)
     frame = frame.astype(dict.fromkeys([*_ENDS, *_NUMBERS], float))
     notes: dict[str, list[str]] = {}

@@ -14,10 +14,10 @@ import pandas as pd
 
 from judgebench.report.figures.style import shorten
 from judgebench.report.render import to_latex, to_markdown
-from judgebench.report.table import Col, Table, View
+from judgebench.report.table import Col, Table, View, rows_by
 from judgebench.results.results import Results
 from judgebench.runtime.files import as_csv
-from judgebench.types import Row
+from judgebench.types import Row, Rows
 from judgebench.words.formats import UNKNOWN, Format, span, two
 
 FOLDER = Path(__file__).resolve().parent.parent / "published"
@@ -306,14 +306,24 @@ def _size(name: str) -> str:
     return numbers[-1] if numbers else shorten(name, 14)
 
 
-def decoding_of(records: Iterable[Row], judge: str, rule: str) -> str | None:
+def counted(run: Results, records: Iterable[Row], rules: Sequence[str]) -> Rows:
+    """The records that stand in a paper's rows: of each judge and defense those of one decoding, by
+    the first of the rules that it has one of; with `judge_key`, `label` and `word` (for groups)."""
+    judges = judges_of(run)
+    cells: Rows = []
+    for part in rows_by(map(dict, records), ["judge", "defense"]):
+        role = part[0]["judge"]
+        decodings = filter(None, (_decoding_of(part, role, rule) for rule in rules))
+        decoding = next(decodings, None)
+        judge, label = judges.get(role, ("", ""))
+        about = {"judge_key": judge, "label": label, "word": run.groups}
+        cells += [row | about for row in part if judge and row["decoding"] == decoding]
+    return cells
+
+
+def _decoding_of(records: Rows, judge: str, rule: str) -> str | None:
     """The one of a judge's decodings by a rule that stands in its rows; None where it has none."""
     # of a score without a rule, as of an answer in words, the paper's is meant
-    same = [
-        record
-        for record in records
-        if record["judge"] == judge and (record.get("rule") or "argmax") == rule
-    ]
-    names = [record["decoding"] for record in same]
+    names = [row["decoding"] for row in records if (row.get("rule") or "argmax") == rule]
     preferred = CONTRASTIVE if judge == "pair" else PREFERRED[rule]
     return preferred if preferred in names else next(iter(names), None)
