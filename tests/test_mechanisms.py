@@ -23,6 +23,7 @@ MECHANISMS = {
     "a figure of matplotlib": (r"small_multiples\(", [f"report/figures/{name}.py" for name in _FIGURES]),
     "a sweep's figures": (r"plot_contour\(|plot_slice\(|\.imshow\(", ["study/summary.py"]),
     "the decoding in a paper's rows": (r"def \w*decoding_of\(", ["report/paper/tables.py"]),
+    "a cell's text of several numbers": (r"\(Formatter\):", ["report/table.py"]),
     "a paper's table": (r"\bPaperTable\(", ["report/paper/tables.py"]),
     "device and inode of a file": (r"\bst_ino\b", ["runtime/files.py"]),
     "SHA-256 of a file": (r"\bhashlib\.file_digest\(", ["runtime/files.py"]),

@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from judgebench.results.results import labelled
-from judgebench.stats.clusters import FEWEST, Estimate
+from judgebench.stats.clusters import ENDS, FEWEST, Estimate
 from judgebench.types import Key, Record, Row, Rows
-from judgebench.words.formats import Format, interval, is_known, no_text, say, text
+from judgebench.words.formats import FORMATS, Format, interval, is_known, no_text, say, text
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,14 @@ class Col:
     Attributes:
         title: its head.
         key: the row's key, the title where it is left out; of a record in the row behind a dot, as
-            in "humans.mae"; or a text of several keys such as "{misses:.0f} of {counted:.0f}",
-            which is unknown where one of them is; or a function of the row.
+            in "humans.mae"; or a text of several keys such as "{misses:.0f} of {humans.all:two}",
+            by a format of Python or of `words.formats`, which is unknown where one of them is; or a
+            function of the row.
         form: the format of its values; ends: that of its interval, which is part of an `Estimate`,
             or stands at `<key>_low` and `<key>_high`.
         marked: key of a bool, or a function of the row: whether the cell is emphasized.
-        detail, flags, signs: keys of smaller words below, of a list of warnings, and of signs
-            behind the number.
+        detail, flags, signs: the source of smaller words below, as of values; keys of a list of
+            warnings, and of signs behind the number.
         group: a head that adjacent columns share.
         left: whether it is set to the left, as words are.
         page: whether only pages and files show it, for a terminal is narrow.
@@ -89,8 +90,8 @@ class Col:
         return TableCell(
             text=words,
             interval=interval(low, high, self.ends) if self.ends else "",
-            marked=bool(self.marked(row) if callable(self.marked) else row.get(self.marked)),
-            detail=text(self.detail(row) if callable(self.detail) else row.get(self.detail)),
+            marked=bool(_found(self.marked, row)),
+            detail=text(_found(self.detail, row)),
             flags=tuple(row.get(self.flags) or ()),
             signs=text(row.get(self.signs)),
             color=self.colors.get(words, ""),
@@ -98,17 +99,12 @@ class Col:
 
     def estimate(self, row: Row) -> Estimate:
         """The value of a row and the ends of its interval, each None where it is unknown."""
-        value: Any
-        if callable(self.source):
-            value = self.source(row)
-        elif "{" in self.source:
-            value = filled(self.source, row)
-        else:
-            record, name = _place_of(self.source, row)
-            value = record.get(name)
-            if not isinstance(value, Estimate):
-                return Estimate(value, record.get(f"{name}_low"), record.get(f"{name}_high"))
-        return value if isinstance(value, Estimate) else Estimate(value)
+        value = _found(self.source, row)
+        if isinstance(value, Estimate):
+            return value
+        if callable(self.source) or "{" in self.source:
+            return Estimate(value)
+        return Estimate(value, *(_value_of(row, f"{self.source}{end}") for end in ENDS[1:]))
 
     def has_value(self, row: Row) -> bool:
         """True where a row has a number, or an interval, for this column."""
@@ -347,22 +343,36 @@ def filled(line: str, row: Row) -> str | None:
     """A line with a row's values in its places; None where one of them is unknown.
 
     Example:
-        >>> filled("{low} to {high}", {"low": 1, "high": 5}), filled("{low} to {high}", {"low": 1})
-        ('1 to 5', None)
+        >>> filled("{low} to {high:two}", {"low": 1, "high": 5}), filled("{low} to {high}", {"low": 1})
+        ('1 to 5.00', None)
     """
     names = [name for _, name, _, _ in Formatter().parse(line) if name]
-    return line.format_map(row) if all(is_known(row.get(name)) for name in names) else None
+    known = all(is_known(_value_of(row, name)) for name in names)
+    return _Places().vformat(line, (), row) if known else None
 
 
-def _place_of(key: str, row: Row) -> tuple[Row, str]:
-    """The record that a column's key leads to, the row itself or one in it, and the name there."""
-    part, _, name = key.rpartition(".")
-    return (row.get(part) or {} if part else row), name
+class _Places(Formatter):
+    """Places of a line: a path as columns have, and a format of `FORMATS` or of Python."""
+
+    def get_field(self, field_name: str, args: Any, kwargs: Row) -> tuple[Any, str]:
+        return _value_of(kwargs, field_name), field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        form = FORMATS.get(format_spec)
+        return form(value) if form else super().format_field(value, format_spec)
+
+
+def _found(source: str | Callable[[Row], Any], row: Row) -> Any:
+    """The value of a row that a column names: by a key, a line of several, or a function."""
+    if callable(source):
+        return source(row)
+    return filled(source, row) if "{" in source else _value_of(row, source)
 
 
 def _value_of(row: Row, key: str) -> Any:
-    """The value that a column's key leads to; None where there is none."""
-    record, name = _place_of(key, row)
+    """The value that a key leads to, in the row or in a record of it; None where there is none."""
+    part, _, name = key.rpartition(".")
+    record: Row = (row.get(part) or {}) if part else row
     return record.get(name)
 
 

@@ -228,7 +228,9 @@ def _source(name: str) -> str:
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FunctionLoader(_source), undefined=jinja2.StrictUndefined
 )
-_TEMPLATES.filters |= {name: getattr(formats, name) for name in _FORMATS}
+FORMATS: dict[str, Format] = {name: getattr(formats, name) for name in _FORMATS}
+"""Formats by their names, as sentences and lines of several numbers call them."""
+_TEMPLATES.filters |= FORMATS
 _TEMPLATES.tests["known"] = formats.is_known
 _NUMBERS = (*_FORMATS, "bounded", "estimated", "spaced", "span")
 _TEMPLATES.globals |= {name: getattr(formats, name) for name in _NUMBERS}

@@ -26,7 +26,7 @@ from judgebench.results.results import Results
 from judgebench.stats.clusters import Estimate
 from judgebench.studies.humans import CALIBRATED, RAW
 from judgebench.studies.scores import CLEAN
-from judgebench.types import Record, Row, Rows
+from judgebench.types import Record, Rows
 from judgebench.words.formats import is_known, percent, points, short, signed_two, three, two
 
 _PLACE = ("dimension", "range")
@@ -250,11 +250,6 @@ def shift_rows(results: Results) -> Rows:
     return headed(results, rows)
 
 
-def _humans_favorite(row: Row) -> str | None:
-    favorite = row["favorite"]
-    return f"{favorite['score']} ({percent(favorite['share'])})" if favorite else None
-
-
 SHIFT = View(
     "shift",
     "Favorite scores",
@@ -270,7 +265,7 @@ SHIFT = View(
         ),
         Col(
             "the humans'",
-            _humans_favorite,
+            "{favorite.score} ({favorite.share:percent})",
             left=True,
             optional=True,
             says="the same of the humans' scores, mapped linearly to the range",

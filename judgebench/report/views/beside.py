@@ -82,12 +82,6 @@ def _wins(row: Row) -> str | None:
     return f"{round(rate * row['tested'])} of {row['tested']:.0f}" if is_known(rate) else None
 
 
-def _always(row: Row) -> str | None:
-    """The best judge for the test that gives all texts one score."""
-    score = row.get("favorite")
-    return f"{score:g}: {percent(row['favorite_advantage'])}" if is_known(score) else None
-
-
 def _verdict(row: Row) -> str | None:
     if row["range"] == RATERS:
         return None
@@ -169,7 +163,7 @@ STAND_IN = View(
         ),
         Col(
             "always says",
-            _always,
+            "{favorite:g}: {favorite_advantage:percent}",
             says="the same of a judge that gives all texts one score, the best for it",
         ),
         Col(

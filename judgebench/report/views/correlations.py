@@ -216,13 +216,6 @@ def _with_humans(results: Results) -> Rows:
     return table
 
 
-def _failures(row: Row) -> str | None:
-    """Spearman with other scores in the place of failed answers, at worst and at best."""
-    if row.get("spearman_worst") is None:
-        return None
-    return f"{three(row['spearman_worst'])} to {three(row['spearman_best'])}"
-
-
 def _note(results: Results, rows: Rows) -> str:
     level = str(rows[0]["level"])
     judged = [row for row in rows if row["range"] != RATERS]
@@ -254,7 +247,7 @@ CORRELATION = View(
         Col("failed", "failed_share", percent_one),
         Col(
             "if they count",
-            _failures,
+            "{spearman_worst:three} to {spearman_best:three}",
             page=True,
             optional=True,
             says="Spearman with other scores in the place of failed answers, at worst and at best",

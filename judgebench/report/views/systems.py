@@ -5,7 +5,7 @@ from __future__ import annotations
 from judgebench.report.table import Col, View, labelled_rows, values
 from judgebench.report.views.correlations import of_cells
 from judgebench.results.results import Results
-from judgebench.types import Row, Rows
+from judgebench.types import Rows
 from judgebench.words.formats import is_known, percent, points, two
 
 
@@ -14,12 +14,6 @@ def system_rows(results: Results) -> Rows:
     names = ("dimension", "defense")
     several = {values(row, names) for row in results.systems if row["systems"] > 1}
     return labelled_rows(row for row in results.systems if values(row, names) in several)
-
-
-def _largest(row: Row) -> str | None:
-    """The largest error of a mean, and its system."""
-    largest = row.get("error_largest")
-    return None if largest is None else f"{two(largest)}: {row['error_system']}"
 
 
 def advised_systems(results: Results) -> Rows:
@@ -76,7 +70,7 @@ SYSTEMS = View(
             "error",
             two,
             two,
-            detail=_largest,
+            detail="{error_largest:two}: {error_system}",
             group="error",
             optional=True,
             says="mean distance of the judge's means of systems from the humans', in points of "
