@@ -31,36 +31,10 @@ INK = "#222222"
 MUTED = "#5f5f5f"
 HUMANS = "#7a7a7a"
 
-RC: Any = {  # matplotlib types its settings by literal names
-    "figure.dpi": 100,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-    "font.family": "DejaVu Sans",  # ships with matplotlib: the same figure on every machine
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 8.5,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": MUTED,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "grid.color": "#e2e2e2",
-    "grid.linewidth": 0.6,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "legend.fontsize": 8.5,
-    "legend.frameon": False,
-    "text.parse_math": False,  # a $ in a model's name is a dollar
-    "svg.hashsalt": "judgebench",  # equal data give equal bytes
-    "svg.fonttype": "path",
-}
+_STYLE = mpl.rc_params_from_file(
+    Path(__file__).with_name("house.mplstyle"), use_default_template=False
+)
+"""The settings of matplotlib in which figures are drawn and saved."""
 
 WIDTH = 8.0
 """Inches."""
@@ -139,7 +113,7 @@ def house_style() -> Iterator[None]:
     """Draws and saves in the house style, and leaves the caller's settings as they were."""
     with mpl.rc_context():
         mpl.rcParams.update(mpl.rcParamsDefault)
-        mpl.rcParams.update(RC)
+        mpl.rcParams.update(_STYLE)
         yield
 
 
