@@ -23,7 +23,6 @@ took the file, and each line ends with what changes it:
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from judgebench.command.words import Words
 from judgebench.importing.columns import ROLES
@@ -39,12 +38,9 @@ _WORDS = Words(
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@_WORDS
+def main(words: list[str], given: dict[str, str]) -> int:
     """Writes the files and prints the command; 0, or 2 after a user's mistake."""
-    return _WORDS.run(arguments, _work)
-
-
-def _work(words: list[str], given: dict[str, str]) -> int:
     files = [user_path(word) for word in words]
     if not files:
         _WORDS.refuse("the file with the results is not named")

@@ -42,12 +42,9 @@ ARTIFACTS = (
 """The artifacts that tables are made of: readings and scores may be large."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@_WORDS
+def main(paths: list[str], given: dict[str, str]) -> int:
     """Prints the tables that the runs have a part in; 0, or 2 after a user's mistake."""
-    return _WORDS.run(arguments, _work)
-
-
-def _work(paths: list[str], given: dict[str, str]) -> int:
     if not paths:
         _WORDS.refuse("no run folder is named")
     out = given.get("out")

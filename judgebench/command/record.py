@@ -35,12 +35,9 @@ _WORDS = Words(
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@_WORDS
+def main(runs: list[str], given: dict[str, str]) -> int:
     """Writes the file and prints its path; 0, or 2 after a user's mistake. No model is loaded."""
-    return _WORDS.run(arguments, _work)
-
-
-def _work(runs: list[str], given: dict[str, str]) -> int:
     name = given.get("out", "").strip()
     if len(runs) != 1 or not name:
         _WORDS.refuse("one run folder and one out=FILE are needed, and nothing else")

@@ -29,12 +29,9 @@ _WORDS = Words("report", __doc__, "python -m judgebench report outputs/first", [
 _COMPARISON = "comparison.html"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@_WORDS
+def main(paths: list[str], given: dict[str, str]) -> int:
     """Writes the page and prints its path; 0, or 2 after a user's mistake. No model is loaded."""
-    return _WORDS.run(arguments, _work)
-
-
-def _work(paths: list[str], given: dict[str, str]) -> int:
     if not paths:
         _WORDS.refuse("no run folder is named")
     print_safely(_written(paths, given.get("out")))

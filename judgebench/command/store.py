@@ -31,12 +31,9 @@ _WORDS = Words(
 _AT_ONCE = 2**16
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+@_WORDS
+def main(words: list[str], given: dict[str, str]) -> int:
     """Does as the command line says; 0, 1 where `verify` finds damage, 2 after a user's mistake."""
-    return _WORDS.run(arguments, _work)
-
-
-def _work(words: list[str], given: dict[str, str]) -> int:
     command, *stores = words or [""]
     if command not in ("verify", "merge"):
         _WORDS.refuse(f"{command or 'nothing'}: there is no such command; there are verify, merge")

@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import NoReturn
 
 from judgebench.config.choices import usage_of
@@ -40,11 +40,16 @@ class Words:
     example: str
     settings: Sequence[str]
 
-    def run(self, arguments: Sequence[str] | None, work: Work) -> int:
-        """Does the work that arguments, by default those of the command line, ask for; 2 after a
-        user's mistake."""
-        begin = partial(self._work, arguments, work)
-        return exit_code(f"judgebench {self.name}", arguments, begin)
+    def __call__(self, work: Work) -> Callable[..., int]:
+        """The command that does a work: a function of arguments, by default those of the command
+        line, that gives the work's exit code, or 2 after a user's mistake."""
+
+        @wraps(work)
+        def main(arguments: Sequence[str] | None = None) -> int:
+            begin = partial(self._work, arguments, work)
+            return exit_code(f"judgebench {self.name}", arguments, begin)
+
+        return main
 
     def _work(self, arguments: Sequence[str] | None, work: Work) -> int:
         given = sys.argv[1:] if arguments is None else arguments

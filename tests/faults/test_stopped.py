@@ -170,8 +170,7 @@ def work(*arguments):
     os.kill(os.getpid(), {signal})
     time.sleep(60)
 
-module._work = work
-sys.exit(module.main(sys.argv[1:]))
+sys.exit(module._WORDS(work)(sys.argv[1:]))
 """
 
 
