@@ -483,11 +483,10 @@ class RatingDataset(ABC):
         falling = {name: ends for name, ends in loaded.scale.items() if ends[0] > ends[1]}
         self.reversed = tuple(falling)
         for name, (worst, best) in falling.items():
-            note = (
+            self.add_note(
                 f"Of people's scores of {name} {best:g} is the best: figures count it as "
                 f"{worst:g}, so that higher is better everywhere."
             )
-            self.note = f"{self.note} {note}" if self.note else note
         given_scale = loaded.scale
         loaded = best_last(loaded)
         groups = dict.fromkeys(example.group_id for example in loaded.examples)
@@ -507,13 +506,16 @@ class RatingDataset(ABC):
         sources = {(x.group_id, x.source, x.context) for x in loaded.examples}
         self.mixed = loaded.mixed and len(sources) > len(groups)
         if self.mixed:
-            note = (
+            self.add_note(
                 f"Groups answer to several sources ({len(groups):,} groups, {len(sources):,} "
                 "sources): a group is what is drawn at once, and no article."
             )
-            self.note = f"{self.note} {note}" if self.note else note
         self.ratings = {dimension: ratings[rows] for dimension, ratings in loaded.ratings.items()}
         self.divide(self.dev_share)
+
+    def add_note(self, *sentences: str | None) -> None:
+        """Adds sentences to what is said of the data; None adds nothing."""
+        self.note = " ".join(filter(None, [self.note, *sentences])) or None
 
     def divide(self, dev_share: float) -> None:
         """Splits the groups again, with another share of them in the development split."""

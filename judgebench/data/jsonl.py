@@ -129,8 +129,8 @@ class JsonLines(RatingDataset):
         classes = classes_of((text.scores for text in texts), self._labels, scale is not None)
         for text in texts:
             text.scores = numbered(text.scores, classes, text.place)
-        notes = filter(None, [left_out_note(left) or self.note, classes_note(classes), joined.note])
-        self.note = " ".join(notes) or None
+        self.note = left_out_note(left) or self.note
+        self.add_note(classes_note(classes), joined.note)
         if isinstance(scale, dict) and needed and texts:  # of layouts, some lack a dimension
             scale = {name: ends for name, ends in scale.items() if name in texts[0].scores}
         dataset = dataset_of(texts, scale, classes)
@@ -150,11 +150,10 @@ class JsonLines(RatingDataset):
                 scales[name] = ends
         if scales:
             listed = [f"{low:g} to {high:g} ({name})" for name, (low, high) in scales.items()]
-            note = (
+            self.add_note(
                 f"The humans' scale is taken from their scores: {', '.join(listed)}; "
-                f"data.scale=[WORST,BEST] gives another, as [6,1] where 1 is the best."
+                "data.scale=[WORST,BEST] gives another, as [6,1] where 1 is the best."
             )
-            self.note = f"{self.note} {note}" if self.note else note
         # one score that is farther from all others than these are from each other
         for name in scales:
             means = np.array([example.human[name] for example in dataset.examples])
@@ -163,8 +162,8 @@ class JsonLines(RatingDataset):
             gaps = np.diff(values)
             for end in (0, -1):
                 if len(gaps) > 2 and 2 * gaps[end] > gaps.sum() and counts[end] == 1:
-                    self.note = (
-                        f"{self.note} One score of {name} is {values[end]:g}, far from all others: "
+                    self.add_note(
+                        f"One score of {name} is {values[end]:g}, far from all others: "
                         "correct it if it is a slip."
                     )
         return replace(dataset, scale={**scales, **dataset.scale})

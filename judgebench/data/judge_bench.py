@@ -97,8 +97,8 @@ class JudgeBench(RatingDataset):
                 left.append(error)
         if left and not texts:
             raise left[0]
-        notes = filter(None, [left_out_note(left) or self.note, classes_note(classes)])
-        self.note = " ".join(notes) or None
+        self.note = left_out_note(left) or self.note
+        self.add_note(classes_note(classes))
         ends = {metric: (min(ends), max(ends)) for metric, ends in scale.items()}
         return dataset_of(texts, ends, classes)
 

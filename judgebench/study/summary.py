@@ -10,7 +10,6 @@ Figures show the trials: the metric over the keys that are swept.
 from __future__ import annotations
 
 import warnings
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from judgebench.data.dataset import DEV, TEST
 from judgebench.report.figures import style
 from judgebench.report.figures.style import save_figures
 from judgebench.report.render import to_terminal
-from judgebench.report.table import Block, Col, Paragraph, View, rows_by
+from judgebench.report.table import Block, Col, Paragraph, View, mean_of, rows_by
 from judgebench.runtime.secrets import mask_secrets
 from judgebench.settings.fields import plain
 from judgebench.stats.correlation import CORRELATIONS
@@ -51,6 +50,7 @@ Trial = Row
 
 
 _SPLITS = (DEV, TEST)
+_CELL = ("objective", "metric", "dimension")
 _MOST_KEYS = 3  # swept keys whose contours a figure shows
 
 
@@ -65,8 +65,8 @@ def complete(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def cell_rows(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Rows:
-    """A row a complete trial and cell: the cell's record, with the trial's number, params and
-    run_dir; the direction of its objective; `value`, on the split that chooses (None without such a
+    """A row a complete trial and cell: the cell's record, with its range as `place`; the trial's
+    number, params and run_dir; the direction of its objective; `value`, on the split that chooses (None without such a
     split), and `cost`, the less the better."""
     rows = []
     for trial in complete(trials):
@@ -79,6 +79,7 @@ def cell_rows(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Rows:
                 "defense": "none",
                 "constant": False,
                 **cell,
+                "place": ScoreRange.of(cell),
                 "trial": trial["number"],
                 "params": dict(trial["params"]),
                 "run_dir": attributes.get("run_dir"),
@@ -130,7 +131,7 @@ def sweep_figures(trials: Sequence[Trial], directions: Sequence[str] = ()) -> di
     for row in cell_rows(trials, directions):
         constant = row["constant"] and row["metric"] in CORRELATIONS
         if row["value"] is not None and not constant:
-            rows.append(row | {"range": str(ScoreRange.of(row))})
+            rows.append(row | {"range": str(row["place"])})
     several = len({row["objective"] for row in rows}) > 1
     figures = {}
     for part in rows_by(rows, ["objective", "metric", "dimension", "range"]):
@@ -203,24 +204,13 @@ def summarize(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Record
         (`chosen_per_cell`), and with the one setting that is best on average (`one_setting`).
     """
     rows = cell_rows(trials, directions)
-    rows_of = defaultdict(list)
-    for row in rows:
-        rows_of[row["objective"], row["metric"], row["dimension"], ScoreRange.of(row)].append(row)
     # 1. of each cell its best trial
     cells = []
-    for (objective, metric, dimension, score_range), of_cell in rows_of.items():
+    for of_cell in rows_by(rows, [*_CELL, "place"]):
         first = of_cell[0]
-        record = {
-            "objective": objective,
-            "metric": metric,
-            "dimension": dimension,
-            **score_range.columns,
-            "split": first["split"],
-            "direction": first["direction"],
-            "best": None,
-            "attack": first["attack"],
-            "defense": first["defense"],
-        }
+        record = {name: first[name] for name in (*_CELL, "split", "direction")}
+        record |= {**first["place"].columns, "best": None}
+        record |= {name: first[name] for name in ("attack", "defense")}
         best = _best([[row] for row in of_cell])
         if best:
             (chosen,) = best
@@ -235,16 +225,14 @@ def summarize(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Record
         bests = [cell["best"] for cell in cells if cell["objective"] == objective]
         mean = {"objective": objective, "chosen_per_cell": None, "one_setting": None}
         if None not in bests:
-            mean["chosen_per_cell"] = {split: _mean(bests, split) for split in _SPLITS}
-        by_trial = defaultdict(list)
-        for row in rows:
-            if row["objective"] == objective:
-                by_trial[row["trial"]].append(row)
-        everywhere = [of_trial for of_trial in by_trial.values() if len(of_trial) == len(bests)]
+            mean["chosen_per_cell"] = {split: mean_of(bests, split) for split in _SPLITS}
+        of_objective = [row for row in rows if row["objective"] == objective]
+        trials_of = rows_by(of_objective, ["trial"])
+        everywhere = [of_trial for of_trial in trials_of if len(of_trial) == len(bests)]
         one = _best(everywhere)
         if one:
             mean["one_setting"] = {name: one[0][name] for name in ("trial", "params")}
-            mean["one_setting"] |= {split: _mean(one, split) for split in _SPLITS}
+            mean["one_setting"] |= {split: mean_of(one, split) for split in _SPLITS}
         means.append(mean)
     failed = [trial for trial in trials if "failed" in (trial["state"], trial.get("ended"))]
     return {
@@ -256,7 +244,7 @@ def summarize(trials: Sequence[Trial], directions: Sequence[str] = ()) -> Record
     }
 
 
-def _best(trials: Sequence[Sequence[Row]]) -> Sequence[Row]:
+def _best(trials: Sequence[Rows]) -> Rows:
     """The rows of the best of several trials, of equals the first; none where no trial has values
     in all of its rows. Where every text has the same score there is no correlation, and the 0.0
     that stands for it beats nothing: a trial with fewer such cells goes first."""
@@ -265,16 +253,10 @@ def _best(trials: Sequence[Sequence[Row]]) -> Sequence[Row]:
         if all(row["cost"] is not None for row in rows):
             known.append(rows)
 
-    def rank(rows: Sequence[Row]) -> tuple[int, float]:
+    def rank(rows: Rows) -> tuple[int, float]:
         return sum(row["constant"] for row in rows), sum(row["cost"] for row in rows)
 
-    return min(known, key=rank, default=())
-
-
-def _mean(rows: Records, split: str) -> float | None:
-    """The mean of some rows on a split; None where one has no value."""
-    values = [row[split] for row in rows]
-    return None if None in values else sum(values) / len(values)
+    return min(known, key=rank, default=[])
 
 
 # --- the summary as people read it --------------------------------------------------------------
