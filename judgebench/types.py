@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,23 @@ Key = tuple[Any, ...]
 
 Columns = Mapping[str, Array]
 """Named arrays of one length: column -> [rows]."""
+
+_Item = TypeVar("_Item")
+_Of = TypeVar("_Of")
+
+
+def by_key(items: Iterable[_Item], key: Callable[[_Item], _Of]) -> dict[_Of, list[_Item]]:
+    """Items by their keys, in order of appearance.
+
+    Example:
+        >>> by_key([3, 2, 5], lambda number: number % 2)
+        {1: [3, 5], 0: [2]}
+    """
+    groups: dict[_Of, list[_Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
 
 PARSED = "parsed"
 FAILED = "failed"

@@ -25,6 +25,7 @@ MECHANISMS = {
     "the decoding in a paper's rows": (r"def \w*decoding_of\(", ["report/paper/tables.py"]),
     "a cell's text of several numbers": (r"\(Formatter\):", ["report/table.py"]),
     "what a command without Hydra begins with": (r"\bexit_code\(f", ["command/words.py"]),
+    "items by their keys": (r"groups\.setdefault\(key\(item\)", ["types.py"]),
     "a paper's table": (r"\bPaperTable\(", ["report/paper/tables.py"]),
     "device and inode of a file": (r"\bst_ino\b", ["runtime/files.py"]),
     "SHA-256 of a file": (r"\bhashlib\.file_digest\(", ["runtime/files.py"]),

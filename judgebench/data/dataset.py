@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from judgebench.data.classes import PassMarks, marked
 from judgebench.data.rows import existing, local_path
 from judgebench.settings.fields import Annotated, Count, Ge, Lt, Natural, OneOf, check_fields, plain
 from judgebench.stats.folds import deal_folds
-from judgebench.types import Array, Classes, Example, Records, Scale
+from judgebench.types import Array, Classes, Example, Records, Scale, by_key
 from judgebench.words.errors import UserError
 
 
@@ -343,10 +344,9 @@ def pairs(examples: Iterable[Example], rivals: Rivals) -> list[Example]:
     group is compared with nothing and left out.
     """
     listed = list(examples)
-    groups: dict[tuple[str, ...], list[Example]] = {}
-    for example in listed:
-        answered = (example.group_id, example.question, example.source, example.context)
-        groups.setdefault(answered, []).append(example)
+    groups: dict[tuple[str, ...], list[Example]] = by_key(
+        listed, attrgetter("group_id", "question", "source", "context")
+    )
     against: dict[str, list[Example]] = {}
     for (group_id, *_), group in groups.items():
         ordered = sorted(group, key=lambda example: example.example_id)

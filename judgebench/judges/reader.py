@@ -18,7 +18,17 @@ from judgebench.prompts.thoughts import after_thoughts
 from judgebench.prompts.tokens import encode_texts
 from judgebench.readings.reading import check_shares
 from judgebench.readings.store import ReadingStore
-from judgebench.types import Array, Condition, Generation, Prompt, Reading, Record, Row, Split
+from judgebench.types import (
+    Array,
+    Condition,
+    Generation,
+    Prompt,
+    Reading,
+    Record,
+    Row,
+    Split,
+    by_key,
+)
 
 IN_STORE = "none: every reading was in the store"
 """Name of the device where nothing was computed."""
@@ -49,9 +59,7 @@ class BaseReader:
         self.assistant = judge.assistant
         self.prompts, self.answers = questions
         self.models = models or Models()
-        by_defense: dict[str, list[Prompt]] = {}
-        for prompt in self.prompts:
-            by_defense.setdefault(prompt.condition.defense, []).append(prompt)
+        by_defense = by_key(self.prompts, lambda prompt: prompt.condition.defense)
         worded = judge.free_text
         free = [prompt for prompt in self.prompts if prompt.condition.defense not in worded]
         generates = self.judge.mode == "generate"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
-from judgebench.types import Example
+from judgebench.types import Example, by_key
 
 REPEATED = 0.1
 """Share of the texts that a rater sees twice."""
@@ -41,9 +42,8 @@ def draw_texts(examples: Sequence[Example], n: int, seed: int) -> Drawn:
     order.
     """
     # 1. the groups, in random order
-    groups: dict[str, list[Example]] = {}
-    for example in sorted(examples, key=lambda example: example.example_id):
-        groups.setdefault(example.group_id, []).append(example)
+    ordered = sorted(examples, key=attrgetter("example_id"))
+    groups = by_key(ordered, lambda example: example.group_id)
     names = sorted(groups)
     generator = np.random.default_rng(seed)
     order = [names[place] for place in generator.permutation(len(names))]

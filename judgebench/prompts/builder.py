@@ -24,7 +24,7 @@ from judgebench.prompts.tokens import (
     tokenized,
 )
 from judgebench.settings.fields import Annotated, Count, OneOf, Words, settings_of
-from judgebench.types import Array, Condition, Example, Prompt, RatingKey, Row, Rubric
+from judgebench.types import Array, Condition, Example, Prompt, RatingKey, Row, Rubric, by_key
 from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
@@ -220,9 +220,7 @@ class PromptBuilder:
         """
         if not conditions:  # as while no defense is ready yet
             return []
-        groups: dict[str, list[Example]] = {}
-        for example in examples:
-            groups.setdefault(example.group_id, []).append(example)
+        groups = by_key(examples, lambda example: example.group_id)
         judged = judged or as_written
         built: dict[str, list[list[Prompt]]] = {name: [] for name in groups}
         for start in range(0, len(groups), _AT_ONCE):

@@ -12,7 +12,7 @@ import pandas as pd
 
 from judgebench.results.results import labelled
 from judgebench.stats.clusters import ENDS, FEWEST, Estimate
-from judgebench.types import Key, Record, Row, Rows
+from judgebench.types import Key, Record, Row, Rows, by_key
 from judgebench.words.formats import FORMATS, Format, interval, is_known, no_text, say, text
 
 
@@ -396,10 +396,7 @@ def labelled_rows(given: Iterable[Row]) -> Rows:
 
 def rows_by(rows: Iterable[Record], keys: Sequence[str]) -> list[Rows]:
     """Rows by their values of `keys`, in order of appearance."""
-    groups: dict[Key, Rows] = {}
-    for row in rows:
-        groups.setdefault(values(row, keys), []).append(row)
-    return list(groups.values())
+    return list(by_key(rows, lambda row: values(row, keys)).values())
 
 
 def values(row: Row, keys: Iterable[str]) -> Key:

@@ -27,7 +27,7 @@ from judgebench.stats.correlation import CORRELATIONS, LEVELS
 from judgebench.stats.permutation import groups_needed, holm, paired_p_values
 from judgebench.studies.evaluate import changes, check_metric_settings, correlate_part
 from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, common_rows, series_of
-from judgebench.types import RANGE, Array, Key, Record, Records, Row, Rows
+from judgebench.types import RANGE, Array, Key, Record, Records, Row, Rows, by_key
 
 Series = tuple[str, str]
 """(judge, decoding), as in the columns of scores.parquet."""
@@ -290,11 +290,12 @@ def corrected_together(records: Records) -> Rows:
     # 1. pairs that have a mean over ranges, which stands for them
     with_means = {_sides(record) for record in corrected if record["range_min"] is None}
     # 2. one correction for what is shown first, another for its parts
-    families: dict[tuple[str, str, bool], Rows] = {}
-    for record in corrected:
+
+    def family_of(record: Row) -> Key:
         part = record["range_min"] is not None and _sides(record) in with_means
-        families.setdefault((record["level"], record["statistic"], part), []).append(record)
-    for family in families.values():
+        return record["level"], record["statistic"], part
+
+    for family in by_key(corrected, family_of).values():
         comparisons = correct(family)
         for record in family:
             record["comparisons"] = comparisons

@@ -11,7 +11,7 @@ from judgebench.settings.fields import Annotated, NotBlank, OneOf, settings_of
 from judgebench.settings.metrics import LEVELS
 from judgebench.stats.correlation import CORRELATIONS
 from judgebench.studies.scores import CLEAN
-from judgebench.types import RatingKey, Record, Records, Row, Rows, ScoreRange
+from judgebench.types import RatingKey, Record, Records, Row, Rows, ScoreRange, by_key
 from judgebench.words.errors import UserError
 
 CHANGE_METRICS = ("change", "delta", "rate_of_means", "mean_of_rates")
@@ -86,10 +86,7 @@ class SweepObjective:
 
 
 def _by_cell(records: Records) -> dict[RatingKey, list[Row]]:
-    cells: dict[RatingKey, list[Row]] = {}
-    for record in records:
-        cells.setdefault((record["dimension"], ScoreRange.of(record)), []).append(record)
-    return cells
+    return by_key(records, lambda record: (record["dimension"], ScoreRange.of(record)))
 
 
 def parse_objective(value: Any) -> list[SweepObjective]:

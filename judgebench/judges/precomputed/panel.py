@@ -39,7 +39,7 @@ from judgebench.settings.fields import (
     check_fields,
     settings_of,
 )
-from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt, Row, Split
+from judgebench.types import CLAMPED, FAILED, Array, Condition, Prompt, Row, Split, by_key
 from judgebench.words.errors import Mistakes, UserError
 
 _POOLS = ("mean", "geometric")
@@ -316,9 +316,7 @@ class PanelSpec(RecordedSpec):
                 "it out."
             )
         # 2. cell by cell, whose texts have the same candidates
-        cells: dict[Condition, list[Prompt]] = {}
-        for prompt in asked:
-            cells.setdefault(prompt.condition, []).append(prompt)
+        cells = by_key(asked, lambda prompt: prompt.condition)
         rows = {}
         failed = np.zeros(len(read), dtype=int)
         for texts in cells.values():

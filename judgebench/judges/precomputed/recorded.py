@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from judgebench.judges.spec import (
 )
 from judgebench.readings.reading import AXES, MODES, Recording, holds, prompt_digest
 from judgebench.settings.fields import Annotated, OneOf, check_fields
-from judgebench.types import Generation, Prompt, Record, Records, Row, Split
+from judgebench.types import Generation, Prompt, Record, Records, Row, Split, by_key
 from judgebench.words.errors import Mistakes, UserError
 
 
@@ -177,10 +178,7 @@ def answers_of(
 def matched(recording: Recording, prompts: Sequence[Prompt], split: Split, dataset: str) -> Answers:
     """The readings that answer the prompts, each the rows of an example and condition."""
     name = recording.path.name
-    readings: dict[tuple[str, ...], list[Row]] = {}
-    for row in recording.rows:
-        key = tuple(row[column] for column in ("example_id", *AXES))
-        readings.setdefault(key, []).append(row)
+    readings = by_key(recording.rows, itemgetter("example_id", *AXES))
     rows = []
     for number, same in enumerate(readings.values(), start=1):
         place = f"{name} example {same[0]['example_id']}"

@@ -19,7 +19,7 @@ from judgebench.report.table import (
 from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, attacked_rows
 from judgebench.results.results import NO_DEFENSE, Results, defenses_of
 from judgebench.studies.scores import shown_split
-from judgebench.types import LABELS, RANGE, Key, Record, Records, Row, Rows
+from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows, by_key
 from judgebench.words.formats import one, percent, say, signed_two, three, two, whole
 
 # --- side by side --------------------------------------------------------------------------------
@@ -41,9 +41,7 @@ def with_stand_ins(metrics: Records) -> Rows:
     that their judge has under the others, and so marked."""
     given = list(map(dict, metrics))
     # 1. of each cell, the decodings with lambda and t that every defense has
-    settings: dict[Key, Rows] = {}
-    for row in given:
-        settings.setdefault(values(row, _CELL), []).append(row)
+    settings = by_key(given, lambda row: values(row, _CELL))
     # 2. answers in free text stand for each decoding; for their own, where others have it, too
     rows = []
     for row in given:
