@@ -164,10 +164,10 @@ class Measured:
         self.reason: str | None = None
         self.figures: Numbers = {}
         place = {"level": "dataset", "attack": "none", "judge": judge}
-        metric = next((row for row in results.metrics if place.items() <= row.items()), None)
+        metric = first_record(results.metrics, place)
         # where the texts do not do, the verdict says the same of all uses that they decide
         clauses = {row["clause"] for row in self.verdict if row["use"] != "resist_attacks"}
-        if metric is None or not clauses:
+        if not metric or not clauses:
             self.reason = f"too few rated {results.groups}"
         elif len(clauses) == 1:
             self.reason = clauses.pop()

@@ -26,7 +26,7 @@ from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.studies.humans import CALIBRATED
 from judgebench.studies.paired import BETTER, WORSE, compare
 from judgebench.studies.rules import RULES
-from judgebench.studies.scores import CLEAN, Scores
+from judgebench.studies.scores import CLEAN, Scores, first_record
 from judgebench.types import LABELS, Row, Rows
 from judgebench.words.errors import UserError
 from judgebench.words.formats import say, short, signed_two, three, two
@@ -237,7 +237,7 @@ def paired_difference(
     pair = ((first["run"], "advised"), (second["run"], "advised"))
     dataset = runs[first["run"]].dataset
     records = compare(Scores.of(scores), [pair], dataset, ["dataset"], resamples)
-    return next((record for record in records if record["statistic"] == "spearman"), {})
+    return first_record(records, {"statistic": "spearman"})
 
 
 # --- sections -----------------------------------------------------------------------------------

@@ -260,13 +260,16 @@ def columns_of(artifact: Artifact, frame: pd.DataFrame) -> pa.Schema:
     """The schema of an artifact's table, with the columns for compared texts, for a range's labels
     and for a judge's reasons where the frame has them."""
     assert artifact.schema is not None
-    more = artifact.compared if "rival_id" in frame else ()
-    more += tuple((name, pa.string()) for name in (LABELS, "reason") if name in frame)
     fields = list(artifact.schema)
     for place, field in enumerate(fields):
         if field.type == _LOGPROBS and field.name in frame and not _fits(frame[field.name]):
             fields[place] = field.with_type(pa.list_(_NUMBER))
-    return pa.schema([*fields, *(pa.field(*column) for column in more)])
+    if "rival_id" in frame:
+        fields += [pa.field(*column) for column in artifact.compared]
+    for name in (LABELS, "reason"):
+        if name in frame:
+            fields.append(pa.field(name, pa.string()))
+    return pa.schema(fields)
 
 
 def _fits(lists: pd.Series) -> bool:

@@ -263,12 +263,14 @@ def _correlations(
 def _compared(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:
     """The records of one gap, before they are corrected together; `ends`: of both sides too."""
     left = gap.left[0] - gap.left[1]  # [3, G]
+    difference = gap.values[0] - gap.values[1]  # [3, 1 + B]
     p_values: Sequence[float | None] = [None] * len(CORRELATIONS)
     if left.shape[1] and tested:
-        p_values = paired_p_values((gap.values[0] - gap.values[1])[:, 0], left, seed)
+        p_values = paired_p_values(difference[:, 0], left, seed)
     records = []
     for k, statistic in enumerate(CORRELATIONS):
-        records.append(gap.record(statistic, k, ends) | {"p": p_values[k], "p_holm": None})
+        record = gap.record(statistic, k, ends)
+        records.append(record | {"p": p_values[k], "p_holm": None})
     return records
 
 

@@ -253,9 +253,11 @@ class SystemSample(NamedTuple):
         # without a system all of its pairs are gone: pairs that share a system are not independent
         left = np.arange(len(judge.table))[:, None]  # [S, 1]
         kept = np.vstack([ordered, ordered & (first != left) & (second != left)])  # [1 + S, P]
-        shares = safe_divide(kept @ ((1 + ours * theirs) / 2), kept.sum(axis=1))
+        alike = (1 + ours * theirs) / 2
+        shares = safe_divide(kept @ alike, kept.sum(axis=1))
         between = judge.shared[first, second]
-        return cls(float(ordered.sum()), float(np.median(between)) if len(between) else 0.0, shares)
+        usual = np.median(between) if len(between) else 0.0
+        return cls(float(ordered.sum()), float(usual), shares)
 
     @classmethod
     def mean(cls, samples: Sequence[SystemSample], texts: Sequence[float]) -> SystemSample:

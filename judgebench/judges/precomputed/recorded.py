@@ -185,7 +185,8 @@ def matched(recording: Recording, prompts: Sequence[Prompt], split: Split, datas
         rows.append(FileRow({**same[0], "rows": same}, place, number))
     # what is judged alone has no order
     axes = [axis for axis in AXES if axis != "order" or recording.about["compares"]]
-    fields = AnswerFields("rows", example_id="example_id", **{axis: axis for axis in axes})
+    names = {name: name for name in ("example_id", *axes)}
+    fields = AnswerFields("rows", **names)
     return match(name, rows, fields, lambda row: row.values["rows"], prompts, split, dataset)
 
 

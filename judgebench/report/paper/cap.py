@@ -26,6 +26,7 @@ from judgebench.report.paper.tables import (
     sizes,
 )
 from judgebench.results.results import NO_DEFENSE, Results, number, range_of
+from judgebench.stats.clusters import ENDS
 from judgebench.studies.scores import CLEAN, first_record
 from judgebench.types import Record, Records, Row
 from judgebench.words.formats import decimals, one, percent, points, signed_two, span, two
@@ -60,7 +61,6 @@ COLUMN = ["column", "defense", "defense_label", "rank"]
 """Keys of a column of the paper: a defense, and where it has references their tutor; see
 `column_of`."""
 
-_ENDS = ("", "_low", "_high")
 _NAMES = {model_key(judge): name for judge, name in JUDGES.items()}
 
 
@@ -322,7 +322,7 @@ def _table(
         return select(rows[rows["dataset"] == dataset] if dataset else rows)
 
     columns = dict(csv or {head.lower(): column for column, head in labels.items()})
-    ours = [f"{measure.key}{end}" for measure in measures for end in _ENDS if measure.ours]
+    ours = [f"{measure.key}{end}" for measure in measures for end in ENDS if measure.ours]
     printed = [f"{measure.key}_published" for measure in measures if measure.paper]
     columns |= {name: name for name in (*ours, *signs, *printed)}
     several = "dataset" in labels
@@ -551,9 +551,7 @@ def _with_base(rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows["defense"].isin([NO_DEFENSE, *_REFERENCES])]
     if not len(rows):
         return rows
-    bases = rows["defense"].eq(NO_DEFENSE).groupby([rows[key] for key in cell])
-    rows = rows[bases.transform("any")]
-    return rows[rows.groupby(PLACE)["defense"].transform("nunique") > 1]
+    return _defended(_having(rows, cell, rows["defense"].eq(NO_DEFENSE)))
 
 
 def _printed_references(ours: pd.DataFrame) -> pd.DataFrame:
@@ -603,7 +601,7 @@ def _condition(key: str, rows: pd.DataFrame, **columns: str) -> pd.DataFrame:
     """The lines of a condition, with some columns of rows under the names that the table has."""
     lines = rows[["cell", "dataset", "judge_key", "label", "attack", "tutor"]].assign(key=key)
     for name, column in columns.items():
-        for end in _ENDS:
+        for end in ENDS:
             lines[f"{name}{end}"] = rows.get(f"{column}{end}")
     return lines
 
@@ -673,16 +671,21 @@ def _spearman_tables() -> list[Declared]:
 
 def _defended(rows: pd.DataFrame) -> pd.DataFrame:
     """The cells of places with a defense."""
-    defended = rows.groupby(PLACE)["defense"].transform(lambda names: (names != NO_DEFENSE).any())
-    return rows[defended.astype(bool)]
+    return _having(rows, PLACE, rows["defense"].ne(NO_DEFENSE))
+
+
+def _having(rows: pd.DataFrame, keys: Sequence[str], which: pd.Series) -> pd.DataFrame:
+    """The rows of the groups by some keys of which one row is one `which`."""
+    groups = which.groupby([rows[key] for key in keys])
+    return rows[groups.transform("any").astype(bool)]
 
 
 def _spearman_lines(rows: pd.DataFrame) -> pd.DataFrame:
     """Spearman x 100, its change against no defense, and that as per cent of it."""
     place = [*PLACE, "judge_key"]
-    rows = rows.assign(
-        **{f"spearman_x100{end}": 100 * rows[f"spearman{end}"].astype(float) for end in _ENDS}
-    )
+    rows = rows.copy()
+    for end in ENDS:
+        rows[f"spearman_x100{end}"] = 100 * rows[f"spearman{end}"].astype(float)
     none = rows.loc[rows["defense"] == NO_DEFENSE, [*place, "spearman_x100"]]
     rows = rows.merge(none.rename(columns={"spearman_x100": "none"}), how="left", on=place)
     base = rows["none"].where(rows["defense"] != NO_DEFENSE)

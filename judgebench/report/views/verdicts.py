@@ -76,8 +76,9 @@ def first_line(results: Results) -> str:
     # of several dimensions those of each verdict, of one its uses
     several = len(parts) > 1
     rows = [part[0] for part in parts] if several else parts[0]
-    facts = {"part": "dimensions" if several else rows[0]["use"], "rows": rows}
-    return say("may", **facts, **_mistakes(results, rows[0]))
+    part = "dimensions" if several else rows[0]["use"]
+    mistakes = _mistakes(results, rows[0])
+    return say("may", part=part, rows=rows, **mistakes)
 
 
 def _mistakes(results: Results, verdict: Row) -> Row:
