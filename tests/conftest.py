@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 import resource
 import string
 import sys
@@ -19,14 +18,13 @@ import psutil
 import pytest
 import torch
 import transformers
-import yaml
-from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hypothesis import settings
 
 from judgebench import prompts
 from judgebench.attacks.gaps import PROBES
 from judgebench.judges.local.loading import ModelSource
+from tests.kept import keep
 from tests.processes import command, ready, started  # noqa: F401 - fixtures of every test
 from tests.served import llama_server, small_server, small_servers  # noqa: F401 - the same
 
@@ -59,16 +57,10 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def composed_once():
-    """Hydra composes twice, first to know its mode, which one file of conf/ sets; and it parses YAML in Python."""
-    composed = Hydra.get_mode
-
-    def get_mode(self, config_name, overrides):
-        return composed(self, config_name, overrides) if re.search(r"hydra.mode|exp=\[?tasks", str(overrides)) else None
-
+def kept():
+    """What runs would do again is done once, see `tests/kept.py`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Hydra, "get_mode", get_mode)
-        patch.setattr(yaml, "SafeLoader", yaml.CSafeLoader)
+        keep(patch)
         yield
 
 

@@ -22,7 +22,11 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-import yaml
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+
+from judgebench.config.keys import FOLDER
+from tests.kept import keep
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -180,6 +184,7 @@ hydra_plugins.judgebench_optuna_sweeper.sweeper hydra_plugins.hydra_submitit_lau
 judgebench.judges.served.reader judgebench.judges.own judgebench.judges.precomputed judgebench.tracking.wandb
 judgebench.runs.pipeline judgebench.study.sweep judgebench.study.summary judgebench.study.objective
 judgebench.data.benchmarks judgebench.importing.own judgebench.command.cli judgebench.__main__
+optuna.storages._rdb.storage optuna.samplers sqlalchemy.dialects.postgresql.psycopg alembic.command
 """
 """Modules that runs would import."""
 
@@ -191,7 +196,10 @@ def serve() -> None:
         importlib.import_module(name)
     gc.freeze()
     gc.enable()
-    yaml.SafeLoader = yaml.CSafeLoader  # as in the process of the tests
+    keep(pytest.MonkeyPatch())  # as in the process of the tests
+    with initialize_config_dir(str(FOLDER), version_base="1.3"):
+        compose("config", ["judge=local", "logger=none"], return_hydra_config=True)
+    GlobalHydra.instance().clear()
     for line in sys.stdin:
         asked = json.loads(line)
         answer: int | None

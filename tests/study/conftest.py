@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,7 +16,6 @@ import pytest
 
 from judgebench.config.keys import FOLDER
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 GRID = "hydra.sweeper.sampler._target_=optuna.samplers.GridSampler"
 COMMON = (
     "-m",
@@ -38,27 +36,9 @@ def app(tmp_path, monkeypatch, called):
 
 
 @pytest.fixture
-def worker(tmp_path):
-    """Starts the application as a process of its own; all are gone when the test is."""
-    started = []
-
-    def start(*arguments: str) -> subprocess.Popen:
-        log = (tmp_path / f"worker{len(started)}.log").open("w")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.study.app", *COMMON, *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        process.log = Path(log.name)
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
+def worker(started):
+    """Starts the application as a process of its own, in the test's folder."""
+    return partial(started, *COMMON, program="from tests.study.app import main; main()")
 
 
 def noted(what: str = "end", path: Path | str = "ran.txt") -> Counter:

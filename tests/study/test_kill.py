@@ -1,8 +1,6 @@
 """kill -9 in the middle of a sweep: no point is lost, and none runs to its end twice."""
 
 import json
-import os
-import signal
 import time
 from pathlib import Path
 
@@ -30,12 +28,11 @@ def kill_at_work(process, note):
     while time.monotonic() < until:
         found = lines(note, process.pid)
         if len(found) > max(seen, 2) and found[-1].startswith("begin"):
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
+            process.kill()
             return tuple(found[-1].split()[1:3])
-        assert process.poll() is None, process.log.read_text()
+        assert process.code is None, process.said
         time.sleep(0.002)
-    raise AssertionError(process.log.read_text())
+    raise AssertionError(process.said)
 
 
 def lines(note, pid):
@@ -43,20 +40,19 @@ def lines(note, pid):
     return [line for line in text.splitlines() if line.endswith(f" {pid}")]
 
 
-def test_a_sweep_of_two_workers_that_are_both_killed_is_completed(worker, storage, tmp_path):
-    note = tmp_path / "ran.txt"
+def test_a_sweep_of_two_workers_that_are_both_killed_is_completed(worker, storage):
+    note = Path("ran.txt")
     command = (*SWEEP, f"hydra.sweeper.storage='{storage}'")
     one, two = worker(*command), worker(*command)
     lost = [kill_at_work(one, note), kill_at_work(two, note)]
     assert not set(noted("end", note)) >= POINTS, "the kills must fall into the sweep"
     again = worker(*command)  # what was running may be another worker's
-    assert again.wait(60) == 0, again.log.read_text()
-    assert "2 trials are running" in again.log.read_text()
+    assert again.ends(60) == 0, again.said
+    assert "2 trials are running" in again.said
     assert POINTS - set(noted("end", note)) == set(lost)
     three, four = worker(*command, "hydra.sweeper.retry=true"), worker(*command)
     for process in (three, four):
-        assert process.wait(60) == 0, process.log.read_text()
-
+        assert process.ends(60) == 0, process.said
     assert noted("end", note) == dict.fromkeys(POINTS, 1)
     begun = noted("begin", note)
     assert {point for point in POINTS if begun[point] > 1} <= set(lost)
@@ -66,21 +62,21 @@ def test_a_sweep_of_two_workers_that_are_both_killed_is_completed(worker, storag
     assert sorted((str(t.params["x"]), str(t.params["y"])) for t in complete) == sorted(POINTS)
     assert not [trial for trial in study.trials if trial.state == optuna.trial.TrialState.RUNNING]
     assert [trial.user_attrs["ended"] for trial in study.trials if trial.state.name == "FAIL"].count("lost") == 2
-    saved = json.loads((tmp_path / "sweep" / "study.json").read_text())
+    saved = json.loads(Path("sweep/study.json").read_text())
     assert saved["best"] == {"number": saved["best"]["number"], "params": {"x": 4, "y": 3}, "values": [34.0]}
 
 
-def test_a_search_goes_on_where_it_was_killed(worker, tmp_path):
-    note = tmp_path / "ran.txt"
+def test_a_search_goes_on_where_it_was_killed(worker):
+    note = Path("ran.txt")
     command = (
         *("x=interval(0.0,1.0)", "y=interval(0.0,1.0)", "seconds=0.1", "hydra.sweeper.n_trials=10"),
-        *("hydra.sweeper.study_name=search", f"hydra.sweeper.storage=journal:{tmp_path}/search.journal"),
+        *("hydra.sweeper.study_name=search", "hydra.sweeper.storage=journal:search.journal"),
         "hydra.sweeper.seed=3",
     )
     one, two = worker(*command), worker(*command)
     lost = [kill_at_work(one, note), kill_at_work(two, note)]
     three = worker(*command, "hydra.sweeper.retry=true")
-    assert three.wait(60) == 0, three.log.read_text()
+    assert three.ends(60) == 0, three.said
     ended = noted("end", note)
     assert len(ended) == sum(ended.values()) == 10  # so many in all, and no two workers drew the same
     assert set(lost) <= set(ended)
@@ -119,15 +115,14 @@ def test_a_killed_writer_leaves_the_journal_readable(app):
     assert sorted(study.study_name for study in open_storage("journal:a.journal").get_all_studies()) == ["a", "b"]
 
 
-def test_a_server_that_dies_under_way_is_told(worker, tmp_path):
+def test_a_server_that_dies_under_way_is_told(worker):
     with postgresql_server() as (address, stop):
         process = worker(*SWEEP, f"hydra.sweeper.storage='{address}'")
         until = time.monotonic() + 30
-        while len(noted("end", tmp_path / "ran.txt")) < 2 and time.monotonic() < until:
+        while len(noted("end")) < 2 and time.monotonic() < until:
             time.sleep(0.02)
         stop()
-        assert process.wait(60) == 2
-    text = process.log.read_text()
-    assert "failed under way" in text
-    assert "start the same command again." in text
-    assert "Traceback" not in text
+        assert process.ends(60) == 2
+    assert "failed under way" in process.said
+    assert "start the same command again." in process.said
+    assert "Traceback" not in process.said
