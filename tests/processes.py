@@ -198,7 +198,8 @@ def serve() -> None:
     gc.enable()
     keep(pytest.MonkeyPatch())  # as in the process of the tests
     with initialize_config_dir(str(FOLDER), version_base="1.3"):
-        compose("config", ["judge=local", "logger=none"], return_hydra_config=True)
+        for judge, data in (("local", "mini"), ("api", "mini"), ("replay", "jsonl"), ("recorded", "conala_sample")):
+            compose("config", [f"judge={judge}", f"data={data}", "logger=none"], return_hydra_config=True)
     GlobalHydra.instance().clear()
     for line in sys.stdin:
         asked = json.loads(line)

@@ -106,7 +106,7 @@ def rated(folder, groups=12):
         (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
 
-TEXTS = ("data=jsonl", "data.path=texts.jsonl", "data.scale=[1,5]", "logger=none")
+TEXTS = ("data=jsonl", "data.path=texts.jsonl", "data.scale=[1,5]", "logger=none", "metrics.resamples=20")
 REPLAY = ("judge=replay", "judge.path=answers.jsonl")
 
 
@@ -133,7 +133,7 @@ def test_judges_that_are_no_model_here_import_no_torch(tmp_path, small_server):
     own = ("judge=own", "judge._target_=mine.Longest", "+judge.most=20", "decoding=[greedy]", "human_agreement=false")
     few = ("decoding=[greedy,expectation]", "human_agreement=false", "force=true")  # what learns imports scipy.optimize
     commands = (
-        ("judgebench", "+exp=demo", "data.limit_groups=8", "run_dir=demo"),
+        ("judgebench", "+exp=demo", "data.limit_groups=8", "metrics.resamples=20", "run_dir=demo"),
         ("judgebench", *TEXTS, *REPLAY, "run_dir=replay"),
         ("judgebench", *TEXTS, *own, "run_dir=own"),
         ("judgebench", *TEXTS, *served(small_server.url), "human_agreement=false", "run_dir=served"),

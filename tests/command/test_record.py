@@ -25,6 +25,7 @@ from tests.conftest import left_of, told
 from tests.served import answer
 
 QUICK = ("data.limit_groups=8", "data.dev_share=0.4", "logger=none", "report=false", "metrics.resamples=20")
+QUICK += ("metrics.levels=[dataset]", "human_agreement=false")
 RANGES = "ranges=[[1,5],[0,1,0.5],[E,D,C,B,A],[4,0]]"
 ALL = "decoding=[greedy,expectation,contrastive,contrastive_expectation]"
 RECORDED = ("judge=recorded", "judge.path=readings.parquet", *QUICK)

@@ -22,7 +22,14 @@ from tests.processes import Started
 from tests.served import BatchProvider, answer, hangup, running, status
 
 QUICK = ("data=mini", "data.limit_groups=4", "ranges=[[1,5]]", "logger=none", "report=false", "metrics.resamples=20")
-QUICK += ("metrics.levels=[dataset]", "decoding=[greedy]", "judge=api", "judge.scores_from=text", "run_dir=run")
+QUICK += (
+    "metrics.levels=[dataset]",
+    "human_agreement=false",
+    "decoding=[greedy]",
+    "judge=api",
+    "judge.scores_from=text",
+    "run_dir=run",
+)
 QUICK += ("judge.backoff=0.01", "judge.longest_wait=0.1", "judge.concurrency=4")
 SETTLED = {"judgebench.judges.served.batch._SETTLED": 0.3}
 MOST_COMMANDS = 40

@@ -18,7 +18,7 @@ from tests.conftest import write_rows
 from tests.served import answer, choice, status
 
 QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "report=false")
-QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]")
+QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]", "human_agreement=false")
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.conftest import write_rows
 from tests.served import BatchProvider, garbage
 
 QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "report=false")
-QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]", "decoding=[greedy]")
+QUICK += ("metrics.resamples=20", "metrics.levels=[dataset]", "human_agreement=false", "decoding=[greedy]")
 WAYS = {
     "chat": ("judge.model=small",),
     "anthropic": ("judge.model=anthropic-small", "judge.scores_from=text"),

@@ -11,6 +11,7 @@ from tests.conftest import pair
 from tests.tracking.wandb_file import read_finished, the_file
 
 QUICK = ("data.limit_groups=6", "data.dev_share=0.5", "decoding=[greedy,contrastive]", "run_dir=run")
+QUICK += ("metrics.resamples=20", "human_agreement=false")
 RANGES = "ranges=[[1,5],[0,4]]"
 
 
