@@ -1,7 +1,5 @@
 """Two hosts on one machine, for tests: network namespaces, joined by a cable."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ and end like any other. It has computed nothing and started no thread of Python'
 session, signals and streams of its own (`tests/test_suite.py` looks at one).
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Real servers on loopback: a small one that does what a test tells it, and llama.cpp's with the embedded model."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import datetime

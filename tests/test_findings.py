@@ -1,7 +1,5 @@
 """docs/findings.md says what `python scripts/findings.py` writes."""
 
-from __future__ import annotations
-
 import pytest
 
 from scripts import findings

@@ -4,8 +4,6 @@ A line of code that holds ten expressions and statements takes several readings.
 package has a bound, and so has the share of functions that are denser. A function fits on a screen.
 """
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

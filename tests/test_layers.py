@@ -1,7 +1,5 @@
 """Layers of the house, as CONTRIBUTING.md lists them: an import leads down the list, or stays in its room."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

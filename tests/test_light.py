@@ -1,8 +1,6 @@
 """What takes seconds is imported by what needs it: a mistake is named before, and judges that are no model here do
 without torch, in a process and in an installation."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Classes that conf/ names are where it says, and `hydra.utils.instantiate` makes them of their files alone."""
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The nouns: score ranges, above all."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """One meaning for one public name, and docstrings that say what a thing is."""
 
-from __future__ import annotations
-
 import ast
 import collections
 from pathlib import Path

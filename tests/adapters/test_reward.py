@@ -1,7 +1,5 @@
 """A card's judge as the reward of a trainer: what it is worth, and in TRL's own loop where that is installed."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

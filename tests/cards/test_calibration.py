@@ -1,7 +1,5 @@
 """The map from its scores to the humans' scale, its figures and limits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -42,7 +42,7 @@ from judgebench.stats.correlation import DistinctPairs
 from judgebench.types import Example, ScoreRange
 from judgebench.words.errors import UserError
 from tests.cards.test_card import DECISION, card
-from tests.conftest import write_rows
+from tests.conftest import read_rows, write_rows
 
 ROOT = Path(__file__).parents[2]
 FAST = ("metrics.resamples=200", "report=false", "run_dir=gate")
@@ -181,7 +181,7 @@ def test_a_judge_that_has_become_worse_fails_and_the_drift_says_by_how_much(gate
     ],
 )
 def test_texts_that_made_the_card_are_compared_in_pairs(gate, place, changed, code, said):
-    answers = [json.loads(line) for line in (place / "judge" / "answers.jsonl").read_text().splitlines()]
+    answers = read_rows(place / "judge" / "answers.jsonl")
     rng = np.random.default_rng(0)
     others = [{**row, "text": row["text"] if rng.random() < 0.5 else str(rng.integers(1, 6))} for row in answers]
     write_rows(place / "changed.jsonl", others)
@@ -333,7 +333,7 @@ def deciding(tmp_path_factory):
     answers = labelled(folder, "calibrated", 30, 0, noise=0.3) + labelled(folder, "graded", 24, 1, noise=0.3)
     write_rows(folder / "answers.jsonl", answers)
     for name, to in (("calibrated", "calibrated"), ("graded", "labels")):
-        rows = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+        rows = read_rows(folder / f"{name}.jsonl")
         for row in rows:
             row["human"] = {"coherence": ["pass" if score > 3 else "fail" for score in row["human"]["coherence"]]}
         write_rows(folder / f"{to}.jsonl", rows)
@@ -358,7 +358,7 @@ def deciding(tmp_path_factory):
 def test_a_gate_of_pass_and_fail_takes_the_cards_pass_mark(deciding, called, monkeypatch, arguments, code, said):
     monkeypatch.chdir(deciding)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    rows = [json.loads(line) for line in Path("labels.jsonl").read_text().splitlines()]
+    rows = read_rows("labels.jsonl")
     write_rows("shares.jsonl", [{**row, "human": {"coherence": i % 3 / 2}} for i, row in enumerate(rows)])
     more = ("drift=off", *FAST, *arguments)
     found, out, err = called(gate_main, "card=run/judge_card.yaml", "data.path=labels.jsonl", *more, mistaken=True)
@@ -391,7 +391,7 @@ def test_a_gate_takes_the_two_classes_of_its_card(deciding, called, monkeypatch,
 def test_a_judge_that_passes_everything_fails_by_its_tnr(deciding, called, monkeypatch):
     monkeypatch.chdir(deciding)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    rows = [json.loads(line) for line in Path("answers.jsonl").read_text().splitlines()]
+    rows = read_rows("answers.jsonl")
     write_rows("always.jsonl", [row | {"text": "5"} for row in rows])
     asked = ("card=run/judge_card.yaml", "data.path=labels.jsonl", *FAST)
     code, out, err = called(gate_main, *asked, "check_models=false", "+judge.path=always.jsonl", mistaken=True)

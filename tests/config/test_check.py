@@ -1,7 +1,5 @@
 """A configuration that is checked stays as it is: its parts hold a complete one."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 

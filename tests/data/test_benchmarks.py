@@ -1,7 +1,5 @@
 """Data sets in the layouts in which the field shares them, in invented excerpts; and the real files where they are."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """conf/data: each file makes the data set that it names, and explains every key."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Checks, joint dimension, limit and split of a data set."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The embedded data sets: `mini` is what its script builds, `conala_sample` what its card says, with its readings."""
 
-from __future__ import annotations
-
 import doctest
 import importlib.util
 import json

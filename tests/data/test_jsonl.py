@@ -1,7 +1,5 @@
 """Your own rated texts: names of fields, raters, scales, and every mistake with its place."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

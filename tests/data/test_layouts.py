@@ -1,7 +1,5 @@
 """Published data sets: each is read in the layout of its original file, of which these are invented excerpts."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

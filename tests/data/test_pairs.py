@@ -1,7 +1,5 @@
 """Pairs of texts, drawn or your own."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of files of any kind, and data sets of the hub."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

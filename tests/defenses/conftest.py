@@ -1,7 +1,5 @@
 """What a defense gets ready with, without a run: tiny texts, a tiny helper, a store of its own."""
 
-from __future__ import annotations
-
 from judgebench.attacks import attacked_text, select_attacks
 from judgebench.defenses import Resources
 from judgebench.judges.spec import JudgeSpec

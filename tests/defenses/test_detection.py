@@ -1,7 +1,5 @@
 """Detection: thresholds, detectors, and the texts that are warned of."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Defenses by the prompt: chain of thought, other tokens, rewriting, and what all promise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Defenses by words and by references: what stands around the texts, and what they may say."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

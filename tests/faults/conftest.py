@@ -1,7 +1,5 @@
 """What is stored, what is said of it, and small disks."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sqlite3

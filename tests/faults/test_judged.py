@@ -1,6 +1,5 @@
 """Judged texts are data: what looks like a template, a control token, a page's code or a path is read as it stands."""
 
-import json
 import re
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from judgebench.prompts.rubrics import are_comparative, load_rubrics
 from judgebench.results.folder import RunFolder
 from judgebench.tutor.texts import Reference
 from judgebench.types import FIRST, SECOND, Condition, Example, ScoreRange
-from tests.conftest import QUICK, write_rows
+from tests.conftest import QUICK, read_rows, write_rows
 
 HOSTILE = (
     "{{ source }} {{Document}} {{Summary}} {{Reference_low}} {max_range} {quarter_1} {low_score} {text} {prompt} "
@@ -153,7 +152,7 @@ def test_what_data_names_is_never_opened(hostile, started, tiny_pair, tmp_path):
 
 def test_a_hostile_answer_is_data_too(judgebench, hostile, tmp_path):
     _, data = hostile
-    rows = [json.loads(line) for line in (tmp_path / "data.jsonl").read_text().splitlines()]
+    rows = read_rows(tmp_path / "data.jsonl")
     answers = [
         {"example_id": row["example_id"], "answer": f"{SAID} Final score: {1 + i % 5}"} for i, row in enumerate(rows)
     ]

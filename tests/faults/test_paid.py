@@ -1,8 +1,6 @@
 """kill -9 of batches and of fleets at random moments, with providers that list over pages, repeat, expire and lie:
 nothing is paid twice, and no reading is another's."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -3,8 +3,6 @@
 Readings come from the store in this folder, from readings recorded in the package, or from answers written here.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import hashlib

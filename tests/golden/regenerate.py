@@ -5,8 +5,6 @@ by the code at commit acb74e1, so that every later version shows that it still k
 that commit out, copy this folder and tests/served.py there, and call `python -m tests.golden.regenerate --store` there.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import gzip

@@ -5,8 +5,6 @@ interval takes that up. All other text must be the same. Masked is what differs 
 seconds, versions, the commit, the platform. Of a page, rows of tables stand apart from headings, sentences and notes.
 """
 
-from __future__ import annotations
-
 import csv
 import difflib
 import hashlib

@@ -1,7 +1,5 @@
 """What the frozen experiments write and show stays as it is frozen in `expected/`; `regenerate` makes that anew."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.golden.experiments import EXPERIMENTS

@@ -1,7 +1,5 @@
 """A judge card of a served judge, as plain data that a test may change."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ campaign of so many flips each:
     python -m tests.hostile.flips 2000
 """
 
-from __future__ import annotations
-
 import io
 import random
 import re

@@ -1,7 +1,5 @@
 """Cards that somebody else has written: they learn nothing of this machine, and end in scores or in one sentence."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

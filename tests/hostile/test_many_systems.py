@@ -1,7 +1,5 @@
 """As many systems as texts: what would grow with their square is left out, and that is said."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

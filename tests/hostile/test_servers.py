@@ -1,7 +1,5 @@
 """Servers that lie, send too much, send on or say the key: an answer, or one sentence, and the money holds."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import sqlite3

@@ -2,7 +2,6 @@
 from it, and the run says which command that is."""
 
 import csv
-import json
 import re
 import shlex
 from pathlib import Path
@@ -23,16 +22,9 @@ from judgebench.report.views.first import WORST, looks
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.words.errors import UserError
-from tests.conftest import write_rows
+from tests.conftest import read_rows, write_rows, write_table
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
-
-
-def write_table(name, rows):
-    with open(name, "w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
 
 
 def settings(out):
@@ -342,7 +334,7 @@ def test_calibrate_gate_and_score_are_three_commands_each_as_the_one_before_prin
     assert "Gate: passed." in again
     assert shlex.split(re.findall(r", as (python -m .*)$", out, re.MULTILINE)[0]) == to_score
     _, out, _ = called(score, *to_score[4:])
-    scores = [json.loads(line) for line in Path("scores.jsonl").read_text().splitlines()]
+    scores = read_rows("scores.jsonl")
     expected = [(f"t{i}", row["llm score"]) for i, row in enumerate(graded) if row["llm score"] is not None]
     assert [(row["example_id"], row["score"]) for row in scores] == expected
 

@@ -6,14 +6,12 @@ import csv
 import json
 import re
 import shlex
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from judgebench.command.calibrate import main as calibrate
-from judgebench.command.from_results import main
 from judgebench.command.label import main as label
 from judgebench.command.score import main as score
 from judgebench.importing.columns import inside
@@ -24,33 +22,17 @@ from judgebench.report.views.first import looks
 from judgebench.results.folder import RunFolder
 from judgebench.results.results import Results
 from judgebench.words.errors import UserError
-from tests.conftest import write_rows
+from tests.conftest import read_rows, write_rows, write_table
 from tests.runtime.test_workbook import save
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false")
 COUNT = 24
 
 
-@pytest.fixture
-def take(judgebench, called):
-    """`judgebench from` in an empty folder."""
-    return partial(called, lambda: sys.exit(main()))
-
-
-def lines(name):
-    return [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
-
-
 def write(name, row_of):
     """A file of rows, a table or JSON by its ending; each has a question and an answer."""
     rows = [{"question": f"How do I do {i}?", "answer": f"Like {i}."} | row_of(i) for i in range(COUNT)]
-    if name.endswith(".csv"):
-        with open(name, "w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, list(rows[0]))
-            table.writeheader()
-            table.writerows(rows)
-    else:
-        write_rows(name, rows)
+    (write_table if name.endswith(".csv") else write_rows)(name, rows)
     return rows
 
 
@@ -145,7 +127,7 @@ def test_labels_with_the_names_of_people_are_of_one_dimension(take, measured, fo
         take(name, "out=taken")
         out = "\n".join(written_out([f"data.path={name}"])[1])
     assert "of quality, on [1,5], by the raters ann, ben (" in out
-    texts = lines("taken/data.jsonl")
+    texts = read_rows("taken/data.jsonl")
     assert texts[1]["human"] == {"quality": {"ann": ann(1), "ben": ben(1)}}
     is_open = "list" not in form
     assert ("'dimensions=[ann,ben]' where these are dimensions" in out) == is_open
@@ -160,10 +142,10 @@ def test_the_word_that_changes_it_does(judgebench, take):
     )
     assert list(RunFolder.open("run").read("scores")["human"]) == [ann(i) for i in range(COUNT)]
     take("people.jsonl", "dimensions=[ann,ben]", "out=taken")
-    assert lines("taken/data.jsonl")[0]["human"] == {"ann": 1, "ben": 1}
+    assert read_rows("taken/data.jsonl")[0]["human"] == {"ann": 1, "ben": 1}
     write("rated.jsonl", lambda i: {"human": {"tone": ann(i), "clarity": ben(i)}, "judge_score": judged(i)})
     take("rated.jsonl", "human=[human.tone,human.clarity]", "out=raters")
-    assert lines("raters/data.jsonl")[0]["human"] == {"quality": {"human.tone": 1, "human.clarity": 1}}
+    assert read_rows("raters/data.jsonl")[0]["human"] == {"quality": {"human.tone": 1, "human.clarity": 1}}
 
 
 def test_what_objects_of_labels_hold():
@@ -233,11 +215,11 @@ def test_every_column_is_accounted_for(take):
     assert "id none ('ticket' is unique: id=ticket)" in out
     assert "context policy, target, reason judge_reason (context=COLUMN, reason=)" in out
     assert "not used: 'ticket', 'customer', 'remark'\n" in out
-    text = lines("taken/data.jsonl")[4]
+    text = read_rows("taken/data.jsonl")[4]
     assert text["context"] == "Rule 1.\n\nIt is 4, as the handbook says."
     assert text["reason"] == "Because <b>4</b>."
     _, out, _ = take("desk.csv", "id=ticket", "context=policy", "reason=none", "out=named")
-    text = lines("named/data.jsonl")[4]
+    text = read_rows("named/data.jsonl")[4]
     assert (text["example_id"], text["context"], "reason" in text) == ("T-004", "Rule 1.", False)
     assert "unique" not in out
 
@@ -306,13 +288,7 @@ def write_chats(name, turns, **more):
         | {"human_score": ann(i), "judge_score": judged(i)}
         for i in range(COUNT)
     ]
-    if name.endswith(".csv"):
-        with open(name, "w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, list(rows[0]))
-            table.writeheader()
-            table.writerows(rows)
-    else:
-        write_rows(name, rows)
+    (write_table if name.endswith(".csv") else write_rows)(name, rows)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +300,7 @@ def test_of_a_dialogue_the_last_reply_is_judged(measured, name, turns, words):
     taken, out = measured(name, *words)
     assert "texts: messages.reply, the last reply of each dialogue (output=COLUMN; output=messages.whole" in taken
     assert "what they answer to: messages.before (source=COLUMN)" in out
-    text = lines("taken/data.jsonl")[3]
+    text = read_rows("taken/data.jsonl")[3]
     assert text["output"] == "The M8 one, 3."
     assert text["source"] == "User: Which bolt, 3?\n\nAssistant: Which size?\n\nUser: 8 mm"
 
@@ -333,7 +309,7 @@ def test_of_a_dialogue_all_is_judged_where_that_is_asked(measured):
     write_chats("chat.jsonl", openai)
     taken, _ = measured("chat.jsonl", "output=messages.whole")
     assert "what they answer to: none, so that the texts alone count" in taken
-    text = lines("taken/data.jsonl")[3]
+    text = read_rows("taken/data.jsonl")[3]
     assert text["output"] == text["source"]
     assert text["output"].endswith("User: 8 mm\n\nAssistant: The M8 one, 3.")
 
@@ -345,7 +321,7 @@ def test_an_answer_beside_a_dialogue_answers_to_all_of_it(take):
     )
     _, out, _ = take("calls.jsonl", "out=taken")
     assert "what they answer to: input.whole (source=COLUMN)" in out
-    assert lines("taken/data.jsonl")[3]["source"].startswith("User: Which bolt, 3?")
+    assert read_rows("taken/data.jsonl")[3]["source"].startswith("User: Which bolt, 3?")
 
 
 # --- pairs --------------------------------------------------------------------------------------
@@ -383,17 +359,18 @@ def test_a_judges_preferences_are_measured_by_peoples(take, judgebench, form):
     ties = PAIRS[form][2] is not None
     classes = "[B,tie,A]" if ties else "[B,A]"
     assert "a pair passes where people prefer A" in out
-    text = lines("taken/data.jsonl")[1]
+    text = read_rows("taken/data.jsonl")[1]
     assert text["output"] == "[A]\nThe first, 1.\n\n[B]\nThe second, 1."
-    assert [row["human"]["preference"] for row in lines("taken/data.jsonl")[:3]] == ["tie" if ties else "A", "B", "A"]
-    assert [row["text"] for row in lines("taken/answers.jsonl")[:4]] == ["A", "B", "B", "A"]
+    preferred = ["tie" if ties else "A", "B", "A"]
+    assert [row["human"]["preference"] for row in read_rows("taken/data.jsonl")[:3]] == preferred
+    assert [row["text"] for row in read_rows("taken/answers.jsonl")[:4]] == ["A", "B", "B", "A"]
     (ready,) = Path("taken/command.sh").read_text().splitlines()
     assert f"data.classes={classes}" in shlex.split(ready)
     _, answer, _ = judgebench(*shlex.split(ready)[3:], *QUICK, "run_dir=run")
     assert f"{judge} on pairs: {COUNT} texts" in answer
     agreed = sum(
         a["text"] == t["human"]["preference"]
-        for a, t in zip(lines("taken/answers.jsonl"), lines("taken/data.jsonl"), strict=True)
+        for a, t in zip(read_rows("taken/answers.jsonl"), read_rows("taken/data.jsonl"), strict=True)
     )
     if ties:
         assert f"its class is that of {agreed / COUNT:.0%}".replace("%", " %") in " ".join(answer.split())

@@ -6,42 +6,28 @@ reader needs: Inspect 0.3.285 (by a mock model), promptfoo 0.121.20 (by provider
 that of two filters, follow the tools' own types.
 """
 
-import csv
 import json
 import re
 import shlex
 import shutil
-import sys
 import tracemalloc
 import zipfile
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from judgebench.command.from_results import main
 from judgebench.importing.archive import read_entries
 from judgebench.importing.results import read_results
 from judgebench.importing.writing import write_results
 from judgebench.results.folder import RunFolder
 from judgebench.words.errors import UserError
-from tests.conftest import write_rows
+from tests.conftest import read_rows, write_rows, write_table
 
 RESULTS = Path(__file__).parents[1] / "data" / "results_of_tools"
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
-
-
-@pytest.fixture
-def take(judgebench, called):
-    """`judgebench from` in an empty folder."""
-    return partial(called, lambda: sys.exit(main()))
-
-
-def lines(name):
-    return [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
 
 
 def asked_of(name, text):
@@ -85,7 +71,7 @@ def test_files_of_the_tools_themselves_are_read(take, words):
     assert f"{kind}. Texts: {count}; answers of the judge: {count};" in first
     assert [line.split()[0] for line in taken[:5]] == ["texts:", "what", "system", "people's", "judge:"]
     assert all("=COLUMN" in line for line in taken[:5])
-    texts, given = lines("taken/data.jsonl"), lines("taken/answers.jsonl")
+    texts, given = read_rows("taken/data.jsonl"), read_rows("taken/answers.jsonl")
     first, second = [texts[0], texts[-1]][:: -1 if "mlflow_traces" in words else 1]
     assert first["source"].endswith("What is the capital of France?")
     assert first["output"] in ("Paris.", "Lyon.", "lol")
@@ -104,7 +90,7 @@ def test_files_of_the_tools_themselves_are_read(take, words):
 
 def test_systems_and_groups_of_a_tool_are_kept(take):
     take(str(RESULTS / "promptfoo.json"), "out=taken")
-    texts = lines("taken/data.jsonl")
+    texts = read_rows("taken/data.jsonl")
     assert {text["system_id"] for text in texts} == {"small", "large"}
     assert len({text["group_id"] for text in texts}) == 4
 
@@ -130,7 +116,7 @@ def rows(judgebench):
 @pytest.mark.parametrize("command", ["wide.jsonl human=[ann,ben]", "long.jsonl"])
 def test_the_ready_command_ends_in_a_verdict(take, judgebench, rows, command):
     take(*command.split(), "out=taken")
-    human = lines("taken/data.jsonl")[2]["human"]
+    human = read_rows("taken/data.jsonl")[2]["human"]
     assert human == {"quality": {"ann": rows[2]["ann"], "ben": rows[2]["ben"]}}
     (ready,) = Path("taken/command.sh").read_text().splitlines()
     _, answer, _ = judgebench(*shlex.split(ready)[3:], *QUICK)
@@ -154,16 +140,16 @@ def test_answers_of_a_batch_are_texts_or_scores(take):
     write_rows("texts.jsonl", [answer_of(f"r{i}", text) for i, text in enumerate(texts)])
     write_rows("scores.jsonl", [answer_of(f"r{i}", str(1 + i % 5)) for i in range(6)])
     take("texts.jsonl", "asked.jsonl", "out=taken")
-    assert lines("taken/data.jsonl")[3]["source"] == "Question 3?"
-    assert lines("taken/data.jsonl")[3]["output"].endswith("the 3th of all.")
+    assert read_rows("taken/data.jsonl")[3]["source"] == "Question 3?"
+    assert read_rows("taken/data.jsonl")[3]["output"].endswith("the 3th of all.")
     assert not Path("taken/answers.jsonl").exists()
     take("scores.jsonl", "asked.jsonl", "out=other")
-    assert lines("other/answers.jsonl")[5] == {"example_id": "r5", "text": "1"}
-    assert lines("other/data.jsonl")[3] == {"example_id": "r3", "output": "Question 3?", "source": "Question 3?"}
+    assert read_rows("other/answers.jsonl")[5] == {"example_id": "r5", "text": "1"}
+    assert read_rows("other/data.jsonl")[3] == {"example_id": "r3", "output": "Question 3?", "source": "Question 3?"}
     code, _, err = take("asked.jsonl", mistaken=True)
     assert (code, "requests of a batch without answers" in err) == (2, True)
     take("scores.jsonl", "output=none", "out=alone")
-    assert lines("alone/data.jsonl")[0]["output"] == "r0"
+    assert read_rows("alone/data.jsonl")[0]["output"] == "r0"
 
 
 TEXT = {"input": "A question?", "output": "An answer."}
@@ -230,7 +216,7 @@ def test_an_assertion_of_promptfoo_is_a_judge_of_its_own(take):
     row["gradingResult"]["componentResults"][3]["metadata"] = {"graderError": True}
     name = damaged("twins.json", content)
     take(name, "judge=judge_llm-rubric/is_right", "out=right")
-    assert [answer["text"] for answer in lines("right/answers.jsonl")] == [
+    assert [answer["text"] for answer in read_rows("right/answers.jsonl")] == [
         "0.2",
         "0.9",
         "0.2",
@@ -240,7 +226,7 @@ def test_an_assertion_of_promptfoo_is_a_judge_of_its_own(take):
         "0.2",
     ]
     take(name, "judge=judge_llm-rubric/is_polite", "out=polite")
-    assert {answer["text"] for answer in lines("polite/answers.jsonl")} == {"0.7"}
+    assert {answer["text"] for answer in read_rows("polite/answers.jsonl")} == {"0.7"}
     # without an assertion of a model there is no judge
     for row in content["results"]["results"]:
         del row["gradingResult"]["componentResults"][3:]
@@ -311,8 +297,8 @@ def test_no_two_scores_share_a_column(take):
     folder = str(RESULTS / "inspect_folder")
     take(folder, "judge=judge_right_form", "out=scorer")
     take(folder, "judge=judge_right_form/form", "out=part")
-    assert {answer["text"] for answer in lines("scorer/answers.jsonl")} == {"correct", "incorrect"}
-    assert {answer["text"] for answer in lines("part/answers.jsonl")} <= {"3", "4", "5"}
+    assert {answer["text"] for answer in read_rows("scorer/answers.jsonl")} == {"correct", "incorrect"}
+    assert {answer["text"] for answer in read_rows("part/answers.jsonl")} <= {"3", "4", "5"}
     _, _, err = take(str(RESULTS / "deepeval_two_models.json"), mistaken=True)
     assert "'judge_Correct/mock-judge', 'judge_Correct/other-judge' may all be the judge's" in err
     table = {
@@ -320,22 +306,22 @@ def test_no_two_scores_share_a_column(take):
         "data": [["A?", "B", 1, 5], ["C?", "D", 2, 4]],
     }
     take(damaged("table.json", table), "judge=judge_c/v2", "out=second")
-    assert [answer["text"] for answer in lines("second/answers.jsonl")] == ["5", "4"]
+    assert [answer["text"] for answer in read_rows("second/answers.jsonl")] == ["5", "4"]
     # metadata of a sample that is called as a column here is
     content = json.loads((RESULTS / "inspect_two.json").read_text())
     for sample in content["samples"]:
         sample["metadata"] = {"output": "Of the metadata.", "judge_judge_score": 9}
     _, out, _ = take(damaged("log.json", content), "judge=judge_judge_score", "out=named")
-    assert lines("named/data.jsonl")[0]["output"] == "Paris."
-    assert {answer["text"] for answer in lines("named/answers.jsonl")} == {"5", "2"}
+    assert read_rows("named/data.jsonl")[0]["output"] == "Paris."
+    assert {answer["text"] for answer in read_rows("named/answers.jsonl")} == {"5", "2"}
     assert "'other/judge_judge_score'" in out
 
 
 def test_a_document_of_two_filters_is_one_text(take):
     take(str(RESULTS / "lm_eval_two_filters.jsonl"), "judge=judge_exact_match/flexible-extract", "out=taken")
-    assert [text["example_id"] for text in lines("taken/data.jsonl")] == ["0", "1", "2", "3"]
-    assert [answer["text"] for answer in lines("taken/answers.jsonl")] == ["1.0", "0.0", "1.0", "0.0"]
-    rows = lines(RESULTS / "lm_eval_two_filters.jsonl")
+    assert [text["example_id"] for text in read_rows("taken/data.jsonl")] == ["0", "1", "2", "3"]
+    assert [answer["text"] for answer in read_rows("taken/answers.jsonl")] == ["1.0", "0.0", "1.0", "0.0"]
+    rows = read_rows(RESULTS / "lm_eval_two_filters.jsonl")
     write_rows("again.jsonl", [*rows, rows[0] | {"exact_match": 7.0, "metrics": ["exact_match"]}])
     _, _, err = take("again.jsonl", mistaken=True)
     assert "is about the text of again.jsonl line 1, and has another 'judge_exact_match/strict-match'" in err
@@ -350,7 +336,7 @@ def test_answers_of_one_name_are_named_both(take):
     assert "twice.jsonl line 4: is about the text of twice.jsonl line 1, and has another 'output'" in err
     write_rows("alike.jsonl", [answer_of(f"r{i}", texts[i]) for i in (0, 1, 0)])
     take("alike.jsonl", "out=taken")
-    assert len(lines("taken/data.jsonl")) == 2
+    assert len(read_rows("taken/data.jsonl")) == 2
 
 
 def test_rows_of_raters_about_two_texts_of_one_name_are_refused(take):
@@ -369,7 +355,7 @@ def test_nan_is_no_label(take):
         file.write('{"input": "c?", "output": "d", "human": {"tone": {"x": NaN, "y": 2}}, "judge": 3}\n')
     take("rows.jsonl", "out=taken")
     assert "NaN" not in Path("taken/data.jsonl").read_text() + Path("taken/answers.jsonl").read_text()
-    assert [text.get("human") for text in lines("taken/data.jsonl")][2:] == [None, {"tone": {"y": 2}}]
+    assert [text.get("human") for text in read_rows("taken/data.jsonl")][2:] == [None, {"tone": {"y": 2}}]
     write_rows("rows.jsonl", [TEXT | {"human": 1e999, "judge": i} for i in (1, 5)])
     _, _, err = take("rows.jsonl", "out=other", mistaken=True)
     assert "line 1: field 'human' must be a number or a word, got inf" in err
@@ -384,7 +370,7 @@ def test_decimals_of_parquet_are_numbers(take):
     }
     pq.write_table(pa.table(rows), "table.parquet")
     take("table.parquet", "out=taken")
-    assert [text["human"] for text in lines("taken/data.jsonl")] == [{"quality": 4.5}, {"quality": 2.0}]
+    assert [text["human"] for text in read_rows("taken/data.jsonl")] == [{"quality": 4.5}, {"quality": 2.0}]
 
 
 # --- no judge, or an uncertain one ---------------------------------------------------------------
@@ -402,8 +388,8 @@ def test_without_a_judge_nothing_is_ready(take):
     words = shlex.split(command.replace("judge=COLUMN", "judge=output").replace("COLUMN_OF_TEXTS", "source"))
     assert words[:2] == ["judgebench", "from"]
     take(*words[2:])
-    assert lines("taken-judged/data.jsonl")[2]["output"] == "Text 2."
-    assert lines("taken-judged/answers.jsonl")[1]["text"] == texts[1]
+    assert read_rows("taken-judged/data.jsonl")[2]["output"] == "Text 2."
+    assert read_rows("taken-judged/answers.jsonl")[1]["text"] == texts[1]
     assert "ranges=[[FAIL,PASS]]" in shlex.split(Path("taken-judged/command.sh").read_text())
     assert next(line for line in out.splitlines() if "python -m judgebench" in line).endswith("judge=JUDGE")
 
@@ -429,9 +415,9 @@ def test_people_and_judges_of_traces_are_told_by_who_gave_a_score(take):
     _, out, _ = take(str(RESULTS / "mlflow_traces.json"), "out=taken")
     assert "people's labels: 'human_correct' of correct" in out
     assert "judge: judge_correct, " in out
-    assert lines("taken/data.jsonl")[3]["human"] == {"correct": {"ann": "yes", "ben": "yes"}}
+    assert read_rows("taken/data.jsonl")[3]["human"] == {"correct": {"ann": "yes", "ben": "yes"}}
     _, out, _ = take(str(RESULTS / "langfuse_traces.json"), "human=human_helpful", "out=other")
-    assert lines("other/data.jsonl")[1]["human"] == {"helpful": {"ann": "bad", "ben": "bad"}}
+    assert read_rows("other/data.jsonl")[1]["human"] == {"helpful": {"ann": "bad", "ben": "bad"}}
     # two models that judged some texts each are two judges
     rows = json.loads((RESULTS / "mlflow_traces.json").read_text())
     rows[0]["assessments"][0]["source"]["source_id"] = "another"
@@ -452,13 +438,13 @@ def test_files_that_hold_no_texts_say_which_do(take):
 
 def test_a_folder_of_logs_is_one_file(take):
     take(str(RESULTS / "inspect_folder"), "judge=judge_right_form", "out=folder")
-    texts = lines("folder/data.jsonl")
+    texts = read_rows("folder/data.jsonl")
     assert {text["system_id"] for text in texts} == {"mockllm/small", "mockllm/large"}
     assert len({text["example_id"] for text in texts}) == 8
     assert len({text["group_id"] for text in texts}) == 4, "of one sample are the answers of both models"
     logs = [str(RESULTS / "inspect_folder" / name) for name in ("large.eval", "small.eval")]
     take(*logs, "judge=judge_right_form", "out=named")
-    assert lines("named/data.jsonl") == texts
+    assert read_rows("named/data.jsonl") == texts
     Path("empty").mkdir()
     _, _, err = take("empty", mistaken=True)
     assert "there is no log of Inspect in this folder" in err
@@ -573,7 +559,7 @@ def test_some_rows_tell_the_columns_of_all(take):
     write_table("twice.csv", rows, columns)
     _, out, _ = take("twice.csv", "out=twice")
     assert "id none" in out
-    assert lines("twice/data.jsonl")[2900]["example_id"] == "row-2902"
+    assert read_rows("twice/data.jsonl")[2900]["example_id"] == "row-2902"
     _, _, err = take("twice.csv", "id=id", "out=named", mistaken=True)
     assert "a text is called 't3', as one before" in err
     assert not Path("named").exists()
@@ -581,13 +567,6 @@ def test_some_rows_tell_the_columns_of_all(take):
     write_table("word.csv", rows, columns)
     _, _, err = take("word.csv", "out=word", mistaken=True)
     assert "leave a cell empty where there is no answer, as for 'n/a'" in err
-
-
-def write_table(name, rows, columns):
-    with open(name, "w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, columns)
-        table.writeheader()
-        table.writerows(rows)
 
 
 def test_a_table_is_not_held_in_memory(take):

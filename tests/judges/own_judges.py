@@ -1,7 +1,5 @@
 """Judges of one's own, as tests name them by `_target_`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,9 +1,6 @@
 """A judge of one's own: what it says is checked, and its card, its panel and its gate are as those of any judge."""
 
-from __future__ import annotations
-
 import importlib
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +18,7 @@ from judgebench.judges.spec import GENERATION, OWN, PROBABILITIES
 from judgebench.results.folder import RunFolder
 from judgebench.types import Condition, Prompt, ScoreRange
 from judgebench.words.errors import UserError
-from tests.conftest import write_rows
+from tests.conftest import read_rows, write_rows
 from tests.judges.own_judges import Dictionary, Gives, Likely, Says, Silent
 from tests.judges.precomputed.test_recorded import EXAMPLES, SPLIT
 
@@ -150,7 +147,7 @@ def test_it_stands_on_a_card_is_gated_recorded_and_in_a_panel(judgebench: Any, c
     assert f"say so: python -m judgebench score {card} data.path=texts.jsonl out=s.jsonl trust_judge=true (in" in err
     assert not Path("s.jsonl").exists()
     command("judgebench.command.score", card, "data.path=texts.jsonl", "out=s.jsonl", "trust_judge=true")
-    scored = [json.loads(line) for line in Path("s.jsonl").read_text().splitlines()]
+    scored = read_rows("s.jsonl")
     estimates = [row["estimate"] for row in scored]
     assert np.corrcoef(estimates, [row["human"]["coherence"] for row in ROWS])[0, 1] > 0.95  # type: ignore[index]
     judge = Judge.from_card("calibrated/judge_card.yaml", trust_judge=True, store="none")

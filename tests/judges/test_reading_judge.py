@@ -1,7 +1,5 @@
 """A judge from its parts, without a run: prompts, readings, scores, and defenses that get ready on it."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import lightning as L

@@ -1,7 +1,5 @@
 """Rubrics and their multiple choices."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

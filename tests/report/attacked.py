@@ -1,7 +1,5 @@
 """Synthetic attacked runs: what score columns look like where phrases raise scores word by word."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Synthetic run folders with texts, as a run leaves them: what `python -m judgebench report` and browsers are given."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A synthetic run: what the pipeline hands to report and tracking, small and realistic."""
 
-from __future__ import annotations
-
 import html
 import io
 import re

@@ -1,7 +1,5 @@
 """What a run with CAP leaves in `defense/`, small and with every part."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from judgebench.results.results import Results

@@ -4,8 +4,6 @@
 that were meant to change, and nothing else.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Iterator

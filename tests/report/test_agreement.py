@@ -1,7 +1,5 @@
 """Agreement with the humans: what is marked as the best, humans and tasks as rows, human scores on a judge's range."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

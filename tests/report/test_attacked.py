@@ -1,7 +1,5 @@
 """Attacked texts, defenses and learned phrases as a page shows them: their numbers are the records'."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

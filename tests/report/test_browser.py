@@ -1,7 +1,5 @@
 """report.html in a real browser: it opens, sorts, filters, opens an example, and complains of nothing."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The data of the examples' pages, without a browser."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Figures of what defenses found: what is drawn are the records' numbers."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures of a run, by day and by night."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

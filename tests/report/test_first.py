@@ -1,7 +1,5 @@
 """The first screen of a page: charts, texts to look at, and that all of it is about the setting taken."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from judgebench.report.views.advice import recommendations
 from judgebench.report.views.league import LEAGUE, league_rows
 from judgebench.results.results import Results
 
@@ -27,46 +26,6 @@ def setting(name, low=1.0, worth=0.5, **more):
 
 
 PLAIN, OTHER = setting("expectation", share=1.0, taken=True, gain_se=0.0), setting("expectation", 0.0, 0.52, best=True)
-
-
-def said(*choice):
-    return recommendations(Results(choice=choice, about={"titles": {"groups": "stories"}}))
-
-
-@pytest.mark.parametrize(
-    ("choice", "sentence"),
-    [
-        (
-            # of several as simple as each other the plain one is the best, and need not be the first
-            [setting("median", worth=0.49), PLAIN | {"taken": False, "share": 0.25},
-             setting("pair x", worth=0.6, taken=True, better=True, best=True, share=0.75, kappas=[0.5, 0.1, 0.5])],
-            "tone: take pair, x in range 1-5 (κ 0.1 to 0.5), better than main, expectation in range 1-5 by more"
-            " than chance gives the best of 3 settings (+0.100, standard error 0.020). It promises Spearman "
-            "0.480 [0.380, 0.580] on stories that had no part in the choice. With a fold left out, 75 % of the "
-            "choices were the same; 25 % main, expectation in range 1-5. Of 3 settings it also looks best.",
-        ),
-        (
-            [record | {"metric": "error"} for record in (
-                setting("expectation", worth=-0.9, gain=0.0, gain_se=0.0),
-                setting("x", worth=-0.8, gain=0.1, taken=True, share=1.0, ranges=4, readings=4),
-                setting("y", worth=-0.79, gain=0.11, best=True),
-            )],
-            "tone: take main, x over 4 ranges, likely better than main, expectation in range 1-5, though chance "
-            "may give the best of 3 settings such a lead (+0.100, standard error 0.020). It promises an error, in "
-            "points, of 0.800 [0.700, 0.900] on stories that had no part in the choice. With a fold left out, every "
-            "choice was the same. Of 3 settings main, y in range 1-5 looks best and would have promised an error, in "
-            "points, of 0.790; it is not distinguishable from main, expectation in range 1-5: chance gives the "
-            "best of so many as large a lead (+0.110, standard error 0.020).",
-        ),
-        (
-            [setting("expectation", taken=True, best=True, share=1.0, gain_se=None)],
-            "tone: take main, expectation in range 1-5. It promises Spearman 0.480 [0.380, 0.580] on stories "
-            "that had no part in the choice.",
-        ),
-    ],
-)  # fmt: skip
-def test_what_is_said_to_take(choice, sentence):
-    assert said(*choice) == [sentence]
 
 
 def results(**more):

@@ -1,7 +1,5 @@
 """The page of a run, and what a run prints: parts, and that nothing of others steers a browser or a terminal."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """What a run that compares texts prints, shows, writes and logs."""
 
-from __future__ import annotations
-
 import io
 from types import SimpleNamespace
 

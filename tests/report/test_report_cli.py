@@ -1,7 +1,5 @@
 """`python -m judgebench report`: a report from the files of a run alone, and several runs on one page."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run as a whole: what it would read, what people read of judges behind a URL, and its environment."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 

@@ -1,7 +1,5 @@
 """Tables as values, and as a page, a terminal, Markdown and LaTeX write them."""
 
-from __future__ import annotations
-
 import io
 
 import pandas as pd

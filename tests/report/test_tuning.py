@@ -1,7 +1,5 @@
 """Tuned lambda and t: Spearman over kappa."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The chart of range bias as variance: its bars are the records."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 import pytest

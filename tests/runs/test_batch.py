@@ -16,7 +16,7 @@ from judgebench.results.folder import RunFolder
 from judgebench.types import ScoreRange
 from judgebench.words.errors import UserError
 from tests.cards.test_card import PARTS, card
-from tests.conftest import write_rows
+from tests.conftest import read_rows, write_rows
 from tests.served import BatchProvider, garbage
 
 QUICK = ("data=mini", "data.limit_groups=2", "ranges=[[1,5]]", "logger=none", "report=false")
@@ -296,7 +296,7 @@ def test_all_shards_of_a_scoring_are_submitted_before_any_is_waited_for(
     assert "3 of 3 shards are not answered yet" in err
     assert sorted(map(len, provider.batches.values())) == [1, 2, 2]
     called(score_main, *command)  # the first look at a batch finds it over
-    assert [json.loads(line)["score"] for line in Path("scores.jsonl").read_text().splitlines()] == [4.0] * 5
+    assert [row["score"] for row in read_rows("scores.jsonl")] == [4.0] * 5
     assert len(provider.batches) == 3
 
 

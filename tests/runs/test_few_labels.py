@@ -2,7 +2,6 @@
 
 import json
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +14,6 @@ REPLAY = (
     *("judge=replay", "judge.path=answers.jsonl", "judge.fields.dimension=dimension", "dimensions=[coherence,fluency]"),
     *("data.scale=[1,5]", "data.dev_share=0", "ranges=[[1,5]]", "report=false", *QUICK),
 )
-
-
-def read(name):
-    return [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()]
 
 
 @pytest.fixture

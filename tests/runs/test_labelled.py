@@ -11,7 +11,7 @@ from judgebench.command.gate import main as gate
 from judgebench.command.label import main as label
 from judgebench.data.labels import content_digest
 from judgebench.types import Example
-from tests.conftest import write_rows
+from tests.conftest import read_rows, write_rows
 from tests.labelling.test_label_page import content_of
 from tests.runs.test_decided import DESK
 
@@ -22,7 +22,7 @@ JUDGE = ("judge=replay", "judge.path=answers.jsonl", "judge.fields.text=answer",
 @pytest.fixture
 def desk(judgebench):
     """The help desk's texts without labels, their labels as raters' files, and with labels; runs a judge on them."""
-    rows = [json.loads(line) for line in DESK.read_text("utf-8").splitlines()]
+    rows = read_rows(DESK)
     names = ("example_id", "group_id", "source", "output")
     texts = [{name: row[name] for name in names} for row in rows]
     write_rows("answers.jsonl", rows)

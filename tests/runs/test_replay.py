@@ -7,7 +7,7 @@ import pytest
 
 from judgebench.report.views.answer import MOST
 from judgebench.results.folder import RunFolder
-from tests.conftest import rated_texts, told, write_rows
+from tests.conftest import rated_texts, read_rows, told, write_rows
 
 QUICK = ("logger=none", "metrics.resamples=20", "report=false", "run_dir=run")
 REPLAY = ("judge=replay", "judge.path=answers.jsonl", *QUICK)
@@ -39,7 +39,7 @@ def test_a_run_prints_its_answer_or_every_table_or_its_folder_alone_and_writes_t
 
 
 def test_what_is_left_over_is_told_and_left_out(judgebench, mine):
-    rows = [json.loads(line) for line in Path("answers.jsonl").read_text().splitlines()]
+    rows = read_rows("answers.jsonl")
     write_rows(
         "answers.jsonl", [*rows[2:], {"example_id": "stranger", "text": "3"}, {"example_id": "odd", "text": "4"}]
     )

@@ -1,7 +1,5 @@
 """What the jobs of a multirun share: all that is loaded and read, and nothing across runs."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

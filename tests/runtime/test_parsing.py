@@ -1,7 +1,5 @@
 """What comes from outside is plain and within limits, or one sentence."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

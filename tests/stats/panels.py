@@ -1,7 +1,5 @@
 """Recorded judges and experts, ragged ratings, and resamples built in full: shared by tests of agreement."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A judge and humans as studies take them, made by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from judgebench.decoding.rules import Expectation

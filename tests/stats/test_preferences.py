@@ -1,7 +1,5 @@
 """Preferences between texts: both orders, agreement with humans."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Slices of errors: the sandwich written out, known causes, and slices left out with their reason."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Forecasts and intervals of single texts, by scoringrules, torchmetrics, crepes and loops; and the
 record of each distribution, by the law that decodes, with reasons for what is unknown."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The best of n: the law by every draw, groups by loops, intervals by coverage, and recorded judges."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

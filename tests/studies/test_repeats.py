@@ -1,7 +1,5 @@
 """The same judge asked again: components by analysis of variance, pairs of answers by loops, a public set."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The judge as a reward: pairs within prompts, rates of noise and attacked texts, by loops."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

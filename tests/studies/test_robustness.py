@@ -1,7 +1,5 @@
 """Effects of attacks, and of learned phrases as they grow."""
 
-from __future__ import annotations
-
 import json
 import warnings
 

@@ -1,7 +1,5 @@
 """The table of scores and its samples; what holds for all studies: of any data records of JSON, with reasons."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """Systems compared: accuracies over pairs of systems, errors and ceilings, by Google's mt-metrics-eval, scipy and plain
 loops."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import combinations

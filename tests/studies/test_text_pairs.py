@@ -1,7 +1,5 @@
 """Pairs of texts that a judge orders as humans do: plain loops, identities, and judges that know one thing alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import combinations
 

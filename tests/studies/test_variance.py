@@ -1,8 +1,6 @@
 """Variance components: ANOVA by hand, statsmodels' mixed model, plain loops over pairs, judges whose components are
 known; and the records of a run."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 

@@ -1,7 +1,5 @@
 """What a judge may be used for: shares of pairs by plain loops, simulated and recorded judges."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

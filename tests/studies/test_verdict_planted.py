@@ -1,7 +1,5 @@
 """Verdicts on planted data: few systems, bad raters, raters who do not agree, and judges that praise the worst."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

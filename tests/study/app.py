@@ -1,7 +1,5 @@
 """A small Hydra application for sweeps: it waits a moment, notes down that it ran, and returns a number."""
 
-from __future__ import annotations
-
 import os
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """A small Hydra application to sweep, and a real PostgreSQL server."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

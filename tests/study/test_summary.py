@@ -1,7 +1,5 @@
 """The end of a sweep, from hand-made trials: summary and figures."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 import matplotlib as mpl

@@ -5,8 +5,6 @@ checksum (4 bytes) | length (2) | kind (1) | data, where kind tells a whole reco
 W&B's own reader in Python is gone since 0.31.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import time

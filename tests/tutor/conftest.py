@@ -1,7 +1,5 @@
 """A tutor that writes in milliseconds: a tiny random Llama on three embedded articles."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

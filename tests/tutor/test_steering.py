@@ -1,7 +1,5 @@
 """Equations 4 and 5 by hand, and steering as a guest in a model: felt where it should be, gone afterwards."""
 
-from __future__ import annotations
-
 import copy
 import math
 

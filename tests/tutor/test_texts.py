@@ -1,7 +1,5 @@
 """Texts of a tutor: candidates, their scores and states; references and strengths."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

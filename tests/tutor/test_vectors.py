@@ -1,7 +1,5 @@
 """Standard vectors: which states are retained, how they separate, their means, and their file."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """The tutor at work: settings, prompts, sampling, what a text depends on, and what is stored."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

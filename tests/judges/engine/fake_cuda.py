@@ -5,8 +5,6 @@ CPU build of PyTorch keeps CUDA tensors once something answers for the device: a
 use.
 """
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The paper's own figures, as if judgebench's runs had found them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

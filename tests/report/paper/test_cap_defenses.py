@@ -1,7 +1,5 @@
 """The CAP paper's tables of defenses: a run that finds what is printed stands beside it, cell by cell."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pandas as pd

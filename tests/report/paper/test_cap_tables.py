@@ -1,7 +1,5 @@
 """The CAP paper's tables: the print is reproduced, ours stands beside it, and nothing of ours is lost."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The contrastive-decoding paper's tables: the print is reproduced, ours stands beside it."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 
