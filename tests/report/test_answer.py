@@ -3,6 +3,7 @@
 import io
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from rich.console import Console
@@ -38,11 +39,16 @@ def answered(results: Results, width: int = WIDTH) -> list[str]:
     return lines
 
 
-def judged(*dimensions, articles=40, judge="noisy"):
+@cache
+def noisy():
+    """The verdicts about a judge with noise, on 40 articles."""
+    return list(simulate.verdicts(simulate.simulated_judge("noisy", 40, seed=1)).values())
+
+
+def judged(*dimensions):
     """Records of verdict.json and choice.json, each dimension's the same."""
-    verdict = simulate.verdicts(simulate.simulated_judge(judge, articles, seed=1)).values()
     return {
-        "verdict": [dict(row) | {"dimension": name} for name in dimensions for row in verdict],
+        "verdict": [dict(row) | {"dimension": name} for name in dimensions for row in noisy()],
         "choice": [setting("expectation", taken=True) | {"dimension": name} for name in dimensions],
     }
 

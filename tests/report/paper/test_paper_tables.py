@@ -47,11 +47,22 @@ def tables(runs):
     return {table.name: table for table in build(runs)}
 
 
-def test_the_published_figures_as_records_give_the_published_tables(paper_runs):
-    found = tables(paper_runs)
-    assert list(found) == [f"table_{i}" for i in range(1, 10)]
+@pytest.fixture(scope="module")
+def published(paper_runs):
+    """The tables of runs that have found what the paper prints."""
+    return tables(paper_runs)
+
+
+@pytest.fixture(scope="module")
+def printed():
+    """The tables without runs."""
+    return tables([])
+
+
+def test_the_published_figures_as_records_give_the_published_tables(published):
+    assert list(published) == [f"table_{i}" for i in range(1, 10)]
     cells = 0
-    for rows in (found[name].rows for name in CORRELATION_TABLES):
+    for rows in (published[name].rows for name in CORRELATION_TABLES):
         assert rows["ours"].all()
         assert rows["printed"].all()
         ranged, averages = rows[rows["range"] != ""], rows[rows["range"] == ""]
@@ -62,49 +73,46 @@ def test_the_published_figures_as_records_give_the_published_tables(paper_runs):
             assert ranged[f"{name}_signs"].tolist() == ranged[f"{name}_published_marks"].tolist()
             cells += len(ranged)
     assert cells == 120 * 3
-    for rows in (found[f"table_{number}"].rows for number in (3, 4, 5)):
+    for rows in (published[f"table_{number}"].rows for number in (3, 4, 5)):
         assert rows["lambda"].tolist() == rows["lambda_published"].tolist()
         assert rows["temperature"].tolist() == rows["temperature_published"].tolist()
         assert len(rows) == 16
 
 
-def test_every_row_of_the_print_is_in_the_text_digit_by_digit(paper_runs):
-    found = tables(paper_runs)
+def test_every_row_of_the_print_is_in_the_text_digit_by_digit(published):
     for row in printed_correlations().to_dict("records"):
         at = "" if pd.isna(row["range_min"]) else str(ScoreRange(row["range_min"], row["range_max"]))
         figures = [f"{row[f'{name}_published']:.3f}" for name in CORRELATIONS]
         lines = [
             [cell.strip() for cell in line.split("|")[1:-1]]
-            for line in found[f"table_{row['table']}"].text.splitlines()
+            for line in published[f"table_{row['table']}"].text.splitlines()
         ]
         shown = [[cell.rstrip("_/*!") for cell in line[-3:]] for line in lines if line[:2] == [row["label"], at]]
         assert shown == [figures]
-    assert "-0.000" in found["table_8"].text
+    assert "-0.000" in published["table_8"].text
 
 
-def test_underlines_are_where_the_paper_has_them():
-    found = tables([])
+def test_underlines_are_where_the_paper_has_them(printed):
     for text in UNDERLINED.strip().splitlines():
         number, at, label, names = re.fullmatch(
             r"(\d) (\S+) (.+?) ((?:(?:pearson|spearman|kendall) ?)+)", text
         ).groups()
-        rows = found[f"table_{number}"].rows.set_index(["range", "label"])
+        rows = printed[f"table_{number}"].rows.set_index(["range", "label"])
         for name in names.split():
             assert "_" in rows.loc[(at, label), f"{name}_published_marks"], text
 
 
-def test_one_underline_a_range_and_one_bold_average_unless_figures_tie():
-    found = tables([])
+def test_one_underline_a_range_and_one_bold_average_unless_figures_tie(printed):
     for table in CORRELATION_TABLES:
-        for at, part in found[table].rows.groupby("range"):
+        for at, part in printed[table].rows.groupby("range"):
             for name in CORRELATIONS:
                 won = part[f"{name}_published_marks"].str.contains("_" if at else "*", regex=False)
                 best = part[f"{name}_published"] == part[f"{name}_published"].max()
                 assert won.tolist() == best.tolist()
 
 
-def test_the_papers_known_slips_and_no_others():
-    latex = {name: table.files[f"{name}.tex"] for name, table in tables([]).items()}
+def test_the_papers_known_slips_and_no_others(printed):
+    latex = {name: table.files[f"{name}.tex"] for name, table in printed.items()}
     assert "0.408$^{!}$" in latex["table_9"]
     assert {name for name, text in latex.items() if "beyond rounding" in text} == {"table_2", "table_9"}
     rows = printed_correlations()
