@@ -7,10 +7,10 @@ import contextlib
 import gzip
 import hashlib
 import io
-import json
 import math
 import os
 import random
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -23,9 +23,12 @@ HERE = Path(__file__).resolve().parent
 STORE = HERE / "store_acb74e1.sqlite.gz"
 """Readings that the code at commit acb74e1 wrote; every later version reads none of them anew."""
 
-VECTORS = HERE / "vectors_joint.safetensors"
-"""Standard vectors that the same code found. Finding them takes the tutor's hidden states, which are not stored, and
-texts steered by them are stored under their last bits."""
+INPUTS = HERE / "inputs"
+"""What the commands name: `answers.jsonl`, a judge's earlier answers about the embedded summaries, of which some name
+no score; `rated.jsonl`, texts of twelve articles by four systems, of which three people rated six articles; `tasks`,
+texts of two tasks; `replies.jsonl`, earlier answers about both; a learned phrase. The standard vectors are those that
+the code of the store found: finding them takes the tutor's hidden states, which are not stored, and texts steered by
+them are stored under their last bits."""
 
 PORT = 18734
 """Of the server that gave the served judge's answers; nobody listens there any more."""
@@ -112,9 +115,6 @@ FROZEN = {
 """Name -> pattern of the files that are frozen, where not all are; the list of all files is frozen for each."""
 
 
-_SYSTEMS = ("faithful", "shuffled", "swapped", "off_topic", "garbled", "lead")
-
-
 def draw(*what: object) -> random.Random:
     """A generator of random numbers that depends on `what` alone."""
     return random.Random(hashlib.sha256(repr(what).encode()).digest())
@@ -129,87 +129,11 @@ def served_likely(model: str, prompt: str) -> dict[str, float]:
     return {token: weight / sum(weights.values()) for token, weight in listed}
 
 
-def answers() -> list[dict[str, object]]:
-    """Earlier answers of a judge about the embedded summaries: most name a score, some none; a few are missing."""
-    rows = []
-    for example in (f"mini-{group:02}-{system}" for group in range(1, 9) for system in _SYSTEMS):
-        for dimension in ("coherence", "fluency"):
-            for low, high in ((1, 5), (0, 4)):
-                for attack in ("none", "dsi"):
-                    chance = draw(example, dimension, low, attack)
-                    score = chance.randint(low, high) if attack == "none" else chance.randint(low + 2, high)
-                    forms = (f"{score}", f"Rating: {score}", f"**{score}**", f"{score} out of {high}", "I cannot say.")
-                    row = {"example_id": example, "dimension": dimension, "range": [low, high], "attack": attack}
-                    if chance.random() > 0.02:
-                        rows.append({**row, "text": chance.choice(forms)})
-    return rows
-
-
-def rated() -> list[dict[str, object]]:
-    """Texts of twelve articles by four systems; three people rated those of six articles, one of them not each text."""
-    rows = []
-    for article in range(12):
-        for place, system in enumerate(("a", "b", "c", "d")):
-            chance = draw("rated", article, system)
-            good = min(5, max(1, round(chance.gauss(2.2 + 0.6 * place, 0.9))))
-            ratings = [min(5, max(1, good + chance.choice((-1, 0, 0, 1)))) for _ in range(3)]
-            coherence = dict(zip(("ann", "bob", "cy"), ratings, strict=True))
-            if chance.random() < 0.2:
-                del coherence["cy"]
-            row = {"group_id": f"article {article:02}", "system_id": system, "source": f"Article number {article}."}
-            output = " ".join([f"Summary by {system} of article {article}."] * chance.randint(1, 4))
-            rows.append({**row, "output": output, "human": {"coherence": coherence if article < 6 else None}})
-    return rows
-
-
-def tasks() -> dict[str, list[dict[str, object]]]:
-    """File name -> rows of two tasks, code and simplification, each of six groups of three texts."""
-    code, simple = [], []
-    for group in range(6):
-        for place in range(3):
-            texts = {"source": f"Source number {group}.", "output": f"Output number {place} of group {group}."}
-            row = {"group": f"g{group}", "system": f"s{place}", **texts}
-            chance = draw("tasks", group, place)
-            good = chance.randint(0, 3)
-            code.append({**row, "ratings": {"quality": {"ann": good, "bob": min(4, good + chance.randint(0, 1))}}})
-            others = ("fluency 1-5", "simplicity 1-5", "fluency 0-100", "simplicity 0-100")
-            adequacy = {
-                "adequacy 1-5": {"a": 1 + good, "b": 2 + good},
-                "adequacy 0-100": {"a": 25 * good, "b": 20 * good},
-            }
-            simple.append({**row, "ratings": {**adequacy, **{name: {"a": 1, "b": 1} for name in others}}})
-    return {"code_conala.jsonl": code, "simplification_lens.jsonl": simple}
-
-
-def replies() -> list[dict[str, object]]:
-    """Earlier answers of a judge about `rated` and `tasks`; every 19th is missing or names no score."""
-    asked = [(row, "coherence", (low, low + 4)) for row in rated() for low in (1, 0)]
-    code, simple = tasks().values()
-    asked += [(row, "quality", (low, low + 4)) for row in code for low in range(4)]
-    asked += [(row, dimension, (1, 5)) for row in simple for dimension in ("adequacy", "adequacy_100")]
-    asked += [(row, dimension, (0, 100)) for row in simple for dimension in ("adequacy", "adequacy_100")]
-    rows: list[dict[str, object]] = []
-    for number, (row, dimension, (low, high)) in enumerate(asked):
-        score = draw("reply", number).randint(low, high) // (10 if high == 100 else 1) * (10 if high == 100 else 1)
-        names = {
-            "group_id": row.get("group_id", row.get("group")),
-            "system_id": row.get("system_id", row.get("system")),
-        }
-        text = "I cannot say." if number % 19 == 7 else f"Score: {score}"
-        rows.append({**names, "dimension": dimension, "range": [low, high] + [10] * (high == 100), "text": text})
-    return rows
-
-
 def write_inputs(folder: Path) -> None:
-    """Writes the files that the commands name: store, vectors, a learned phrase, rated texts, earlier answers."""
-    files = {"answers.jsonl": answers(), "rated.jsonl": rated(), "replies.jsonl": replies()}
-    for name, rows in (files | {f"tasks/{name}": rows for name, rows in tasks().items()}).items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text("\n".join(map(json.dumps, rows)) + "\n", "utf-8")
+    """Writes the files that the commands name, and the store."""
+    shutil.copytree(INPUTS, folder, dirs_exist_ok=True)
     if STORE.is_file():
         (folder / "store.sqlite").write_bytes(gzip.decompress(STORE.read_bytes()))
-    (folder / VECTORS.name).write_bytes(VECTORS.read_bytes())
-    (folder / "phrase.json").write_text('{"phrase": "truly excellent"}\n', "utf-8")
 
 
 def stored_keys(folder: Path) -> set[str]:

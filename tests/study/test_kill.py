@@ -24,7 +24,7 @@ def storage(request, tmp_path):
 def kill_at_work(process, note):
     """Kills a worker inside a job, which it has just begun."""
     seen = len(lines(note, process.pid))
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         found = lines(note, process.pid)
         if len(found) > max(seen, 2) and found[-1].startswith("begin"):
@@ -47,12 +47,12 @@ def test_a_sweep_of_two_workers_that_are_both_killed_is_completed(worker, storag
     lost = [kill_at_work(one, note), kill_at_work(two, note)]
     assert not set(noted("end", note)) >= POINTS, "the kills must fall into the sweep"
     again = worker(*command)  # what was running may be another worker's
-    assert again.ends(60) == 0, again.said
+    assert again.ends() == 0, again.said
     assert "2 trials are running" in again.said
     assert POINTS - set(noted("end", note)) == set(lost)
     three, four = worker(*command, "hydra.sweeper.retry=true"), worker(*command)
     for process in (three, four):
-        assert process.ends(60) == 0, process.said
+        assert process.ends() == 0, process.said
     assert noted("end", note) == dict.fromkeys(POINTS, 1)
     begun = noted("begin", note)
     assert {point for point in POINTS if begun[point] > 1} <= set(lost)
@@ -76,7 +76,7 @@ def test_a_search_goes_on_where_it_was_killed(worker):
     one, two = worker(*command), worker(*command)
     lost = [kill_at_work(one, note), kill_at_work(two, note)]
     three = worker(*command, "hydra.sweeper.retry=true")
-    assert three.ends(60) == 0, three.said
+    assert three.ends() == 0, three.said
     ended = noted("end", note)
     assert len(ended) == sum(ended.values()) == 10  # so many in all, and no two workers drew the same
     assert set(lost) <= set(ended)
@@ -118,11 +118,11 @@ def test_a_killed_writer_leaves_the_journal_readable(app):
 def test_a_server_that_dies_under_way_is_told(worker):
     with postgresql_server() as (address, stop):
         process = worker(*SWEEP, f"hydra.sweeper.storage='{address}'")
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while len(noted("end")) < 2 and time.monotonic() < until:
             time.sleep(0.02)
         stop()
-        assert process.ends(60) == 2
+        assert process.ends() == 2
     assert "failed under way" in process.said
     assert "start the same command again." in process.said
     assert "Traceback" not in process.said
