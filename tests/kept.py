@@ -8,6 +8,7 @@ and each composition has a copy. Of the environment that a run writes, versions 
 import os
 import pickle
 import re
+from copy import copy
 from dataclasses import replace
 from functools import cache
 from importlib import metadata
@@ -18,7 +19,7 @@ import pytest
 import yaml
 from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.config_repository import CachingConfigRepository, ConfigRepository
 from hydra._internal.hydra import Hydra
 
 from judgebench.config.keys import FOLDER
@@ -52,6 +53,9 @@ def keep(patch: pytest.MonkeyPatch) -> None:
             files[key] = pickle.dumps(found)
         return pickle.loads(files[key])
 
+    def begin(self, delegate):  # whose sources are put in place of others, and never changed
+        self.delegate, self.cache = copy(delegate), {}
+
     def create_defaults_list(repo, config_name, overrides_list, prepend_hydra, skip_missing):
         def listed(overrides):
             return defaults_of(repo, config_name, overrides, prepend_hydra=prepend_hydra, skip_missing=skip_missing)
@@ -80,6 +84,7 @@ def keep(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Hydra, "get_mode", get_mode)
     patch.setattr(ConfigRepository, "load_config", load_config)
+    patch.setattr(CachingConfigRepository, "__init__", begin)
     patch.setattr(config_loader_impl, "create_defaults_list", create_defaults_list)
     patch.setattr(ConfigLoaderImpl, "_compose_config_from_defaults_list", compose_config)
     patch.setattr(yaml, "SafeLoader", yaml.CSafeLoader)
