@@ -94,7 +94,8 @@ def test_shares_of_samples_and_what_is_not_sampled_twice(run, small_server):
     assert len(small_server.seen) == 3 * count
     assert small_server.seen[0]["body"]["temperature"] == 1.0
     assert "logprobs" not in small_server.seen[0]["body"]
-    out = run("judge.scores_from=samples", "judge.samples=4", "judge.seed=7", "print=all")[1]
+    four = ("judge.scores_from=samples", "judge.samples=4", "judge.seed=7", "human_agreement=true", "print=all")
+    out = run(*four)[1]
     assert len(small_server.seen) == 4 * count, "three of the four were there"
     folder = RunFolder.open("run")
     readings, scores = folder.read("readings"), folder.read("scores")
