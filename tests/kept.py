@@ -5,7 +5,6 @@ then single values. The files depend on the choices of groups alone: what is mer
 and each composition has a copy. Of the environment that a run writes, versions of packages and the commit are kept.
 """
 
-import os
 import pickle
 import re
 from copy import copy
@@ -88,7 +87,6 @@ def keep(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(config_loader_impl, "create_defaults_list", create_defaults_list)
     patch.setattr(ConfigLoaderImpl, "_compose_config_from_defaults_list", compose_config)
     patch.setattr(yaml, "SafeLoader", yaml.CSafeLoader)
-    patch.setattr(os, "fsync", lambda handle: None)  # no test cuts the power, and each file waits for the disk twice
     patch.setattr(folder, "code_version", cache(folder.code_version))
     patch.setattr(metadata, "version", cache(metadata.version))
     # certificates of all authorities there are, which no server of the tests has

@@ -53,3 +53,34 @@ def test_a_fork_is_as_a_process_that_has_just_begun(started):
         **{"leads": True, "interrupts": True, "ends": True, "threads": [1, 1], "opened": [0, 1, 2], "stdin": ""},
         "loaded": [True, False],
     }
+
+
+COMPOSED = """
+import json, sys
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from judgebench.config.keys import FOLDER
+with initialize_config_dir(str(FOLDER), version_base="1.3"):
+    for words in json.loads(sys.argv[1]):
+        config = compose("config", words, return_hydra_config=True)
+        print(json.dumps(OmegaConf.to_container(config, resolve=False), default=str))
+"""
+WORDS = (
+    ["logger=none"],
+    ["+exp=cd_qwen", "decoding=[greedy,contrastive]", "name=mine"],
+    ["+exp=cap_demo", "ranges=[[1,5],[E,D,C]]", "assistant=none", "+data.note={a:[1,2]}"],
+    ["+exp=defenses", "data=jsonl", "judge=api", "run_dir='x=y'", "data.path='a b,c'"],
+    ["+exp=cd_qwen", "hydra.job.chdir=true", "name=other"],
+)
+
+
+def test_what_tests_keep_of_hydra_is_what_hydra_composes(capsys):
+    """Twice each, so that the second is what was kept; a process without our fixtures composes the same."""
+    words = json.dumps(WORDS + WORDS)
+    own = subprocess.run(
+        [sys.executable, "-c", COMPOSED, words], capture_output=True, text=True, timeout=120, check=True
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["", words])
+        exec(COMPOSED, {})
+    assert capsys.readouterr().out == own.stdout
