@@ -9,14 +9,13 @@ Example:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# read when numpy is first imported: the statistics multiply many small matrices, and threads double
-# their CPU seconds
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+from judgebench.runtime.threads import settle_threads
+
+settle_threads()  # before anything imports numpy or torch, which read it then
 
 if TYPE_CHECKING:  # pandas takes a second to import, torch many
     from judgebench.judges.judge import ReadingJudge

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from judgebench.runtime.distributed import NullTrainer
 from judgebench.runtime.files import sha256_of
+from judgebench.runtime.threads import forget_threads
 from judgebench.settings.fields import Amount, Count, Positive, Words, check_fields
 from judgebench.types import Example, Prompt, Record
 from judgebench.words.errors import UserError
@@ -386,6 +387,7 @@ def _connected(address: str | None) -> Any:
             if colon:  # Ray would try for many minutes
                 socket.create_connection((host, int(port)), timeout=10).close()
             options: Record = {} if address else {"include_dashboard": False}
+            forget_threads()  # an actor has as many as cores, which Ray sets
             ray.init(
                 address or "local", log_to_driver=False, logging_level=logging.ERROR, **options
             )
