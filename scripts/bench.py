@@ -6,6 +6,7 @@
     sweep       the paper's 24-point grid with its one reading beside one run
     report      seconds and size of a page of made-up examples, and how fast Chromium answers
     start       CPU seconds of commands that need no model, and of one that does, with no bytecode: imports and all
+    neighbours  seconds of a run, and of articles beside Hugging Face, on a quiet machine and beside busy programs
     planning    prompts a CPU second: whole texts tokenized, and what they share once; their batches; same tokens
     stream      texts scored shard by shard, killed on the way: memory, texts a second, no row twice or missing
     ray         texts scored by one process and by actors of Ray, killed on the way: the same, and when nobody reads
@@ -532,6 +533,55 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
     return {"start": rows}
 
 
+# --- neighbours -------------------------------------------------------------------------------------------------------
+
+SPINS = {"soon asleep": {}, "as torch has it": {"GOMP_SPINCOUNT": "300000", "KMP_BLOCKTIME": "200"}}
+"""How threads wait: as judgebench has it, and as by default."""
+
+
+def neighbours(options: argparse.Namespace) -> dict[str, Any]:
+    """Median wall seconds of processes of their own, beside so many programs that only compute; in turns, for a machine
+    may be slower for a while."""
+    counts = [int(count) for count in options.busy.split(",")]
+    timed: dict[tuple[str, str], dict[int, list[float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(options.times):
+            for count in counts:
+                for spin, environment in SPINS.items():
+                    for name, seconds in _beside(count, environment, Path(folder), options).items():
+                        timed.setdefault((name, spin), {}).setdefault(count, []).append(seconds)
+    rows = []
+    for (name, spin), by_count in timed.items():
+        medians = {count: statistics.median(seconds) for count, seconds in by_count.items()}
+        row: dict[str, Any] = {"program": name, "threads": spin}
+        for count, seconds in medians.items():
+            row[f"{count} busy" if count else "quiet"] = round(seconds, 3)
+            row |= {f"{count} busy, times": seconds / medians[counts[0]]} if count != counts[0] else {}
+        rows.append(row)
+    show(f"Seconds beside busy programs on {len(os.sched_getaffinity(0))} cores, median of {options.times}", rows)
+    return {"neighbours": rows}
+
+
+def _beside(count: int, environment: dict[str, str], folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    """Seconds of a run, and those an article takes each reader, beside so many busy programs."""
+    given = {name: value for name, value in os.environ.items() if name not in SPINS["as torch has it"]}
+    given |= {"PYTHONPATH": str(ROOT), **environment}
+    settings = ("+exp=demo_live", f"data.limit_groups={options.articles}", "store=none", "run_dir=run", "print=none")
+    figures = folder / "figures.json"
+    few = [f"--articles={options.articles}", f"--summaries={options.summaries}", f"--json={figures}"]
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        run = partial(subprocess.run, cwd=folder, env=given, stdout=subprocess.DEVNULL, check=True)
+        took, _ = seconds_of(lambda: run([sys.executable, "-m", "judgebench", *settings]))
+        run([sys.executable, __file__, "engine", *few])
+    finally:
+        for program in busy:
+            program.kill()
+            program.wait()
+    readers = {row["reader"]: row["seconds an article"] for row in json.loads(figures.read_text())["readers"]}
+    return {"a run": took} | {f"an article, {name}": seconds for name, seconds in readers.items()}
+
+
 # --- planning ---------------------------------------------------------------------------------------------------------
 
 
@@ -903,6 +953,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child.add_argument("--browser", action=argparse.BooleanOptionalAction, default=True)
     child = command(start, "start", texts=1000)
     child.add_argument("--warm", action="store_true", help="also with the bytecode that the command has written")
+    child = command(neighbours, "neighbours", articles=2, summaries=8, times=3)
+    child.add_argument("--busy", default="0,1,2,4", help="numbers of busy programs; ratios are with the first")
     command(planning, "planning", list(shared), summaries=6, words=150, times=3)
     command(scale, "scale", ["--model"], steps=3)
     child = command(stream, "stream", texts=10_000, kill=0, shard=10_000, seed=0)

@@ -30,7 +30,15 @@ from judgebench.readings.reading import (
     unpack_readings,
 )
 from judgebench.runtime.distributed import Processes, process_group
-from judgebench.runtime.files import NO_STORE, inode, on_network, sha256_of
+from judgebench.runtime.files import (
+    NO_STORE,
+    FileState,
+    begin_sha256,
+    file_state,
+    inode,
+    on_network,
+    sha256_of,
+)
 from judgebench.words.errors import UserError
 from judgebench.words.terminal import print_safely
 
@@ -71,9 +79,8 @@ FROM readings LEFT JOIN tokens USING (key)
 Row = tuple[bytes, bytes | None, bytes | None, float, bytes | None, int]
 """A reading as it is stored: key, log-probabilities (float32), text, seconds, tokens (int32) and
 checksum."""
-_DIGESTS: dict[tuple[str, int, int], str] = {}
-"""Path, size and time of change -> SHA-256 of a file, for stores in memory, of which a scoring has
-one a shard."""
+_DIGESTS: dict[FileState, str] = {}
+"""State -> SHA-256 of a file, for stores in memory, of which a scoring has one a shard."""
 _AT_ONCE = 500
 """Keys per query; SQLite limits the variables of a statement."""
 
@@ -226,35 +233,43 @@ class ReadingStore:
     def file_digest(self, path: Path) -> str:
         """SHA-256 of a file's content, remembered while its size and time of change stay the
         same."""
-        path = path.resolve()
-        stat = path.stat()
-        state = (str(path), stat.st_size, stat.st_mtime_ns)
-        if self._file is None and state in _DIGESTS:
-            return _DIGESTS[state]
-        name = repr(state).encode("utf-8", "backslashreplace")
-        with self._reading():
-            row = self._db.execute(
-                "SELECT CAST(sha256 AS BLOB), checksum FROM digests WHERE path=? AND size=? AND "
-                "modified=?",
-                state,
-            ).fetchone()
-        if (
-            row is not None
-            and row[1] is not None
-            and row[1] == checksum(name, None, row[0], 0.0, None)
-        ):
-            return str(row[0], "ascii")
+        state = file_state(path)
+        if (known := self._known_digest(state)) is not None:
+            return known
         digest = sha256_of(path)
         _DIGESTS[state] = digest
+        mark = checksum(_name_of(state), None, digest.encode(), 0.0, None)
         # only a shortcut for later: where it cannot be kept, as on a full disk, the first reading
         # reports it
         with suppress(sqlite3.OperationalError):
             self._db.execute(
                 "INSERT OR REPLACE INTO digests (path, size, modified, sha256, checksum) VALUES "
                 "(?, ?, ?, ?, ?)",
-                (*state, digest, checksum(name, None, digest.encode(), 0.0, None)),
+                (*state, digest, mark),
             )
         return digest
+
+    def begin_digests(self, paths: Iterable[Path]) -> None:
+        """Begins to compute the digests that it does not remember, each in a thread, for
+        `file_digest`."""
+        for path in paths:
+            if self._known_digest(file_state(path)) is None:
+                begin_sha256(path)
+
+    def _known_digest(self, state: FileState) -> str | None:
+        """The remembered digest of a file in this state; None without one."""
+        if self._file is None and state in _DIGESTS:
+            return _DIGESTS[state]
+        with self._reading():
+            row = self._db.execute(
+                "SELECT CAST(sha256 AS BLOB), checksum FROM digests WHERE path=? AND size=? AND "
+                "modified=?",
+                state,
+            ).fetchone()
+        known = row is not None and row[1] is not None
+        if known and row[1] == checksum(_name_of(state), None, row[0], 0.0, None):
+            return str(row[0], "ascii")
+        return None
 
     def proven(self, facts: str) -> bool:
         """True where a proof that depends on these facts alone is held to have succeeded; a damaged
@@ -404,6 +419,10 @@ class SharedStore(ReadingStore):
             self._store.put(unpack_readings(message))
 
 
+def _name_of(state: FileState) -> bytes:
+    return repr(state).encode("utf-8", "backslashreplace")
+
+
 def _places(values: Sequence[str]) -> str:
     """Places of so many values in a query."""
     return ",".join("?" * len(values))
@@ -437,6 +456,15 @@ def is_intact(row: Row) -> bool:
     """True of a row that matches its checksum and holds what a model can say: whoever wrote a
     number that is not a log-probability gave it a checksum."""
     return row[5] is not None and row[5] == checksum(*row[:5]) and first_impossible(row[1]) is None
+
+
+def begin_digests(path: Path, files: Sequence[Path]) -> None:
+    """Begins to compute the digests of files that the store at a path does not remember; nothing is
+    written where there is none yet, and what is wrong with it says whoever opens it to read."""
+    with suppress(UserError, OSError):
+        store = ReadingStore(path if path.is_file() else Path(":memory:"))
+        store.begin_digests(files)
+        store.close()
 
 
 def open_store(path: Path) -> ReadingStore:

@@ -21,6 +21,7 @@ from judgebench.config.keys import FOLDER, implied_choices, path_of
 from judgebench.config.parts import Parts
 from judgebench.defenses.prepared import planned
 from judgebench.judges.judge import RunReadings
+from judgebench.judges.local.loading import hash_ahead
 from judgebench.judges.local.models import Models, Trainers
 from judgebench.judges.local.ray_runner import RayRunner, RayTrainer
 from judgebench.judges.reader import IN_STORE
@@ -142,6 +143,9 @@ class Job:
         console = Terminal(width=max(WIDTH, Terminal().width))
         clock = Clock()
         with clock("load"):
+            if not config.dry_run:
+                models = (parts.judge.source, parts.assistant.source)
+                hash_ahead(models, path_of(config, "store"))
             # 1. the processes, all of which parse the experiment; the last run may know its data
             last: LastRun | None = session.last
             if last is not None and not last.serves(config):

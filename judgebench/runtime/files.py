@@ -15,8 +15,10 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import Future
 from fnmatch import fnmatch
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import psutil
@@ -61,6 +63,9 @@ NETWORK = frozenset(
 """Types of file systems over a network, as Linux names them; those of FUSE without their
 `fuse.`."""
 
+
+_PIECE = 2**24
+"""Bytes of a file that a thread hashes at once."""
 
 NO_STORE = "none"
 """The value of `store` that keeps no reading: what is read stays in memory until the run ends."""
@@ -245,9 +250,49 @@ def _known(folder: Path) -> dict[str, str] | None:
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's content, in hexadecimal."""
+    """SHA-256 of a file's content, in hexadecimal; awaited where it is under way, see
+    `begin_sha256`."""
+    begun = _under_way.pop(file_state(path), None)
+    if begun is not None:
+        return begun.result()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+FileState = tuple[str, int, int]
+"""Path, size and time of change (ns) of a file: while they stay, its content is taken to stay."""
+
+_under_way: dict[FileState, Future[str]] = {}
+
+
+def file_state(path: Path) -> FileState:
+    """The state of a file, by its path without links."""
+    path = path.resolve()
+    status = path.stat()
+    return str(path), status.st_size, status.st_mtime_ns
+
+
+def begin_sha256(path: Path) -> None:
+    """Begins to compute a large file's SHA-256 in a thread of its own, once; `sha256_of` gives it.
+    The thread ends with the process."""
+    state = file_state(path)
+    if state in _under_way:
+        return
+    _under_way[state] = future = Future[str]()
+
+    def compute() -> None:
+        try:
+            digest = hashlib.sha256()
+            # each piece waits for Python's lock, which imports hold meanwhile: few large ones
+            piece = memoryview(bytearray(_PIECE))
+            with open(state[0], "rb", buffering=0) as file:
+                while size := file.readinto(piece):
+                    digest.update(piece[:size])
+            future.set_result(digest.hexdigest())
+        except OSError as error:
+            future.set_exception(error)
+
+    Thread(target=compute, daemon=True).start()
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

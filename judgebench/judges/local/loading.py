@@ -11,8 +11,9 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import io
+import os
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stderr, suppress
 from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
@@ -24,6 +25,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from judgebench.readings.store import begin_digests
 from judgebench.runtime.files import user_path
 from judgebench.runtime.parsing import read_json
 from judgebench.settings.fields import Annotated, OneOf, Words, check_fields
@@ -170,6 +172,22 @@ class ModelSource(ModelSettings):
             for path in folder.glob(pattern):
                 _check_regular(path, where)
         return folder
+
+    def weights_here(self) -> list[Path]:
+        """The files of its weights that are on this machine already, for which nobody is asked;
+        `UserError` as of `locate`."""
+        if self.on_hub:
+            import huggingface_hub as hub
+
+            found = hub.try_to_load_from_cache(self.path, "config.json", revision=self.revision)
+            if not isinstance(found, str):
+                return []
+            folder = Path(found).parent
+        else:
+            folder = self.locate()
+        where = f"{self.role}.path={self.path}"
+        names = [self._gguf] if self._gguf else _weight_files(folder, None, where)
+        return [folder / name for name in names]
 
     def _from_hub(self, weights: bool) -> Path:
         import huggingface_hub as hub
@@ -374,6 +392,18 @@ class ModelSource(ModelSettings):
         for name in sorted(set(filter(None, names))):
             combined.update(f"{name} {digest(folder / name)}\n".encode())
         return combined.hexdigest()
+
+
+def hash_ahead(sources: Iterable[object], store: Path) -> None:
+    """Begins to hash the weights of models, as far as they are here and the store at a path does
+    not remember their digests: a file each in a thread, while all else is imported and made
+    ready. Of several processes on this machine the first does so."""
+    if int(os.environ.get("LOCAL_RANK") or 0):
+        return
+    for source in sources:
+        if isinstance(source, ModelSource):
+            with suppress(UserError):  # its own time to be told will come
+                begin_digests(store, source.weights_here())
 
 
 def _name(dtype: Any) -> str:
