@@ -6,6 +6,7 @@
     sweep       the paper's 24-point grid with its one reading beside one run
     report      seconds and size of a page of made-up examples, and how fast Chromium answers
     start       CPU seconds of commands that need no model, and of one that does, with no bytecode: imports and all
+    first       seconds by part until the first article is read: imports, hash, model, proof, articles
     neighbours  seconds of a run, and of articles beside Hugging Face, on a quiet machine and beside busy programs
     planning    prompts a CPU second: whole texts tokenized, and what they share once; their batches; same tokens
     stream      texts scored shard by shard, killed on the way: memory, texts a second, no row twice or missing
@@ -533,6 +534,67 @@ def start(options: argparse.Namespace) -> dict[str, Any]:
     return {"start": rows}
 
 
+# --- first ------------------------------------------------------------------------------------------------------------
+
+_PARTS = """
+import json, sys, time
+parts, clocks = {}, [time.perf_counter(), time.process_time()]
+
+def part(name):
+    now = [time.perf_counter(), time.process_time()]
+    parts[name] = [end - start for start, end in zip(clocks, now)]
+    clocks[:] = now
+
+import judgebench
+from judgebench.runtime.files import begin_sha256, sha256_of
+import torch, transformers
+from judgebench.judges.local import loop, passes, reader
+part("imports")
+from scripts import bench
+part("imports of the bench")
+source = bench.SMOLLM2
+for file in source.weights_here():
+    begin_sha256(file)
+part("hash begun")
+view = passes.ModelView(source, source.fingerprint(sha256_of))
+part("hash awaited")
+groups, trie, root = bench.first_prompts(int(sys.argv[1]))
+part("tokenizer, prompts")
+with torch.inference_mode():
+    model = source.model()
+    part("model")
+    engine = passes.engine_for(model, [view])
+    part("proof, layout of the weights")
+    engine.read(groups[:1], trie, root)
+    part("first article")
+    engine.read(groups[1:], trie, root)
+    part("the same again, other lengths")
+print(json.dumps(parts))
+"""
+
+
+def first_prompts(summaries: int) -> tuple[list[list[np.ndarray]], CandidateTrie, np.ndarray]:
+    """Prompts about two articles."""
+    tokenizer = SMOLLM2.tokenizer()
+    builder = PromptBuilder(tokenizer, load_rubrics("summary", ["coherence"]), 8000)
+    examples = articles_of(None, 2, summaries)
+    groups = [[prompt.token_ids for prompt in builder.build(group, [CONDITION])] for group in examples]
+    return groups, CandidateTrie.of(tokenizer, CONDITION.range.candidates), root_of(groups)
+
+
+def first(options: argparse.Namespace) -> dict[str, Any]:
+    """Wall and CPU seconds of each part, in a process of its own."""
+    command = [sys.executable, "-c", _PARTS, str(options.summaries)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    runs = [json.loads(subprocess.check_output(command, env=environment, text=True)) for _ in range(options.times)]
+    rows: list[dict[str, Any]] = []
+    for name in runs[0]:
+        wall, cpu = (statistics.median(run[name][clock] for run in runs) for clock in (0, 1))
+        rows.append({"part": name, "seconds": round(wall, 3), "CPU seconds": round(cpu, 3)})
+    show(f"Until the first article, median of {options.times}", rows)
+    return {"first": rows}
+
+
 # --- neighbours -------------------------------------------------------------------------------------------------------
 
 SPINS = {"soon asleep": {}, "as torch has it": {"GOMP_SPINCOUNT": "300000", "KMP_BLOCKTIME": "200"}}
@@ -953,6 +1015,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     child.add_argument("--browser", action=argparse.BooleanOptionalAction, default=True)
     child = command(start, "start", texts=1000)
     child.add_argument("--warm", action="store_true", help="also with the bytecode that the command has written")
+    command(first, "first", summaries=6, times=3)
     child = command(neighbours, "neighbours", articles=2, summaries=8, times=3)
     child.add_argument("--busy", default="0,1,2,4", help="numbers of busy programs; ratios are with the first")
     command(planning, "planning", list(shared), summaries=6, words=150, times=3)

@@ -234,7 +234,7 @@ class ReadingStore:
         """SHA-256 of a file's content, remembered while its size and time of change stay the
         same."""
         state = file_state(path)
-        if (known := self._known_digest(state)) is not None:
+        if (known := self.known_digest(state)) is not None:
             return known
         digest = sha256_of(path)
         _DIGESTS[state] = digest
@@ -249,14 +249,7 @@ class ReadingStore:
             )
         return digest
 
-    def begin_digests(self, paths: Iterable[Path]) -> None:
-        """Begins to compute the digests that it does not remember, each in a thread, for
-        `file_digest`."""
-        for path in paths:
-            if self._known_digest(file_state(path)) is None:
-                begin_sha256(path)
-
-    def _known_digest(self, state: FileState) -> str | None:
+    def known_digest(self, state: FileState) -> str | None:
         """The remembered digest of a file in this state; None without one."""
         if self._file is None and state in _DIGESTS:
             return _DIGESTS[state]
@@ -463,7 +456,9 @@ def begin_digests(path: Path, files: Sequence[Path]) -> None:
     written where there is none yet, and what is wrong with it says whoever opens it to read."""
     with suppress(UserError, OSError):
         store = ReadingStore(path if path.is_file() else Path(":memory:"))
-        store.begin_digests(files)
+        for file in files:
+            if store.known_digest(file_state(file)) is None:
+                begin_sha256(file)
         store.close()
 
 

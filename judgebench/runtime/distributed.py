@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from judgebench.runtime.threads import divide_threads
+from judgebench.runtime.threads import forget_threads
 from judgebench.words.errors import ReportedElsewhere, UserError, reason
 from judgebench.words.terminal import print_safely
 
@@ -141,7 +141,7 @@ class Processes:
         strategy = self.strategy
         try:
             if strategy.launcher is not None:
-                divide_threads(strategy.num_processes)
+                forget_threads()  # Lightning divides the cores
                 strategy.launcher.launch(lambda: None)  # they run the command
             strategy.accelerator.setup_device(strategy.root_device)
             strategy.set_world_ranks()

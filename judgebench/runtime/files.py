@@ -14,8 +14,8 @@ import socket
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from threading import Thread
@@ -276,23 +276,22 @@ def begin_sha256(path: Path) -> None:
     """Begins to compute a large file's SHA-256 in a thread of its own, once; `sha256_of` gives it.
     The thread ends with the process."""
     state = file_state(path)
-    if state in _under_way:
-        return
-    _under_way[state] = future = Future[str]()
+    if state not in _under_way:
+        _under_way[state] = future = Future[str]()
+        Thread(target=_compute_sha256, args=(path, future), daemon=True).start()
 
-    def compute() -> None:
-        try:
-            digest = hashlib.sha256()
-            # each piece waits for Python's lock, which imports hold meanwhile: few large ones
-            piece = memoryview(bytearray(_PIECE))
-            with open(state[0], "rb", buffering=0) as file:
-                while size := file.readinto(piece):
-                    digest.update(piece[:size])
-            future.set_result(digest.hexdigest())
-        except OSError as error:
-            future.set_exception(error)
 
-    Thread(target=compute, daemon=True).start()
+def _compute_sha256(path: Path, future: Future[str]) -> None:
+    try:
+        digest = hashlib.sha256()
+        # each piece waits for Python's lock, which imports hold meanwhile: few large ones
+        piece = memoryview(bytearray(_PIECE))
+        with path.open("rb", buffering=0) as file:
+            while size := file.readinto(piece):
+                digest.update(piece[:size])
+        future.set_result(digest.hexdigest())
+    except OSError as error:
+        future.set_exception(error)
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -23,10 +23,9 @@ _SHORT_SPIN = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "1"}
 _COUNT = "OMP_NUM_THREADS"
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
-_TOPOLOGY = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 
-_quota_threads: list[int] = []
-"""The number of threads that `settle_threads` has set; empty where it has set none."""
+_ours: list[str] = []
+"""The variable, where `settle_threads` has set the number of threads."""
 
 
 def settle_threads() -> None:
@@ -44,39 +43,22 @@ def settle_threads() -> None:
         # a core's part of a quota is worth a thread; affinity alone torch sees by itself
         if quota is not None and (threads := max(1, math.ceil(quota))) < usable_cores():
             os.environ[_COUNT] = str(threads)
-            _quota_threads.append(threads)
-
-
-def divide_threads(processes: int) -> None:
-    """Gives each of so many processes of this machine its share of the quota's threads: Lightning
-    would divide the cores, and only where no number is set."""
-    for threads in _quota_threads:
-        import torch
-
-        share = max(1, threads // processes)
-        os.environ[_COUNT] = str(share)
-        torch.set_num_threads(share)
+            _ours.append(_COUNT)
 
 
 def forget_threads() -> None:
-    """Takes the quota's number of threads out of the environment of processes started from now on,
-    for a starter that counts theirs."""
-    if _quota_threads:
+    """Takes the number of threads out of the environment of processes that share this machine from
+    now on, where `settle_threads` has set it: who starts them divides what is there."""
+    if _ours:
         os.environ.pop(_COUNT, None)
 
 
 def usable_cores() -> int:
-    """The number of cores, of one or several hardware threads each, on which this process may run;
+    """The number of cores on which this process may run, of one or several hardware threads each;
     torch takes as many threads."""
-    if not hasattr(os, "sched_getaffinity"):
-        return os.cpu_count() or 1
-    cores = set()
-    for cpu in os.sched_getaffinity(0):
-        core = str(cpu)
-        with suppress(OSError):
-            core = Path(_TOPOLOGY.format(cpu)).read_text()
-        cores.add(core)
-    return len(cores)
+    import psutil  # only where there is a quota
+
+    return min(len(os.sched_getaffinity(0)), psutil.cpu_count(logical=False) or sys.maxsize)
 
 
 def cpu_quota(root: Path = _CGROUPS, own: Path = _OWN_GROUPS) -> float | None:

@@ -109,25 +109,31 @@ def correlate_rows(judge: Array, human: Array) -> Array:
     rows, width = judge.shape
     if not width:
         return np.zeros((3, rows))
-    rho = _pearson(mid_ranks(judge), mid_ranks(human))
-    tau = np.zeros(rows)
     # all pairs of a row at once, N * N signs, are faster for short rows than sorting each
     if width > _LONG:
-        tau[:] = [kendall(x, y) for x, y in zip(judge, human, strict=True)]
+        tau = np.array([kendall(x, y) for x, y in zip(judge, human, strict=True)])
+        ranks = [mid_ranks(judge), mid_ranks(human)]
     else:
+        tau = np.zeros(rows)
+        ranks = [np.empty((rows, width)), np.empty((rows, width))]
         for part in chunks(rows, width * width):
             x = _signs(judge[part])
             y = _signs(human[part])
-            product = (x * y).sum(axis=(1, 2))
-            square_x = (x * x).sum(axis=(1, 2))
-            square_y = (y * y).sum(axis=(1, 2))
-            tau[part] = ratio(product, square_x, square_y)
-    return np.stack([_pearson(judge, human), rho, tau])
+            # the entries below less those above: twice what the mid-rank is above the mean
+            ranks[0][part] = x.sum(axis=2)
+            ranks[1][part] = y.sum(axis=2)
+            tau[part] = ratio(
+                *(np.einsum("bij,bij->b", *both) for both in ((x, y), (x, x), (y, y)))
+            )
+    return np.stack([_pearson(judge, human), _pearson(*ranks), tau])
 
 
 def _signs(values: Array) -> Array:
-    """-1, 0 or 1 of each pair of a row's entries: [B, N] -> [B, N, N]."""
-    return np.sign(values[:, :, None] - values[:, None, :])
+    """-1, 0 or 1 of each pair of a row's entries: [B, N] -> [B, N, N]; in 4 bytes, in which sums of
+    `_LONG` squared are exact."""
+    rows = values[:, :, None]
+    columns = values[:, None, :]
+    return np.subtract(rows > columns, rows < columns, dtype=np.float32)
 
 
 def _pearson(judge: Array, human: Array) -> Array:
@@ -149,7 +155,7 @@ def ratio(product: Array, square_x: Array, square_y: Array) -> Array:
     """product / sqrt(square_x * square_y), held within [-1, 1]; 0.0 where a square is 0. All
     [B]."""
     # root by root: the product of both squares may leave the range of numbers
-    scale = np.sqrt(square_x) * np.sqrt(square_y)
+    scale = np.sqrt(square_x, dtype=np.float64) * np.sqrt(square_y, dtype=np.float64)
     return np.clip(np.divide(product, scale, out=np.zeros_like(scale), where=scale > 0), -1.0, 1.0)
 
 
@@ -192,52 +198,57 @@ class DistinctPairs:
 
     def correlations(self, weights: Array) -> Array:
         """[B, G] weights, whole numbers >= 0 -> [3, B]; 0.0 where a resample is constant."""
-        spearman, untied_x, untied_y = self._moments(weights, ranked=True)
+        pearson, spearman, untied_x, untied_y = self._moments(weights, False, True)
         agreeing = self._agreeing(weights.astype(np.float64))
-        return np.stack([self.pearson(weights), spearman, ratio(agreeing, untied_x, untied_y)])
+        return np.stack([pearson, spearman, ratio(agreeing, untied_x, untied_y)])
 
     def spearman(self, weights: Array) -> Array:
         """Spearman's rho alone, at a fraction of the time: [B, G] -> [B]; 0.0 where a resample is
         constant."""
-        return self._moments(weights, ranked=True)[0]
+        return self._moments(weights, True)[0]
 
     def pearson(self, weights: Array) -> Array:
         """Pearson's r alone: [B, G] -> [B]; 0.0 as above."""
-        return self._moments(weights, ranked=False)[0]
+        return self._moments(weights, False)[0]
 
-    def _moments(self, weights: Array, ranked: bool) -> Array:
-        """Spearman's rho (`ranked`) or Pearson's r, and the ordered pairs of texts not tied in x,
-        and in y: [B, G] -> [3, B].
+    def _moments(self, weights: Array, *ranked: bool) -> Array:
+        """Spearman's rho (`ranked`) or Pearson's r, for each K that is asked for, and the ordered
+        pairs of texts not tied in x, and in y: [B, G] -> [K + 2, B].
 
         Each resample's distances are from its own mean, for plain moments would cancel where it
         varies far less than the data. Resamples lie innermost, so that every step is on long rows.
         """
-        results = np.empty((3, len(weights)))
+        results = np.empty((len(ranked) + 2, len(weights)))
         pairs_of = self.counts.T.tocsr()
         places = np.arange(len(self.jx))
         ones = np.ones(len(places))
         of_x = scipy.sparse.csr_array((ones, (self.jx, places)))
         of_y = scipy.sparse.csr_array((ones, (self.jy, places)))
+        # where every pair has an x of its own, in this order, a table over xs is one over pairs
+        own = len(self.x) == len(places)
         # some resamples at a time: the tables [J, b] stay in the processor's cache
         step = max(16, _PAIR_CHUNK // len(places))
         for start in range(0, len(weights), step):
             part = slice(start, start + step)
             pairs = pairs_of @ np.ascontiguousarray(weights[part].T, dtype=np.float64)  # [J, b]
-            mass_x = of_x @ pairs  # [Kx, b]
+            mass_x = pairs if own else of_x @ pairs  # [Kx, b]
             mass_y = of_y @ pairs  # [Ky, b]
             untied_x = _untied(mass_x)
             untied_y = _untied(mass_y)
-            x = _twice_ranks(mass_x) if ranked else _apart(self.x, mass_x)
-            y = _twice_ranks(mass_y) if ranked else _apart(self.y, mass_y)
-            # sum over pairs of w x y: first over the pairs of each y, then over the ys
-            product = np.einsum("kb,kb->b", of_y @ (pairs * x[self.jx]), y)
-            square_x = np.einsum("kb,kb,kb->b", mass_x, x, x)
-            square_y = np.einsum("kb,kb,kb->b", mass_y, y, y)
             # a resample may hold one score alone, where the data vary: constant, and so 0
             varies = (untied_x > 0) & (untied_y > 0)
-            results[0, part] = np.where(varies, ratio(product, square_x, square_y), 0.0)
-            results[1, part] = untied_x
-            results[2, part] = untied_y
+            for row, by_rank in enumerate(ranked):
+                x = _twice_ranks(mass_x) if by_rank else _apart(self.x, mass_x)
+                y = _twice_ranks(mass_y) if by_rank else _apart(self.y, mass_y)
+                # sum over pairs of w x y: first over the pairs of each y, then over the ys
+                weighted = pairs * (x if own else x[self.jx])
+                product = np.einsum("kb,kb->b", of_y @ weighted, y)
+                square_x = np.einsum("kb,kb->b", weighted if own else mass_x * x, x)
+                square_y = np.einsum("kb,kb->b", mass_y * y, y)
+                correlations = ratio(product, square_x, square_y)
+                results[row, part] = np.where(varies, correlations, 0.0)
+            results[-2, part] = untied_x
+            results[-1, part] = untied_y
         return results
 
     def _agreeing(self, weights: Array) -> Array:
@@ -278,8 +289,13 @@ def _twice_ranks(mass: Array) -> Array:
     + (w_k + 1) / 2 and the mean rank (n + 1) / 2. Twice their difference is an integer, so that all
     sums are exact.
     """
-    upto = mass.cumsum(axis=0)
-    return 2 * upto - mass - upto[-1]
+    ranks = mass.cumsum(axis=0)
+    count = ranks[-1].copy()
+    # in place: no table more
+    ranks *= 2
+    ranks -= mass
+    ranks -= count
+    return ranks
 
 
 def _apart(values: Array, mass: Array) -> Array:
@@ -630,10 +646,11 @@ def _within_groups(judge: Array, human: Array, group: Array, count: int) -> Arra
 
 def _constant_groups(judge: Array, human: Array, group: Array, within: Array) -> Record:
     """The attributes of `Correlated` that speak of groups in which judge or humans are constant."""
-    import pandas as pd  # it takes long to import
-
-    sides = pd.DataFrame({"judge": judge, "human": human})
-    varies = (sides.groupby(group).nunique() > 1).to_numpy()  # [G, 2]
+    varies = np.zeros((within.shape[1], 2), dtype=bool)  # [G, 2]
+    for side, values in enumerate((judge, human)):
+        any_of = np.zeros(len(varies))
+        any_of[group] = values  # one of each group's
+        varies[group[values != any_of[group]], side] = True
     human_varies = varies[:, 1]
     return {
         "constant": not varies[:, 0].any(),

@@ -463,7 +463,7 @@ def evaluate(
     for cell, part in parts.items():
         rated = table.answered.rated(cell)
         for level in levels:
-            correlated[cell, level] = correlate_part(level, rated, resamples, seed)
+            correlated[cell, level] = correlate_cell(table.answered, level, cell, resamples, seed)
             if len(answered[cell]["score"]) < len(part["score"]):
                 failures[cell, level] = _with_failures(level, table, cell, resamples, seed)
         facts = _facts(part, rated, cell.range, (scale or {}).get(cell.dimension))
@@ -507,6 +507,19 @@ def evaluate(
         for level, changed in zip(levels, changes, strict=True):
             records[cell, level] |= changed
     return [records[cell, level] for cell in table.cells for level in levels]
+
+
+def correlate_cell(
+    table: Scores, level: str, cell: ScoreSeries, resamples: int, seed: int, jackknife: bool = False
+) -> Correlated:
+    """The correlations of the rated rows of a cell, once for all who ask; those with a jackknife
+    serve who needs none."""
+    key = (cell, level, resamples, seed)
+    known = table.correlated.get(key)
+    if known is None or (jackknife and not known.jackknife.size):
+        known = correlate_part(level, table.rated(cell), resamples, seed, jackknife)
+        table.correlated[key] = known
+    return known
 
 
 def correlate_part(

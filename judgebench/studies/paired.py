@@ -20,12 +20,18 @@ from judgebench.stats.clusters import (
     RESAMPLES,
     SIGNIFICANCE,
     Clusters,
+    quantiles,
     with_intervals,
     without_nan,
 )
 from judgebench.stats.correlation import CORRELATIONS, LEVELS
 from judgebench.stats.permutation import groups_needed, holm, paired_p_values
-from judgebench.studies.evaluate import changes, check_metric_settings, correlate_part
+from judgebench.studies.evaluate import (
+    changes,
+    check_metric_settings,
+    correlate_cell,
+    correlate_part,
+)
 from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, common_rows, series_of
 from judgebench.types import RANGE, Array, Key, Record, Records, Row, Rows, by_key
 
@@ -143,7 +149,7 @@ class SeriesGap:
         if np.isnan(difference[0]):
             numbers = dict.fromkeys(numbers)
         elif len(known) > 1:
-            numbers["low"], numbers["high"] = np.quantile(known, CONFIDENCE).tolist()
+            numbers["low"], numbers["high"] = quantiles(known, CONFIDENCE)
             numbers["se"] = float(known.std(ddof=1))
         about = {"statistic": statistic, "n": self.n, "groups": len(self.groups)}
         return self.named | about | numbers
@@ -251,8 +257,15 @@ def _correlations(
 ) -> SeriesGap | None:
     """The correlations of both sides; None where nothing can be correlated."""
     # on the texts of both: one judge may have failed where texts are hard
-    sides = common_rows([table.rated(cell) for cell in cells])
-    both = [correlate_part(level, side, resamples, seed, jackknife=True) for side in sides]
+    whole = [table.rated(cell) for cell in cells]
+    sides = common_rows(whole)
+    how = (resamples, seed, True)
+    both = []
+    for cell, rated, side in zip(cells, whole, sides, strict=True):
+        if len(side["score"]) == len(rated["score"]):
+            both.append(correlate_cell(table, level, cell, *how))
+        else:
+            both.append(correlate_part(level, side, *how))
     if not both[0].known:
         return None
     values = np.stack([side.values for side in both])

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import Numbers, keys_of, safe_divide, unknown
+from judgebench.stats.clusters import Numbers, keys_of, once, safe_divide, unknown
 from judgebench.stats.ratios import ratio_estimate
 from judgebench.studies.humans import Panel
 from judgebench.studies.scores import JudgeScores
@@ -159,7 +159,7 @@ class _Choices:
 
     def mean_pick(self, by: Array, draws: int | None = None) -> Array:
         """[S] people's mean score of the pick by some scores [N], see `picked`."""
-        return picked(by, self.human, self.number, len(self.cluster), draws)
+        return np.asarray(once(picked, by, self.human, self.number, len(self.cluster), draws))
 
     def keys_of_mean(self, name: str, values: Array) -> Numbers:
         """The keys of the mean of values [S], NaN where unknown."""

@@ -227,6 +227,11 @@ class Scores:
         return replace(self, cells=cells)
 
     @cached_property
+    def correlated(self) -> dict[Key, Any]:
+        """Correlations of cells, as `judgebench.studies.evaluate.correlate_cell` keeps them."""
+        return {}
+
+    @cached_property
     def split(self) -> str:
         """The reported split."""
         return shown_split(cell.split for cell in self.cells)
@@ -524,13 +529,18 @@ def samples_of(
         for key, part in readings.groupby(condition, sort=False, dropna=False)
     }
     samples = []
+    tables: dict[Key, tuple[Array, list[str]]] = {}
     for cell in (
         cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split
     ):
         part = scores.part(cell)
         decoding = (decodings or {}).get(cell.decoding)
         names = part["example_id"].tolist()
-        table, raters = ratings_of(ratings, cell.dimension, names)
+        # many cells are of the same texts
+        key = (cell.dimension, *names)
+        if key not in tables:
+            tables[key] = ratings_of(ratings, cell.dimension, names)
+        table, raters = tables[key]
         logprobs: dict[str, Array] = {}
         read = asked.get(tuple(cell.named.get(name) or "" for name in condition))
         for role in ("main", "assistant") if read is not None else ():

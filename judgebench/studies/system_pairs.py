@@ -27,6 +27,7 @@ from judgebench.stats.clusters import (
     Estimate,
     chunks,
     keys_of,
+    once,
     percentile_interval,
     safe_divide,
     unknown,
@@ -217,11 +218,14 @@ def soft_pairwise_accuracy(judge: Array, human: Array) -> Array:
 def ordered_alike(judge: PairedSystems, human: PairedSystems, clusters: Clusters) -> Array:
     """[1 + B] the share of pairs of systems that two sides order alike, of those that the second
     orders; a pair that the first ties counts half. Both tables have the same empty cells."""
-    shares = np.empty(len(clusters.weights))
-    for rows in chunks(len(shares), len(judge.differences)):
-        weights = clusters.weights[rows]
-        ours = np.sign(judge.z_values(weights))  # [b, P]
-        theirs = np.sign(human.z_values(weights))
+    return np.asarray(once(_ordered_alike, judge.table, human.table, clusters.weights))
+
+
+def _ordered_alike(judge: Array, human: Array, all_weights: Array) -> Array:
+    sides = PairedSystems(judge), PairedSystems(human)
+    shares = np.empty(len(all_weights))
+    for rows in chunks(len(shares), len(sides[0].differences)):
+        ours, theirs = (np.sign(side.z_values(all_weights[rows])) for side in sides)  # [b, P]
         ordered = theirs != 0
         alike = (1 + ours * theirs) / 2
         right = np.where(ordered, alike, 0.0).sum(axis=1)

@@ -17,6 +17,7 @@ from judgebench.stats.clusters import (
     Clusters,
     Numbers,
     expanded,
+    once,
     safe_divide,
     unknown,
     with_intervals,
@@ -262,10 +263,18 @@ def _rater_errors(sample: JudgeScores, panel: Panel) -> Numbers:
 
     def distances(column: int, _: Array) -> Array:
         apart = panel.ratings[:, column] - panel.others[:, column]
-        return np.stack(_distances(system_means(apart, system, len(names), clusters)))
+        drawn = clusters.number, clusters.weights
+        return np.asarray(once(_resampled_distances, apart, system, len(names), *drawn))
 
     sizes, noise = panel.over_raters(distances)
     return distances_record("rater_error", sizes, noise, clusters)
+
+
+def _resampled_distances(
+    apart: Array, system: Array, systems: int, number: Array, weights: Array
+) -> Array:
+    """[2, 2, 1 + B] the `_distances` of the means of values [N], as `system_means` takes them."""
+    return np.stack(_distances(system_means(apart, system, systems, Clusters(number, weights))))
 
 
 def _distances(errors: Array) -> tuple[Array, Array]:

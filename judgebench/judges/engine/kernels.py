@@ -153,7 +153,25 @@ def merge_into(
         parts: of each set what `attend` gives; sets may be empty (0 and -inf), but not all.
         sinks: [heads] logits that take their share of the softmax and give nothing.
     """
-    compiled(_merge_into)(out, [part for part, _ in parts], [lse for _, lse in parts], sinks)
+    outs = [part for part, _ in parts]
+    normalizers = [lse for _, lse in parts]
+    if len(parts) == 1 and sinks is None:
+        out.copy_(outs[0])
+        return
+    if out.device.type == "cuda" and sinks is None:
+        # torch.compile traces anew what lies in memory in another way: cut, in part, or one token
+        flat = [_by_token(part) for part in (out, *outs)]
+        if all(part is not None for part in flat):
+            out, *outs = flat  # type: ignore[assignment]
+            normalizers = [lse.transpose(1, 2).flatten().contiguous() for lse in normalizers]
+    compiled(_merge_into)(out, outs, normalizers, sinks)
+
+
+def _by_token(part: Tensor) -> Tensor | None:
+    """[batch * queries * heads, dim] the same numbers in the same place, where the heads of a query
+    are neighbors there; None elsewhere."""
+    part = part.transpose(1, 2)
+    return part.flatten(0, 2) if part.is_contiguous() else None
 
 
 def _merge_into(

@@ -11,7 +11,9 @@ from transformers import modeling_gguf_pytorch_utils as modeling
 from transformers.integrations.gguf import reader
 
 from judgebench.judges.local import loading
-from judgebench.judges.local.loading import ModelSource
+from judgebench.judges.local.loading import ModelSource, hash_ahead
+from judgebench.readings.store import ReadingStore
+from judgebench.runtime import files
 from judgebench.words.errors import UserError
 from tests.conftest import SMOLLM2, tiny_llama, write_gguf
 
@@ -221,3 +223,47 @@ def test_a_list_that_does_not_end_is_told(described):
     described.write_bytes(raw[:place] + (2**60).to_bytes(8, "little") + raw[place + 8 :])
     with pytest.raises(UserError, match="its configuration cannot be loaded"):
         ModelSource(str(described), dtype="float32").config()
+
+
+def test_weights_are_hashed_ahead_once_and_anew_where_they_have_changed(tiny_pair, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_pair[0], folder)
+    source = ModelSource(str(folder))
+    weights = folder / "model.safetensors"
+    assert source.weights_here() == [weights]
+    plain = source.fingerprint(digest)
+    path = tmp_path / "store"
+    # 1. begun once, and taken by who asks for it; without a store no file appears
+    hash_ahead([source, None, "no model"], path)
+    hash_ahead([source], path)
+    assert list(files._under_way) == [files.file_state(weights)]
+    assert not path.exists()
+    store = ReadingStore(path)
+    assert source.fingerprint(store.file_digest) == plain
+    assert not files._under_way
+    # 2. what a store remembers is not begun
+    hash_ahead([source], path)
+    assert not files._under_way
+    # 3. a file that changes after it was begun is hashed as it is now
+    raw = bytearray(weights.read_bytes())
+    raw[-1] ^= 1
+    weights.write_bytes(raw)
+    hash_ahead([source], path)
+    raw[-1] ^= 2
+    weights.write_bytes(raw)
+    assert source.fingerprint(store.file_digest) == source.fingerprint(digest) != plain
+    files._under_way.clear()
+
+
+def test_what_cannot_be_hashed_ahead_says_so_when_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    hash_ahead([ModelSource("nowhere/model"), ModelSource(str(tmp_path / "gone"))], tmp_path / "store")
+    (tmp_path / "store").write_text("no store")
+    hash_ahead([SMOLLM2], tmp_path / "store")
+    assert not files._under_way
+
+
+def test_of_several_processes_the_first_hashes(tmp_path, tiny_pair, monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    hash_ahead([ModelSource(str(tiny_pair[0]))], tmp_path / "store")
+    assert not files._under_way
