@@ -80,7 +80,7 @@ def once(function: Callable[..., Any], *arguments: Any) -> Any:
 def _content(argument: Any) -> Any:
     if isinstance(argument, np.ndarray):
         # a digest: of many clusters the weights are large
-        content = hashlib.blake2b(np.ascontiguousarray(argument)).digest()
+        content = hashlib.blake2b(np.ascontiguousarray(argument).data).digest()
         return argument.shape, argument.dtype, content
     return argument
 
