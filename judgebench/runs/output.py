@@ -3,6 +3,7 @@ the terminal."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 from judgebench.config.keys import command_line
@@ -43,7 +44,10 @@ def write_run(job: Job, results: Results, readings: RunReadings) -> Results:
 
 
 def _environment(job: Job, readings: RunReadings) -> Record:
+    # there only where this process has read models
+    engine = sys.modules.get("judgebench.judges.engine.steps")
     return describe_environment(
+        steps=None if engine is None else engine.ways(),
         device=readings.device,
         model_fingerprints=readings.fingerprints,
         tokens=job.experiment.all_tokens,

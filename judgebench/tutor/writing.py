@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 from judgebench.decoding.rules import Greedy, checked_logits
 from judgebench.judges import PassRunner
 from judgebench.judges.engine.generate import Chooser, PerAnswer
+from judgebench.judges.engine.kernels import to_device
 from judgebench.judges.local.batches import Batch, Groups
 from judgebench.judges.local.passes import AnswersPass, ModelView
 from judgebench.prompts.builder import PromptBuilder
@@ -75,7 +76,8 @@ class Sampler:
         """See `Chooser.next_token`: the token at which the cumulated probability passes a uniform
         draw."""
         drawn = torch.tensor([each.random() for each in self._streams], dtype=torch.float64)
-        return draw(main, drawn.to(main.device), self._sampling.temperature, self._sampling.top_p)
+        uniform = to_device(drawn, main.device)
+        return draw(main, uniform, self._sampling.temperature, self._sampling.top_p)
 
     def keep(self, which: torch.Tensor) -> None:
         self._streams = [self._streams[i] for i in which.tolist()]

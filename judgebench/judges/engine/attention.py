@@ -141,23 +141,18 @@ class Cache:
             which = which.to(keys.device)  # once: all layers are on one device
             self.tails[layer] = (keys[which], values[which])
 
-    def place(self, layer: int, tokens: Tensor, key: Tensor, value: Tensor) -> KeysValues:
-        """A layer's `tails` once one key and one value of each prompt, [1, kv heads, prompts, dim],
-        stand at `tokens` [prompts] among its own; the room grows where it is too small."""
-        keys, values = self.tails[layer]
-        # lengths count the new token already
-        missing = max(self.lengths) - keys.shape[1]
-        if missing > 0:
-            # pads the second dimension at its end, by more than is missing: each growth copies all
-            # keys
-            room = (0, 0, 0, 0, 0, missing + GROWTH)
-            keys = F.pad(keys, room)
-            values = F.pad(values, room)
-        prompts = torch.arange(len(tokens), device=key.device)  # [prompts]
-        keys[prompts, tokens] = key[0].transpose(0, 1)  # [prompts, kv heads, dim]
-        values[prompts, tokens] = value[0].transpose(0, 1)
-        self.tails[layer] = (keys, values)
-        return keys, values
+    def reserve(self, longest: int) -> int:
+        """The room of each prompt, which is made large enough for so many own tokens."""
+        room = 0
+        for layer, (keys, values) in self.tails.items():
+            room = keys.shape[1]
+            if room < longest:
+                # pads the second dimension at its end, by more than is missing: each growth copies
+                # all keys
+                room = longest + GROWTH
+                more = (0, 0, 0, 0, 0, room - keys.shape[1])
+                self.tails[layer] = (F.pad(keys, more), F.pad(values, more))
+        return room
 
 
 @dataclass(frozen=True)
@@ -243,6 +238,10 @@ class Prefill:
         return F.pad(tails, (0, 0, 0, 0, 0, GROWTH))
 
 
+class NotStatic(Exception):
+    """A step needs something that differs from step to step; says what."""
+
+
 # An exception is the one way out of a layer's forward whose code is not ours. It is raised in the
 # attention function, which every layer calls once its keys and values are there.
 class KeysTaken(Exception):
@@ -274,46 +273,82 @@ class Step:
     """One more token of each prompt is being read, against `cache`.
 
     Attributes:
+        prompts: [prompts] 0, 1, 2, ...
         at: [prompts] where among each prompt's own tokens it stands.
-        live: [prompts, 1, 1, keys] bool: which of its own keys it may see.
+        offsets: [prompts] position of each prompt's first own token.
+        live: [prompts, 1, 1, longest] bool: which of its own keys it may see.
         articles: the new tokens against what their groups share.
         root: the new tokens against the root.
+        ends: [2, prompts + 1] int32 where queries and room of each prompt end, see `Segments`.
         used: [prompts] int32: own keys so far, the new one included.
+        longest, reach: most own tokens of a prompt, and most tokens that one sees, or a bound of
+            them.
+        stays: the shapes are those of all steps to come, and nothing may depend on a number of the
+            host that differs among them; `NotStatic` where something does.
         blocks: see `_under_masks`.
     """
 
     cache: Cache
+    prompts: Tensor
     at: Tensor
+    offsets: Tensor
     live: Tensor
     articles: Segments
     root: Segments
+    ends: Tensor
     used: Tensor
+    longest: int
+    reach: int
+    stays: bool = False
     blocks: Blocks = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cache: Cache, device: torch.device) -> Step:
+    def of(cls, cache: Cache, device: torch.device, steps: int = 0) -> Step:
+        """The next step; or, in shapes that stay, the first of so many `steps`."""
         at = torch.tensor(cache.lengths)  # [prompts]
-        live = torch.arange(int(at.max()) + 1) <= at[:, None, None, None]  # [prompts, 1, 1, keys]
+        offsets = torch.from_numpy(cache.offsets)  # [prompts]
+        # a bound takes the place of the longest prompt: it is longer than any will be
+        longest = int(at.max()) + max(1, steps)
+        room = cache.reserve(longest)
+        each = torch.arange(len(at) + 1, dtype=torch.int32, device=device)  # a query each
+        live = torch.arange(longest) <= at[:, None, None, None]  # [prompts, 1, 1, longest]
         return cls(
             cache,
+            prompts=torch.arange(len(at), device=device),
             at=to_device(at, device),
+            offsets=to_device(offsets, device),
             live=to_device(live, device),
             # a group's new tokens are neighbors, and see what the group shares as one stretch
             articles=Segments.of(cache.counts, cache.shared).to(device),
             root=Segments.of([len(at)], [cache.root_length]).to(device),
+            ends=torch.stack([each, each * room]),
             used=to_device((at + 1).int(), device),
+            longest=longest,
+            reach=int((at + offsets).max()) + max(1, steps),
+            stays=steps > 0,
         )
+
+    def move(self) -> None:
+        """Goes on to the next place, in place: where a step is a graph, that is part of it."""
+        self.at.add_(1)
+        self.used.add_(1)
+        places = torch.arange(self.longest, device=self.at.device)  # [longest]
+        torch.le(places, self.at[:, None, None, None], out=self.live)
 
     def attend(
         self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: AttentionOptions
     ) -> Tensor:
         cache = self.cache
-        # 1. the new keys and values, in their places
-        tails = cache.place(layer, self.at, key, value)
+        # 1. the new keys and values, [prompts, kv heads, dim] each, in their places
+        tails = cache.tails[layer]
+        for kept, new in zip(tails, (key, value), strict=True):
+            kept[self.prompts, self.at] = new[0].transpose(0, 1)
         articles = cache.articles[layer]
         roots = [] if cache.root is None else [cache.root.layers[layer]]
         # 2. windows and soft caps: each prompt's whole context under an explicit mask
-        if not how.separable(int((cache.offsets + cache.lengths).max())):
+        if not how.separable(self.reach):
+            if self.stays:
+                raise NotStatic("masks of windows and soft caps are made on the host")
             seen = [*roots, articles, self._as_row(tails)]
             return _under_masks(self.blocks, 0, self._contexts, query, seen, how)
         # 3. else part by part: each prompt's own keys, the article's, the root's
@@ -330,8 +365,7 @@ class Step:
         """The prompts' own keys and values one behind the other, as many of each as the longest
         has: [1, kv heads, prompts * longest, dim]."""
         # a prompt with fewer tokens has empty places at its end, which no context names
-        longest = self.live.shape[-1]
-        keys, values = (x[:, :longest].permute(2, 0, 1, 3).flatten(1, 2)[None] for x in tails)
+        keys, values = (x[:, : self.longest].permute(2, 0, 1, 3).flatten(1, 2)[None] for x in tails)
         return keys, values
 
     def _attend_tails(
@@ -339,27 +373,24 @@ class Step:
     ) -> tuple[Tensor, Tensor]:
         """Attention to each prompt's own keys and the logarithm of its normalizer, as
         `kernels.attend` gives them."""
-        longest = self.live.shape[-1]
         # 1. variable-length attention, over the whole room of each prompt
         if kernels.varlen_fits(query.device, query.dtype, query.shape[-1]):
             # a stretch a prompt, as long as its room; `used` says how much of it holds keys
-            room = tails[0].shape[1]
             # [prompts, room, kv heads, dim] -> [1, kv heads, prompts * room, dim]
             keys, values = (x.flatten(0, 1).transpose(0, 1)[None] for x in tails)
-            ends = torch.arange(len(self.at) + 1, dtype=torch.int32, device=query.device)
             return kernels.attend_varlen(
                 query,
                 keys,
                 values,
-                torch.stack([ends, ends * room]),
-                (1, longest),
+                self.ends,
+                (1, self.longest),
                 True,
                 scale,
                 self.used,
             )
         # 2. prompts as a batch, [prompts, heads, 1, dim]
         # [prompts, room, kv heads, dim] -> [prompts, kv heads, keys, dim]
-        keys, values = (x[:, :longest].transpose(1, 2) for x in tails)
+        keys, values = (x[:, : self.longest].transpose(1, 2) for x in tails)
         bias = kernels.additive(self.live, query.dtype)  # [prompts, 1, 1, keys]
         tokens = kernels.as_batch(query[0], len(self.at))  # [prompts, heads, 1, dim]
         near, lse = kernels.attend(tokens, keys, values, scale, bias=bias)
@@ -370,14 +401,13 @@ class Step:
         """Contexts of each prompt's new token; keys are numbered from the root's on, then articles,
         then tails."""
         cache = self.cache
-        longest = self.live.shape[-1]
         root = cache.root_length
         ends = list(accumulate(cache.shared, initial=root))
         groups = np.repeat(np.arange(len(cache.counts)), cache.counts)  # [prompts] of which group
         contexts = []
         for prompt, group in enumerate(groups.tolist()):
             article = np.arange(ends[group], ends[group + 1])
-            tail = ends[-1] + prompt * longest + np.arange(cache.lengths[prompt])
+            tail = ends[-1] + prompt * self.longest + np.arange(cache.lengths[prompt] + 1)
             # positions count along the prompt, wherever its keys lie
             seen = np.concatenate([np.arange(root), article, tail])
             keys = kernels.places(seen, np.arange(len(seen)))

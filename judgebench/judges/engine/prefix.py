@@ -19,11 +19,13 @@ from transformers import PreTrainedModel
 from judgebench.judges.engine import attention
 from judgebench.judges.engine.attention import AttentionPass, Cache, Prefill, Root
 from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.generate import Pace
 from judgebench.judges.engine.hardware import hardware, keep_freed
 from judgebench.judges.engine.kernels import Segments, to_device
 from judgebench.judges.engine.layers import compiling, fuse, lay_out
 from judgebench.judges.engine.packing import Packed, following_tokens, pack_prompts
 from judgebench.judges.engine.plain import CHECK_TOLERANCE, Head, PlainEngine, Wanted, layers_of
+from judgebench.judges.engine.steps import Stage, Steps
 from judgebench.judges.local.batches import Groups, root_of
 from judgebench.types import Array
 from judgebench.words.errors import UserError
@@ -73,6 +75,7 @@ class PrefixEngine:
         self.model, self.head = model, Head(model, exits)
         self.roots = attention.Roots(room)
         self.computed = 0
+        self.steps = Steps(model, model.device)
         self._ready: tuple[Groups, Packed] | None = None  # the next batch, packed ahead
         layers = layers_of(self.head.decoder)
         # without layers to be found the last one runs over the whole row, which is only slower
@@ -162,6 +165,13 @@ class PrefixEngine:
     def start(self, groups: Groups, root: Array | None = None) -> PackedAnswers:
         return PackedAnswers(self, *self._pack(groups, None, root))
 
+    def go_on(self, tokens: Tensor, step: attention.Step) -> list[Tensor]:
+        """For each exit [prompts, vocabulary] logits behind new tokens [prompts], one of each
+        prompt."""
+        # a new token stands behind what its prompt has, shared or its own
+        exits = self.forward(tokens, step.at + step.offsets, step)
+        return [self.head.logits(states) for states in exits]
+
     def likelihoods(self, groups: Groups) -> list[list[Tensor]]:
         # without a root: its tokens are predicted, too
         packed, _ = self._pack(groups, None, np.zeros(0, np.int32))
@@ -250,10 +260,11 @@ class PrefixEngine:
 
 class PackedAnswers:
     """Free answers over a packed batch. What prompts share stays shared; each adds keys of its
-    own."""
+    own. `logits` are those of the last step alone: the next one may write where they stand."""
 
     def __init__(self, engine: PrefixEngine, packed: Packed, root: Root | None):
         self._engine = engine
+        self._stage: Stage | None = None
         groups = packed.groups
         self._cache = Cache(
             counts=[group.prompts.stop - group.prompts.start for group in groups],
@@ -265,23 +276,26 @@ class PackedAnswers:
             engine.head.logits(states) for states in engine._prefill(packed, root, self._cache)
         ]
 
+    @property
+    def pace(self) -> Pace:
+        return self._engine.steps.pace
+
     def step(self, tokens: Tensor) -> None:
-        cache = self._cache
-        engine = self._engine
-        device = engine.model.device
-        step = attention.Step.of(cache, device)
-        # a new token stands behind what its prompt has, shared or its own
-        positions = step.at + to_device(torch.from_numpy(cache.offsets), device)
+        engine, cache = self._engine, self._cache
+        tokens = tokens.to(engine.model.device)
+        if self._stage is None or not self._stage.left:
+            self._stage = engine.steps.stage(cache, engine.go_on, self.logits, self._stage)
+        logits = engine.steps.run(self._stage, tokens)
+        if logits is None:
+            logits = engine.go_on(tokens, attention.Step.of(cache, tokens.device))
         cache.lengths = [length + 1 for length in cache.lengths]
-        self.logits = [
-            engine.head.logits(states)
-            for states in engine.forward(tokens.to(device), positions, step)
-        ]
+        self.logits = logits
 
     def keep(self, which: Tensor) -> None:
         # groups stay: what they share is still seen by those of their prompts that go on
         self._cache.keep(which)
-        which = which.to(self.logits[0].device)
+        self._stage = None
+        which = to_device(which, self.logits[0].device)
         self.logits = [logits[which] for logits in self.logits]
 
 

@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 import transformers
-from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.judges.engine import prefix
@@ -199,10 +198,9 @@ class AnswersPass(LocalPass):
         """The tokens that `generate` answers these prompts with; `UserError` for NaN."""
         sources = [view.source for view in self.views]
 
-        def check(*both: Tensor | None) -> None:
-            for logits, source in zip(both, (sources[0], sources[-1]), strict=True):
-                if logits is not None:
-                    refuse_nan(logits.sum(dim=1, keepdim=True).cpu().numpy(), prompts, source)
+        def check(nan: Array) -> None:
+            for of_model, source in zip(nan, (sources[0], sources[-1]), strict=False):
+                refuse_nan(np.where(of_model, np.nan, 0.0)[:, None], prompts, source)
 
         return generate(main, chooser, self.stops(), self.max_new_tokens, check=check, **sides)
 
