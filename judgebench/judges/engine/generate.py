@@ -6,13 +6,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from judgebench.judges.engine.kernels import to_device
-from judgebench.types import Array
 
 
 class PerAnswer(Protocol):
@@ -59,10 +57,6 @@ class Pace:
     share: float = 0.0
     fewest: int = 0
 
-    def leaves(self, going: int, batch: int) -> bool:
-        """True where a batch in which so many go on is to go on with these alone."""
-        return going < batch > self.fewest and batch - going >= self.share * batch
-
 
 def generate(
     main: Continuations,
@@ -71,7 +65,7 @@ def generate(
     max_new_tokens: int,
     assistant: Continuations | None = None,
     others: Sequence[PerAnswer] = (),
-    check: Callable[[Array], None] = lambda nan: None,
+    fail: Callable[[int, int], None] = lambda answer, model: None,
 ) -> list[list[int]]:
     """The tokens of each answer, without the one that ends it.
 
@@ -84,103 +78,66 @@ def generate(
         stops: tokens that end an answer.
         assistant: the assistant's answers, where it reads for itself.
         others: what else there is of each answer.
-        check: sees at each look which logits held a NaN or +inf, [models, answers] bool.
+        fail: raises the error of an answer to which a model, 0 or 1, has given a NaN or +inf.
     """
     models = [main] if assistant is None else [main, assistant]
     pace: Pace = getattr(main, "pace", Pace())
-    batch = _Answers(len(main.logits[0]), stops, check)
+    answers: list[list[int]] = [[] for _ in main.logits[0]]
+    batch = list(range(len(answers)))  # the answers in the batch, in its order
+    going = set(batch)  # of them those that have not ended
+    unseen: list[Tensor] = []  # tokens [batch] of each step since the last look
     for count in range(1, max_new_tokens + 1):
-        # 1. logits of the next tokens, [batch, vocabulary] of each model
-        ours, *second_exit = main.logits  # [batch, vocabulary] of each exit
-        theirs = None
-        if assistant is not None:
-            theirs = assistant.logits[0]
-        elif second_exit:
-            theirs = second_exit[0]
-        if theirs is not None:
-            # models of one family may pad their heads to different sizes behind the same vocabulary
-            size = min(ours.shape[1], theirs.shape[1])
-            ours, theirs = ours[:, :size], theirs[:, :size].to(ours.device)
-        batch.see([ours] if theirs is None else [ours, theirs])
-        if pace.look == 1:
-            # before the choice: a NaN must be an error, and never a token
-            batch.check_logits()
-        # 2. a token each, [batch]; it ends its answer or goes on with it
-        tokens = chooser.next_token(ours, theirs)  # [batch] int64
-        batch.take(tokens)
-        # the last token is chosen, and nobody needs what would follow it
+        # 1. a token each, [batch] int64
+        exits = [*main.logits, *([] if assistant is None else assistant.logits)]
+        tokens = _next_tokens(exits, chooser)
+        unseen.append(tokens)
+        # 2. the host looks at them: one wait for all. Each ends its answer or goes on with it
         last = count == max_new_tokens
-        if last or count % pace.look == 0:
-            going = batch.look()
+        if last or len(unseen) == pace.look:
+            for row in torch.stack(unseen).tolist():
+                for answer, token in zip(batch, row, strict=True):
+                    if answer not in going:
+                        continue
+                    if token < 0:
+                        fail(answer, -1 - token)
+                    if token in stops:
+                        going.remove(answer)
+                    else:
+                        answers[answer].append(token)
+            unseen = []
+            # the last token is chosen, and nobody needs what would follow it
             if last or not going:
                 break
             # 3. ended answers leave the batch
-            if pace.leaves(len(going), len(tokens)):
+            ended = len(batch) - len(going)
+            if ended and len(batch) > pace.fewest and ended >= pace.share * len(batch):
                 # once for all: the models, the assistant, and what else an answer has, keep the
                 # same places
-                keep = torch.tensor(going)
+                keep = torch.tensor([i for i, answer in enumerate(batch) if answer in going])
+                batch = sorted(going)
                 tokens = tokens[to_device(keep, tokens.device)]
-                for each in (batch, *models, *others):
+                for each in (*models, *others):
                     each.keep(keep)
         # 4. the models read the new tokens
         for model in models:
             model.step(tokens)
-    return batch.answers
+    return answers
 
 
-class _Answers:
-    """The answers of a batch so far, and what has come since the last look at them."""
+def _next_tokens(exits: list[Tensor], chooser: Chooser) -> Tensor:
+    """The chosen tokens, [batch] int64, from the logits [batch, vocabulary] of a model and, if
+    there are more, its assistant; -1 and -2 where theirs hold a NaN or +inf."""
+    # models of one family may pad their heads to different sizes behind the same vocabulary
+    size = min(logits.shape[1] for logits in exits)
+    both = [logits[:, :size].to(exits[0].device) for logits in exits[:2]]
+    # the maximum is NaN where any entry is; a NaN must be an error, and never a token
+    wrong = [~(logits.amax(dim=1) < float("inf")) for logits in both]  # [batch] of each
+    ours, *theirs = map(_without, both, wrong)
+    tokens = chooser.next_token(ours, theirs[0] if theirs else None)
+    for model, rows in enumerate(wrong):
+        tokens = tokens.masked_fill(rows, -1 - model)
+    return tokens
 
-    def __init__(self, count: int, stops: Collection[int], check: Callable[[Array], None]):
-        self.answers: list[list[int]] = [[] for _ in range(count)]
-        self._batch = list(range(count))  # the answers in the batch, in its order
-        self._ended: set[int] = set()
-        self._stops = stops
-        self._check = check
-        self._tokens: list[Tensor] = []  # [batch] of each step
-        self._nan: list[Tensor] = []  # [models, batch] of each step
 
-    def see(self, logits: list[Tensor]) -> None:
-        """Takes the logits of each model, [batch, vocabulary], before a token is chosen."""
-        # the maximum is NaN where any entry is, and a probability is where it is +inf
-        largest = torch.stack([each.amax(dim=1) for each in logits])  # [models, batch]
-        self._nan.append(~(largest < float("inf")))
-
-    def take(self, tokens: Tensor) -> None:
-        """Takes the tokens chosen, [batch]."""
-        self._tokens.append(tokens)
-
-    def check_logits(self) -> None:
-        """Shows the logits of one step, before a token is chosen from them."""
-        self._show([int(answer not in self._ended) for answer in self._batch])
-
-    def look(self) -> list[int]:
-        """The places in the batch of answers that go on; what has come since the last look is taken
-        up to each answer's end."""
-        steps = torch.stack(self._tokens).tolist()  # one wait for all of them
-        self._tokens = []
-        seen = [0] * len(self._batch)  # steps of each place, that of its end included
-        for place, answer in enumerate(self._batch):
-            for tokens in steps:
-                if answer in self._ended:
-                    break
-                seen[place] += 1
-                if tokens[place] in self._stops:
-                    self._ended.add(answer)
-                else:
-                    self.answers[answer].append(tokens[place])
-        if self._nan:
-            self._show(seen)
-        return [place for place, answer in enumerate(self._batch) if answer not in self._ended]
-
-    def _show(self, seen: list[int]) -> None:
-        nan = torch.stack(self._nan).cpu().numpy()  # [steps, models, batch]
-        self._nan = []
-        found = np.zeros((nan.shape[1], len(self.answers)), bool)  # [models, answers]
-        for place, answer in enumerate(self._batch):
-            found[:, answer] = nan[: seen[place], :, place].any(axis=0)
-        self._check(found)
-
-    def keep(self, which: Tensor) -> None:
-        """Goes on with the answers at these places."""
-        self._batch = [self._batch[place] for place in which.tolist()]
+def _without(logits: Tensor, rows: Tensor) -> Tensor:
+    return logits.masked_fill(rows[:, None], 0.0)

@@ -19,7 +19,6 @@ from transformers import PreTrainedModel
 from judgebench.judges.engine import attention
 from judgebench.judges.engine.attention import AttentionPass, Cache, Prefill, Root
 from judgebench.judges.engine.candidates import CandidateTrie
-from judgebench.judges.engine.generate import Pace
 from judgebench.judges.engine.hardware import hardware, keep_freed
 from judgebench.judges.engine.kernels import Segments, to_device
 from judgebench.judges.engine.layers import compiling, fuse, lay_out
@@ -265,6 +264,7 @@ class PackedAnswers:
     def __init__(self, engine: PrefixEngine, packed: Packed, root: Root | None):
         self._engine = engine
         self._stage: Stage | None = None
+        self.pace = engine.steps.pace
         groups = packed.groups
         self._cache = Cache(
             counts=[group.prompts.stop - group.prompts.start for group in groups],
@@ -275,10 +275,6 @@ class PackedAnswers:
         self.logits = [
             engine.head.logits(states) for states in engine._prefill(packed, root, self._cache)
         ]
-
-    @property
-    def pace(self) -> Pace:
-        return self._engine.steps.pace
 
     def step(self, tokens: Tensor) -> None:
         engine, cache = self._engine, self._cache

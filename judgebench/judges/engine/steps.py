@@ -14,11 +14,10 @@ steps go on as they are, and `ways` says why.
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Protocol
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,9 +28,8 @@ from judgebench.judges.engine.generate import Pace
 from judgebench.judges.engine.hardware import out_of_memory
 from judgebench.types import Record
 
-LONGEST_STAGE = 256
-"""Most steps that room is made for at once; the first stage has `GROWTH`, each other twice as many
-as the one before."""
+LATER = 4 * GROWTH
+"""Steps that room is made for at once, once the first `GROWTH` have been taken."""
 
 GPU_PACE = Pace(look=4, share=0.5, fewest=32)
 """A look at the ends waits for the GPU, and to leave costs a graph: a tenth of a second. A step of
@@ -41,48 +39,33 @@ Work = Callable[[], None]
 GoOn = Callable[[Tensor, Step], list[Tensor]]
 """New tokens [prompts] -> [prompts, vocabulary] logits behind them, of each exit."""
 
-_steps: Counter[str] = Counter()
-_reasons: dict[str, None] = {}
+_ways: Counter[str] = Counter()
 
 
 def ways() -> Record | None:
-    """Steps of this process's free answers on a GPU, by the way they ran, and why not as graphs;
-    None without any."""
-    if not _steps:
-        return None
-    return {**_steps, "why_not_as_graphs": list(_reasons)}
-
-
-class Recorder(Protocol):
-    """A maker of graphs; `trusted`: one of them has been tried."""
-
-    trusted: bool
-
-    def warm(self, work: Work) -> bool:
-        """Does the work as it is, where it will be recorded; True where that has shown that it
-        waits for nothing."""
-
-    def record(self, work: Work) -> Work:
-        """The work as a graph, which does it anew at each call; recording it does nothing."""
+    """Steps of this process's free answers on a GPU by the way they ran, with the reason where they
+    could not be graphs; None without any."""
+    return dict(_ways) or None
 
 
 class Stage:
-    """Steps of the same shapes, `left` of `length`; `logits` hold the result of the last one."""
+    """Steps of the same shapes, so many of them `left`; `logits` hold the result of the last."""
 
-    def __init__(self, cache: Cache, go_on: GoOn, logits: list[Tensor], length: int):
+    def __init__(self, cache: Cache, go_on: GoOn, logits: list[Tensor], left: int):
         device = logits[0].device
-        self.step = Step.of(cache, device, length)
+        self.step = Step.of(cache, device, left)
         self.tokens = torch.zeros_like(self.step.at)  # [prompts]
         # outside of the memory that graphs share: each uses it as if it were alone
         self.logits = [torch.empty_like(of_exit) for of_exit in logits]
-        self.left = self.length = length
-        self.failed = self.warm = False
+        self.left = left
+        self.warm = False
+        self.refused: str | None = None
         self.replay: Work | None = None
-        self._go_on = go_on
+        self.go_on = go_on
 
     def work(self) -> None:
         """One step, and on to the next place."""
-        for kept, new in zip(self.logits, self._go_on(self.tokens, self.step), strict=True):
+        for kept, new in zip(self.logits, self.go_on(self.tokens, self.step), strict=True):
             kept.copy_(new)
         self.step.move()
 
@@ -92,84 +75,79 @@ class Steps:
 
     Attributes:
         pace: see `Pace`.
-        stay: steps keep their shapes: on a GPU, unless the model is split among processes.
-        recorder: makes graphs of them; None runs them as they are.
+        stay: steps keep their shapes.
+        refused: why they are no graphs.
+        recorder: `Graphs`, or whatever makes the like of them; None runs steps as they are.
     """
 
     def __init__(self, model: nn.Module, device: torch.device):
-        self._on_gpu = device.type == "cuda"
-        split = any(isinstance(parameter, DTensor) for parameter in model.parameters())
-        self.pace = GPU_PACE if self._on_gpu else Pace()
-        self.stay = self._on_gpu and not split
-        self.recorder: Recorder | None = Graphs(device) if self.stay else None
-        if self._on_gpu and split:
-            _reasons["the model is split among processes"] = None
+        self.stay = device.type == "cuda"
+        self.pace = GPU_PACE if self.stay else Pace()
+        self.recorder: Any = Graphs(device) if self.stay else None
+        self.refused: str | None = None
+        if self.stay and any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+            self.refused = "as they are: the model is split among processes"
 
     def stage(
         self, cache: Cache, go_on: GoOn, logits: list[Tensor], last: Stage | None
     ) -> Stage | None:
         """The stage that goes on after `last`, with results like `logits`; None where shapes do not
         stay."""
-        if not self.stay:
+        if not self.stay or self.refused is not None:
             return None
-        length = GROWTH if last is None else min(2 * last.length, LONGEST_STAGE)
-        return Stage(cache, go_on, logits, length)
+        return Stage(cache, go_on, logits, GROWTH if last is None else LATER)
 
     def run(self, stage: Stage | None, tokens: Tensor) -> list[Tensor] | None:
         """The logits behind new tokens [prompts], until the next step; None where this batch has to
         go on as it is."""
-        done = False
-        if stage is not None and not stage.failed:
+        way = self.refused if stage is None else stage.refused
+        logits = None
+        if stage is not None and way is None:
             try:
-                done = self._run(stage, tokens)
+                way = self._run(stage, tokens)
+                logits = stage.logits
             except (NotStatic, RuntimeError) as error:
                 if out_of_memory(error):
                     raise
-                stage.failed = True
-                # masks depend on how long the prompts are; what fails for another reason fails
-                # again
-                self.stay = isinstance(error, NotStatic)
-                first_line = str(error).partition("\n")[0]
-                _reasons[first_line[:200]] = None
-        if self._on_gpu:
-            as_graph = done and stage is not None and stage.replay is not None
-            _steps["as_graphs" if as_graph else "as_they_are"] += 1
-        return stage.logits if done and stage is not None else None
+                way = stage.refused = f"as they are: {error}".partition("\n")[0]
+                # masks depend on how long prompts are; any other reason stays
+                if not isinstance(error, NotStatic):
+                    self.refused = way
+        if way is not None:
+            _ways[way] += 1
+        return logits
 
-    def _run(self, stage: Stage, tokens: Tensor) -> bool:
+    def _run(self, stage: Stage, tokens: Tensor) -> str | None:
+        """Takes a step; the way it went, or None where there are no graphs."""
         stage.tokens.copy_(tokens)
-        recorder = self.recorder
-        if recorder is None:
+        stage.left -= 1
+        if self.recorder is None:
             stage.work()
-        elif stage.replay is not None and recorder.trusted:
+            return None
+        if stage.replay is None and not stage.warm:
+            stage.warm = self.recorder.warm(stage.work)
+            return "as they are, to warm up"
+        if stage.replay is None:
+            stage.replay = self.recorder.record(stage.work)
             stage.replay()
-        elif stage.replay is not None:
-            self._try(stage, stage.replay, recorder)
-        elif stage.warm:
-            stage.replay = recorder.record(stage.work)
+        elif self.recorder.trusted:
             stage.replay()
         else:
-            stage.warm = recorder.warm(stage.work)
-        stage.left -= 1
-        return True
+            self._try(stage, stage.replay)
+        return "as graphs"
 
-    def _try(self, stage: Stage, replay: Work, recorder: Recorder) -> None:
-        """A step by a graph and as it is, of which the second counts: not the one that was
-        recorded, for what stood still would not show there."""
-        step, tails = stage.step, stage.step.cache.tails
-        # a graph that is wrong may write anywhere
-        kept = {layer: (keys.clone(), values.clone()) for layer, (keys, values) in tails.items()}
-        moving = (step.at, step.used, step.live)
-        here = [tensor.clone() for tensor in moving]
+    def _try(self, stage: Stage, replay: Work) -> None:
+        """Compares a step by a graph with the step as it is: not the one that was recorded, for
+        what stands still would not show there."""
+        cache, device = stage.step.cache, stage.tokens.device
+        # a graph that is wrong may write anywhere among the keys
+        kept = {layer: (key.clone(), value.clone()) for layer, (key, value) in cache.tails.items()}
         replay()
-        by_graph = [logits.clone() for logits in stage.logits]
-        for tensor, before in zip(moving, here, strict=True):
-            tensor.copy_(before)
-        recorder.warm(stage.work)
-        if not all(map(torch.equal, by_graph, stage.logits)):
-            tails.update(kept)
+        expected = stage.go_on(stage.tokens, Step.of(cache, device, stage.left + 1))
+        if not all(map(torch.equal, stage.logits, expected)):
+            cache.tails.update(kept)
             raise RuntimeError("a step gives other numbers as a graph")
-        recorder.trusted = True
+        self.recorder.trusted = True
 
 
 class Graphs:
@@ -185,36 +163,25 @@ class Graphs:
 
     def warm(self, work: Work) -> bool:
         # compilers wait as they like, but only the first time
-        watched = self._warm
-        before = torch.cuda.get_sync_debug_mode()
+        watched, self._warm = self._warm, True
         with self._aside():
-            torch.cuda.set_sync_debug_mode("error" if watched else before)
+            torch.cuda.set_sync_debug_mode("error" if watched else "default")
             try:
                 work()
             finally:
-                torch.cuda.set_sync_debug_mode(before)
-        self._warm = True
+                torch.cuda.set_sync_debug_mode("default")
         return watched
 
     def record(self, work: Work) -> Work:
         graph = torch.cuda.CUDAGraph()
         pool = None if self._last is None else self._last.pool()
-        collecting = gc.isenabled()
-        gc.disable()  # what it would free may call what CUDA refuses meanwhile
-        try:
-            with self._aside():
-                # other threads may load or pack what they like
-                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-                try:
-                    work()
-                except Exception:
-                    with suppress(RuntimeError):  # the first error says what it was
-                        graph.capture_end()
-                    raise
+        with self._aside():
+            # other threads may load or pack what they like
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                work()
+            finally:
                 graph.capture_end()
-        finally:
-            if collecting:
-                gc.enable()
         self._last = graph
         return graph.replay
 

@@ -198,11 +198,10 @@ class AnswersPass(LocalPass):
         """The tokens that `generate` answers these prompts with; `UserError` for NaN."""
         sources = [view.source for view in self.views]
 
-        def check(nan: Array) -> None:
-            for of_model, source in zip(nan, (sources[0], sources[-1]), strict=False):
-                refuse_nan(np.where(of_model, np.nan, 0.0)[:, None], prompts, source)
+        def fail(answer: int, model: int) -> None:
+            refuse_nan(np.full((1, 1), np.nan), [prompts[answer]], sources[-model])
 
-        return generate(main, chooser, self.stops(), self.max_new_tokens, check=check, **sides)
+        return generate(main, chooser, self.stops(), self.max_new_tokens, fail=fail, **sides)
 
     def reading(self, key: str, result: Any, seconds: float) -> ModelReading:
         text = str(self.tokenizer.decode(result, skip_special_tokens=True))

@@ -15,6 +15,7 @@ from judgebench.judges.engine.encoder_decoder import EncoderDecoderEngine
 from judgebench.judges.engine.plain import Head, PlainEngine
 from judgebench.judges.engine.prefix import PrefixEngine
 from tests.judges.engine.fake_cuda import Counted, FakeCuda, fake_gpu, moved_to_fake_cuda
+from tests.judges.engine.tapes import Watched
 from tests.judges.engine.test_engine import CHAIN, CONFIGS, TRIE, prompts
 
 trace = torch.compile  # which `fake_gpu` replaces
@@ -190,3 +191,32 @@ def test_torch_traces_what_is_compiled_once_for_prompts_of_any_length(uncounted,
         engine.read([[ids % 300 for ids in group] for group in texts(60, article, own, count)], trie)
     assert not traces
     torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "gemma", "phi", "mixtral"])
+def test_a_step_in_shapes_that_stay_waits_for_nothing_and_sends_nothing(cuda, name):
+    """Else it could be no graph: numbers that the host reads or sends, results whose shape depends on numbers."""
+    engine = PrefixEngine(cuda.model(CONFIGS[name]), (None, 2))
+    engine.steps.recorder = None
+    answers = engine.start([prompts()[0][:2], prompts()[1]])
+    tokens = torch.zeros(3, dtype=torch.int64, device="cuda")
+    answers.step(tokens)
+    cuda.begin()
+    with Watched():
+        answers.step(tokens)
+    assert not cuda.fake.waits
+
+
+def test_a_step_as_a_graph_has_no_more_kernels_than_one_as_it_is(cuda):
+    engine = PrefixEngine(cuda.model(qwen("7B")))
+    engine.steps.recorder, found = None, {}
+    for stay in (False, True):
+        engine.steps.stay = stay
+        answers = engine.start(texts(250, 550, OWN, 2))
+        tokens = torch.zeros(24, dtype=torch.int64, device="cuda")
+        answers.step(tokens)
+        cuda.begin()
+        answers.step(tokens)
+        found[stay] = sum(cuda.counted.kernels.values())
+    assert found[True] <= found[False] + 2  # the last fills what results stay in, and goes on to the next place
+    assert found[True] < 1340  # nothing is compiled here

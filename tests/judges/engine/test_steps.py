@@ -98,7 +98,7 @@ def test_a_step_in_shapes_that_stay_is_the_step_as_it_is(name, dtype, groups, re
         tokens = theirs.logits[0].argmax(-1)
         engine.steps.stay = False
         theirs.step(tokens)
-        staying(engine, recorder).steps.stay = True
+        staying(engine, recorder)
         ours.step(tokens)
         for a, b in zip(ours.logits, theirs.logits, strict=True):
             assert torch.equal(a, b), count
@@ -231,18 +231,25 @@ def test_answers_do_not_depend_on_when_they_are_looked_at(pace, left):
 
 @torch.inference_mode()
 def test_windows_and_soft_caps_go_on_as_they_are_and_the_reason_is_told(monkeypatch):
-    monkeypatch.setattr(steps, "_reasons", {})
+    refused, run = [], steps.Steps.run
+
+    def watched(self, stage, tokens):
+        logits = run(self, stage, tokens)
+        if stage is not None and stage.refused not in [None, *refused]:
+            refused.append(stage.refused)
+        return logits
+
+    monkeypatch.setattr(steps.Steps, "run", watched)
     model = large_weights(tf.AutoModelForCausalLM, tf.MistralConfig(**SIZES, sliding_window=90), torch.float32)
     engine = PrefixEngine(model)
     expected = written(engine, Greedy(), set(), most=40)  # prompts of about 60 tokens: it cuts them in the midst
     assert written(staying(engine, Taping()), Greedy(), set(), most=40) == expected
-    assert list(steps._reasons) == ["masks of windows and soft caps are made on the host"]
-    assert engine.steps.stay, "shorter prompts may fit into the window"
+    assert refused == ["as they are: masks of windows and soft caps are made on the host"]
+    assert engine.steps.refused is None, "shorter prompts may fit into the window"
 
 
 @torch.inference_mode()
 def test_a_hook_that_reads_on_the_host_is_found_before_a_graph_is_made(monkeypatch, as_on_gpu):
-    monkeypatch.setattr(steps, "_reasons", {})
     engine, taping, seen = engine_of("llama"), Taping(), []
     expected = written(engine, Greedy(), set())
     hook = engine.model.model.layers[1].register_forward_hook(lambda *args: seen.append(float(args[2][0].sum())))
@@ -250,14 +257,12 @@ def test_a_hook_that_reads_on_the_host_is_found_before_a_graph_is_made(monkeypat
     hook.remove()
     assert len(seen) >= 24
     assert not taping.recorded
-    assert not engine.steps.stay
-    assert "would wait for the device" in next(iter(steps._reasons))
+    assert "would wait for the device" in engine.steps.refused
 
 
 @torch.inference_mode()
 def test_a_graph_that_stands_still_is_not_trusted(monkeypatch, as_on_gpu):
     """Its first place would be right: it is the place that it was recorded at."""
-    monkeypatch.setattr(steps, "_reasons", {})
 
     class Frozen(Taping):
         def record(self, work):
@@ -285,19 +290,17 @@ def test_a_graph_that_stands_still_is_not_trusted(monkeypatch, as_on_gpu):
     monkeypatch.setattr(steps.Stage, "__init__", keep)
     assert written(staying(engine, recorder), Greedy(), set()) == expected
     assert not recorder.trusted
-    assert list(steps._reasons) == ["a step gives other numbers as a graph"]
+    assert engine.steps.refused == "as they are: a step gives other numbers as a graph"
 
 
 @torch.inference_mode()
 def test_what_has_no_room_is_an_error_and_no_reason(monkeypatch):
-    monkeypatch.setattr(steps, "_reasons", {})
     engine = staying(engine_of("llama"))
     answers = engine.start(prompts())
     monkeypatch.setattr(engine, "go_on", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("out of memory")))
     with pytest.raises(torch.OutOfMemoryError):
         answers.step(torch.zeros(6, dtype=torch.int64))
-    assert not steps._reasons
-    assert engine.steps.stay
+    assert engine.steps.refused is None
 
 
 @torch.inference_mode()
