@@ -1,39 +1,55 @@
 """The first minutes on a new GPU: is what it computes right, does it fit, how fast is it?
 
-Usage: python scripts/gpu_check.py [--json FILE] [--only 1 4 ...] [--device cuda] [--sizes 7B 14B]
+Usage: python scripts/gpu_check.py [--json FILE] [--only graphs speed ...] [--peers] [--device cuda] [--sizes 7B 14B]
 
-Models are random, made on the device in the shapes of Qwen2.5, so nothing is fetched. Eight checks:
+Models are random, made on the device in the shapes of Qwen2.5, so nothing is fetched. Checks, by name or number:
 
 1 attention   kernels against attention in float64: dtypes, shared key-value heads, head sizes, stretches without keys
 2 reading     packed against plain reading: SmolLM2 in float32 with TF32 asked for, Qwen shapes in half precision
 3 gradients   of an attack's objective, against those of the CPU
-4 speed       a batch of 24 prompts, an article of 8,000 tokens, 30 single texts, a step of 24 answers; time and memory
+4 speed       a batch of 24 prompts, an article of 8,000 tokens, 30 single texts; time and memory
 5 launches    kernels of a batch, and the share of time in which none runs
 6 memory      a batch that has no room is read in halves; a prompt that has none is a sentence
 7 models      two models that fit together are loaded once for ten texts
-8 same bits   the same batch twice; the head against float64
+8 bits        the same batch twice; the head against float64
+9 graphs      steps of answers as graphs against the same steps as they are, bit for bit: over two stages, by two
+              models, steered, with answers that end; the time of a step of 24 and 192 answers; tokens a second
+10 run        the whole command, of a model and texts written for it: seconds to the first reading and the last, by part
+11 peers      Hugging Face on the same prompts, with `--peers` or by name: padded, with a cache of each article's
+              prefix, and its generation with a dynamic and a static cache
 
-Exit code 1 where a check fails. Without a GPU, `--device cpu` runs the same code on small shapes.
+A figure is printed as it is found; what takes longer than 150 s (`--limit`) is broken off and counts as failed. Exit
+code 1 where a check fails. Without a GPU, `--device cpu` runs the same code on small shapes. On PyTorch 2.11, whose
+`varlen_attn` lacks two arguments, the operator beneath it is called.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
+import signal
+import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
+from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel, Qwen2Config
 
+from judgebench.decoding.rules import Contrastive, Greedy
+from judgebench.judges.engine import kernels, steps
 from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.generate import generate
 from judgebench.judges.engine.hardware import compute_on, hardware
 from judgebench.judges.engine.kernels import (
     AttentionOptions,
@@ -49,6 +65,7 @@ from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.models import Models
 from judgebench.judges.local.passes import ModelView, ScorePass
 from judgebench.judges.local.session import PassSession
+from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 from judgebench.words.errors import UserError
 
@@ -96,12 +113,12 @@ class Bench:
     def gpu(self) -> bool:
         return self.device.type == "cuda"
 
-    def model(self, size: str, dtype: torch.dtype, seed: int = 0) -> PreTrainedModel:
+    def model(self, size: str, dtype: torch.dtype, seed: int = 0, vocabulary: int = 1000) -> PreTrainedModel:
         """A random model in the shape of one of Qwen2.5's, made on the device."""
         hidden, intermediate, layers, heads, kept = SHAPES[size]
         torch.manual_seed(seed)
         config = Qwen2Config(
-            vocab_size=152064 if size != "tiny" else 1000,
+            vocab_size=152064 if size != "tiny" else vocabulary,
             hidden_size=hidden,
             intermediate_size=intermediate,
             num_hidden_layers=layers,
@@ -275,10 +292,7 @@ def speed(bench: Bench) -> Outcome:
                 "roofline_ms": ROOFLINE_MS.get(size) if name == "batch" else None,
                 "share_of_product_rate": round(rate_here / rate, 2),
             }
-        # a generated token of each answer
-        step, last = engine.start(batch).step, torch.full((sum(map(len, batch)),), 99)
-        outcome.figures[f"{size} step of 24 answers, ms"] = round(bench.seconds(partial(step, last)) * 1e3, 2)
-        del engine, layers, read, step  # the next model takes their room
+        del engine, layers, read  # the next model takes their room
     return outcome
 
 
@@ -379,7 +393,7 @@ def models(bench: Bench) -> Outcome:
 
 
 @torch.inference_mode()
-def same_bits(bench: Bench) -> Outcome:
+def bits(bench: Bench) -> Outcome:
     """8: the same batch gives the same numbers, and the head is exact."""
     outcome, size = Outcome(), bench.sizes[0]
     engine = PrefixEngine(bench.model(size, torch.bfloat16))
@@ -395,17 +409,298 @@ def same_bits(bench: Bench) -> Outcome:
     return outcome
 
 
+@contextmanager
+def as_it_is(*engines: PrefixEngine) -> Iterator[None]:
+    """Within it steps keep their shapes but are no graphs: what a graph must give, bit for bit."""
+    recorders = [engine.steps.recorder for engine in engines]
+    for engine in engines:
+        engine.steps.recorder = None
+    yield
+    for engine, recorder in zip(engines, recorders, strict=True):
+        engine.steps.recorder = recorder
+
+
+@torch.inference_mode()
+def graphs(bench: Bench) -> Outcome:
+    """9: steps of answers, as graphs and as they are."""
+    outcome, size = Outcome(), bench.sizes[0]
+    engine, other = (PrefixEngine(bench.model(name, torch.bfloat16)) for name in (size, "3B" if bench.gpu else size))
+    for each in (engine, other):
+        each.steps.stay, each.steps.pace = True, steps.GPU_PACE  # also on a processor
+    groups = texts(size, 250, 550, OWN, 2)
+    # 1. the same tokens to both, past the first stage
+    with as_it_is(engine):
+        plain = engine.start(groups)
+    ours = engine.start(groups)
+    todays = engine.start(groups)
+    equal, gap = [], 0.0
+    for count in range(steps.GROWTH + 6):
+        tokens = plain.logits[0].argmax(-1)
+        ours.step(tokens)
+        with as_it_is(engine):
+            plain.step(tokens)
+        equal.append(torch.equal(ours.logits[0], plain.logits[0]))
+        if count < 8:
+            engine.steps.stay = False
+            todays.step(tokens)
+            engine.steps.stay = True
+            gap = max(gap, float((ours.logits[0] - todays.logits[0]).abs().max()))
+    outcome.figures["steps of equal bits"] = f"{sum(equal)} of {len(equal)}"
+    outcome.figures["largest gap of a logit to a step without a bound"] = gap
+    outcome.expect(all(equal), f"{len(equal) - sum(equal)} steps give other bits as graphs.")
+    del plain, ours, todays
+    # 2. whole answers: by one model, with ends, by two models, steered
+    draw = torch.Generator().manual_seed(0)
+    hidden = engine.head.weight.shape[1]
+    high, low = (torch.randn(hidden, generator=draw) for _ in range(2))
+
+    def answers(two: bool = False, steered: bool = False, stops: frozenset[int] = frozenset()) -> list[list[int]]:
+        alphas = torch.tensor([float(i % 5 - 2) for i in range(24)])
+        steer = Steer(Standard(2, high, low), alphas, bench.device) if steered else None
+        with steering(engine.model, steer):
+            main = engine.start(groups)
+            assistant = other.start(groups) if two else None
+            chooser = Contrastive(0.4) if two else Greedy()
+            return generate(main, chooser, stops, 24, assistant, [steer] if steer else [])
+
+    free = answers()
+    ends = frozenset(answer[i] for i, answer in enumerate(free[:12]))
+    cases: dict[str, dict[str, Any]] = {
+        "plain": {},
+        "with ends": {"stops": ends},
+        "by two models": {"two": True},
+        "steered": {"steered": True},
+    }
+    for name, case in cases.items():
+        found = answers(**case)
+        with as_it_is(engine, other):
+            same = sum(a == b for a, b in zip(found, answers(**case), strict=True))
+        outcome.figures[f"answers that are the same, {name}"] = f"{same} of 24"
+        outcome.expect(same == 24, f"{24 - same} answers differ, {name}.")
+    # 3. milliseconds of a step
+    for articles in (2, 16):
+        batch = texts(size, 250, 550, OWN, articles)
+        last = torch.full((12 * articles,), 99, device=bench.device)
+        for name, stay in (("as it is", False), ("as a graph", True)):
+            engine.steps.stay = stay
+            step = engine.start(batch).step
+            for _ in range(4):
+                step(last)
+            taken = round(bench.seconds(partial(step, last), 9) * 1e3, 2)
+            outcome.figures[f"{size} step of {12 * articles} answers {name}, ms"] = taken
+        engine.steps.stay = True
+    # 4. tokens a second, prompts read and all
+    for articles in (2, 16, 60) if bench.gpu else (2,):
+        batch = texts(size, 250, 550, OWN, articles)
+        taken = bench.seconds(lambda: generate(engine.start(batch), Greedy(), set(), 64), 1)  # noqa: B023
+        rate = round(12 * articles * 64 / taken, 1)
+        outcome.figures[f"{size} {12 * articles} answers of 64 tokens, tokens/s"] = rate
+    outcome.figures["ways"] = steps.ways()
+    refused = engine.steps.refused or other.steps.refused
+    outcome.expect(refused is None, f"Steps are no graphs: {refused}.")
+    return outcome
+
+
+def stored(store: Path) -> int:
+    """Readings in a store, of which another process may be making more."""
+    try:
+        with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=1)) as there:
+            return int(there.execute("SELECT count(*) FROM readings").fetchone()[0])
+    except sqlite3.OperationalError:  # not there yet
+        return 0
+
+
+def run(bench: Bench) -> Outcome:
+    """10: the whole command, first and once it is proven, by part; and answers in words."""
+    outcome, size = Outcome(), bench.sizes[0]
+    (articles, members), draw = (60, 12) if bench.gpu else (1, 3), np.random.default_rng(0)
+    words = ["river", "stone", "quiet", "market", "seven", "letter", "window", "under", "green", "carry"]
+
+    def text(count: int) -> str:
+        return " ".join(words[i] for i in draw.integers(0, len(words), count))
+
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        # as many words as the tokenizer knows
+        model = bench.model(size, torch.bfloat16 if bench.gpu else torch.float32, vocabulary=50000)
+        model.save_pretrained(here / "model")
+        SMOLLM2.tokenizer().save_pretrained(here / "model")
+        del model
+        rows = [
+            {"source": source, "output": text(100), "human": {"coherence": int(draw.integers(1, 6))}}
+            for source in (text(500) for _ in range(articles))
+            for _ in range(members)
+        ]
+        (here / "texts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        shared = [
+            f"data.path={here / 'texts.jsonl'}",
+            f"judge.path={here / 'model'}",
+            f"store={here / 'readings.sqlite'}",
+        ]
+        given = ["data=jsonl", "judge=local", "assistant=none", "report=false", *shared]
+        ways = {
+            "first start": ["ranges=[[1,5],[0,9],[1,7],[1,10]]"],
+            "proven": ["ranges=[[0,4]]"],
+            "answers": ["judge.mode=generate", "decoding=[greedy]", "judge.max_new_tokens=64", "ranges=[[1,5]]"],
+        }
+        for name, more in ways.items():
+            folder_of_run = here / name.replace(" ", "_")
+            command = [sys.executable, "-m", "judgebench", *given, *more, f"run_dir={folder_of_run}"]
+            began, before = time.perf_counter(), stored(here / "readings.sqlite")
+            with (here / "output.txt").open("w") as output:
+                # from this folder: it is the code that is checked
+                home = Path(__file__).resolve().parents[1]
+                process = subprocess.Popen(command, cwd=home, stdout=output, stderr=subprocess.STDOUT)
+                first = last = None
+                count = before
+                try:
+                    while process.poll() is None:
+                        time.sleep(0.1)
+                        now = stored(here / "readings.sqlite")
+                        if now > count:
+                            count, last = now, round(time.perf_counter() - began, 1)
+                            first = first or last
+                finally:
+                    process.kill()
+            said = "; ".join((here / "output.txt").read_text("utf-8").splitlines()[-3:])
+            outcome.expect(process.returncode == 0, f"{name}: the command failed: {said}")
+            outcome.expect(first is not None, f"{name}: nothing was read.")
+            if process.returncode or first is None:
+                continue
+            outcome.figures[name] = {
+                "first reading, s": first,
+                "last reading, s": last,
+                "all, s": round(time.perf_counter() - began, 1),
+                "readings": count - before,
+            }
+            environment = json.loads((folder_of_run / "environment.json").read_text())
+            outcome.figures[f"{name}, seconds by part"] = {k: round(v, 1) for k, v in environment["seconds"].items()}
+            if "steps" in environment:
+                outcome.figures[f"{name}, steps"] = environment["steps"]
+    return outcome
+
+
+@torch.inference_mode()
+def peers(bench: Bench) -> Outcome:
+    """11: Hugging Face on the same prompts, in the same minute."""
+    outcome, size = Outcome(), bench.sizes[0]
+    theirs: Any = bench.model(size, torch.bfloat16)
+    groups = texts(size, 250, 550, OWN, 2)
+    flat = list(chain.from_iterable(groups))
+    longest = max(map(len, flat))
+
+    def padded(rows: list[Any], left: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        width = max(map(len, rows))
+        ids = torch.zeros(len(rows), width, dtype=torch.int64)
+        mask = torch.zeros_like(ids)
+        for i, row in enumerate(rows):
+            place = slice(width - len(row), width) if left else slice(len(row))
+            ids[i, place], mask[i, place] = torch.as_tensor(row, dtype=torch.int64), 1
+        return ids.to(bench.device), mask.to(bench.device)
+
+    # 1. reading: padded, and the articles' prefixes once
+    ids, mask = padded(flat, left=True)
+
+    def whole() -> None:
+        theirs(input_ids=ids, attention_mask=mask, use_cache=False, logits_to_keep=1).logits.cpu()
+
+    def cached() -> None:
+        for group in groups:
+            same = np.all([row[: min(map(len, group))] == group[0][: min(map(len, group))] for row in group], axis=0)
+            shared = int(np.argmin(same)) if not same.all() else len(same) - 1
+            cache = DynamicCache()
+            head = torch.as_tensor(group[0][:shared], dtype=torch.int64, device=bench.device)[None]
+            theirs(input_ids=head, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            cache.batch_repeat_interleave(len(group))
+            tails, tail_mask = padded([row[shared:] for row in group], left=False)
+            seen = torch.cat([torch.ones(len(group), shared, dtype=torch.int64, device=bench.device), tail_mask], dim=1)
+            logits = theirs(input_ids=tails, attention_mask=seen, past_key_values=cache).logits
+            logits[torch.arange(len(group), device=bench.device), tail_mask.sum(1) - 1].cpu()
+
+    outcome.figures["padded, prompts/s"] = round(len(flat) / bench.seconds(whole, 3), 1)
+    outcome.figures["with a cached prefix, prompts/s"] = round(len(flat) / bench.seconds(cached, 3), 1)
+
+    # 2. its generation, prompts read and all
+    def written(**options: Any) -> None:
+        theirs.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            do_sample=False,
+            max_new_tokens=64,
+            min_new_tokens=64,
+            pad_token_id=0,
+            **options,
+        )
+
+    for name, options in (("dynamic", {}), ("static", {"cache_implementation": "static"})):
+        taken = bench.seconds(partial(written, **options), 1)
+        outcome.figures[f"24 answers of 64 tokens, {name} cache, tokens/s"] = round(24 * 64 / taken, 1)
+    outcome.figures["longest prompt"] = longest
+    # 3. ours, last: it changes the model for good
+    engine = PrefixEngine(theirs)
+    read = bench.seconds(partial(engine.read, groups, trie(1, 5)), 3)
+    outcome.figures["ours, prompts/s"] = round(len(flat) / read, 1)
+    taken = bench.seconds(lambda: generate(engine.start(groups), Greedy(), set(), 64), 1)
+    outcome.figures["ours, 24 answers of 64 tokens, tokens/s"] = round(24 * 64 / taken, 1)
+    return outcome
+
+
 CHECKS: dict[str, Callable[[Bench], Outcome]] = {
-    check.__name__.replace("_", " "): check
-    for check in (attention, reading, gradients, speed, launches, memory, models, same_bits)
+    check.__name__: check
+    for check in (attention, reading, gradients, speed, launches, memory, models, bits, graphs, run, peers)
 }
+
+
+def beneath(q, k, v, query_ends, key_ends, most_queries, most_keys, **options):  # type: ignore[no-untyped-def]
+    """What `varlen_attn` of PyTorch 2.13 does, by the operator beneath, which earlier versions have too."""
+    left, right = options["window_size"]
+    out, lse, *_ = torch.ops.aten._flash_attention_forward(
+        q,
+        k,
+        v,
+        query_ends,
+        key_ends,
+        most_queries,
+        most_keys,
+        0.0,
+        (left, right) == (-1, 0),
+        return_debug_mask=False,
+        scale=options["scale"],
+        window_size_left=left,
+        window_size_right=right,
+        seqused_k=options["seqused_k"],
+    )
+    return out, lse
+
+
+class TooLong(Exception):
+    """A check has taken longer than it may."""
+
+
+@contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Breaks off what takes longer."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TooLong(f"broken off after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def main() -> None:
     """Runs the checks and prints what each finds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--only", nargs="*", type=int, default=[], choices=range(1, len(CHECKS) + 1))
+    names = {str(number): name for number, name in enumerate(CHECKS, 1)}
+    parser.add_argument("--only", nargs="*", default=[], choices=[*CHECKS, *names], metavar="CHECK")
+    parser.add_argument("--peers", action="store_true", help="Hugging Face too, which changes nothing here")
+    parser.add_argument("--limit", type=int, default=150, help="seconds that a check may take")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--sizes", nargs="*", choices=list(SHAPES), help="of the models whose speed is measured")
     given = parser.parse_args()
@@ -414,16 +709,22 @@ def main() -> None:
         sys.exit("gpu_check: PyTorch sees no GPU here; --device cpu runs the same code on small shapes.")
     bench = Bench(device, tuple(given.sizes or (["7B", "14B"] if device.type == "cuda" else ["tiny"])))
     compute_on(device)
+    if kernels.varlen_attn is not None and "seqused_k" not in inspect.signature(kernels.varlen_attn).parameters:
+        vars(kernels)["varlen_attn"] = beneath
+    only = {names.get(each, each) for each in given.only} or {*CHECKS} - {"peers"}
+    if given.peers:
+        only.add("peers")
     name = torch.cuda.get_device_name(device) if bench.gpu else "CPU"
     print(f"{name}, PyTorch {torch.__version__}")
     found: dict[str, Any] = {"device": name, "torch": torch.__version__, "checks": {}}
-    for number, (title, run) in enumerate(CHECKS.items(), 1):
-        if given.only and number not in given.only:
+    for number, (title, check) in enumerate(CHECKS.items(), 1):
+        if title not in only:
             continue
         print(f"{number} {title}", flush=True)
         began = time.perf_counter()
         try:
-            outcome = run(bench)
+            with within(given.limit):
+                outcome = check(bench)
         except Exception as error:  # the others are worth knowing all the same
             outcome = Outcome([f"{type(error).__name__}: {error}"])
         if bench.gpu:

@@ -205,7 +205,6 @@ def test_answers_do_not_depend_on_when_they_are_looked_at(pace, left):
     ends = [1, 3, 4, 6, 9, 24]  # of each answer, in steps
     stops = {100 + i for i in range(6)}
     kept = []
-    answers = engine.start(prompts())
 
     class Ending(Greedy):
         """Each answer ends at its step; what is behind it is something else."""
@@ -224,7 +223,7 @@ def test_answers_do_not_depend_on_when_they_are_looked_at(pace, left):
 
     ending = Ending()
     engine.steps.pace = pace
-    found = generate(answers, ending, stops, 24, others=[ending])
+    found = generate(engine.start(prompts()), ending, stops, 24, others=[ending])
     assert found == [answer[: end - 1] for answer, end in zip(free, ends, strict=True)]
     assert kept == left
 
@@ -305,8 +304,9 @@ def test_what_has_no_room_is_an_error_and_no_reason(monkeypatch):
 
 @torch.inference_mode()
 def test_on_the_processor_steps_are_as_they_were():
-    engine = engine_of("llama")
+    engine, before = engine_of("llama"), steps.ways()
     assert not engine.steps.stay
     assert engine.steps.recorder is None
     assert engine.start(prompts()).pace == Pace(1, 0.0, 0)
-    assert steps.ways() is None
+    written(engine, Greedy(), set(), most=3)
+    assert steps.ways() == before
