@@ -118,7 +118,8 @@ def generate(
                 tokens = tokens[to_device(keep, tokens.device)]
                 for each in (*models, *others):
                     each.keep(keep)
-        # 4. the models read the new tokens
+        # 4. the models read the new tokens; what stands for a NaN until the next look is none
+        tokens = tokens.clamp_min(0)
         for model in models:
             model.step(tokens)
     return answers

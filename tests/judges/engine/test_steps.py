@@ -310,3 +310,38 @@ def test_on_the_processor_steps_are_as_they_were():
     assert engine.start(prompts()).pace == Pace(1, 0.0, 0)
     written(engine, Greedy(), set(), most=3)
     assert steps.ways() == before
+
+
+@pytest.mark.parametrize("look", [1, 4])
+@pytest.mark.parametrize("model", [0, 1])
+@torch.inference_mode()
+def test_a_nan_is_an_error_of_its_answer_and_never_a_token(look, model):
+    """It comes with the third token of the second answer; an answer that has ended has no error any more."""
+    engine = engine_of("llama")
+    free = written(engine, Greedy(), set(), most=6)
+    engine.steps.pace = Pace(look, 1.0)
+
+    class Failed(Exception):
+        pass
+
+    def fail(answer, which):
+        raise Failed(answer, which)
+
+    def answers(stops):
+        found = engine.start(prompts())
+        step, steps_taken = found.step, []
+
+        def spoiled(tokens):
+            step(tokens)
+            steps_taken.append(tokens)
+            if len(steps_taken) == 2:
+                found.logits[model][1, 5] = float("nan")
+
+        found.step = spoiled
+        return generate(found, Greedy(), stops, 6, fail=fail)
+
+    with pytest.raises(Failed, match=f"1, {model}"):
+        answers(set())
+    stop = free[1][1]
+    assert stop not in free[1][:1]
+    assert answers({stop})[1] == free[1][:1]
