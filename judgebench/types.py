@@ -92,6 +92,7 @@ class Example:
         own_id: the judged text's name in a pair whose name does not contain it, as where several
             people compared the same two texts; else empty.
         reason: why an earlier judge judged the text so, for people who look at it; else empty.
+        segments: what the data says of the text besides, as its language, by column.
     """
 
     example_id: str
@@ -107,6 +108,7 @@ class Example:
     own_id: str = ""
     question: str = ""
     reason: str = ""
+    segments: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def text_id(self) -> str:

@@ -407,7 +407,7 @@ def fingerprint(data: RatingDataset) -> str:
     rows = []
     for example in data.examples:
         content = asdict(example)
-        for later in ("question", "reason"):  # which earlier versions had not
+        for later in ("question", "reason", "segments"):  # which earlier versions had not
             if not content[later]:
                 del content[later]
         rows.append(json.dumps(content, sort_keys=True, default=dict))

@@ -26,7 +26,7 @@ from judgebench.stats.correlation import DistinctPairs
 from judgebench.stats.permutation import holm
 from judgebench.studies.decisions import CHOSEN
 from judgebench.studies.paired import IMPROVEMENT
-from judgebench.studies.rules import CARE, NO, RULES, UNMEASURED, YES
+from judgebench.studies.rules import BESIDE, CARE, NO, RULES, UNMEASURED, YES
 from judgebench.studies.scores import first_record
 from judgebench.types import FAILED, Array, Records, Row
 from judgebench.words.errors import Mistakes, UserError, shown
@@ -166,7 +166,7 @@ class Measured:
         place = {"level": "dataset", "attack": "none", "judge": judge}
         metric = first_record(results.metrics, place)
         # where the texts do not do, the verdict says the same of all uses that they decide
-        clauses = {row["clause"] for row in self.verdict if row["use"] != "resist_attacks"}
+        clauses = {row["clause"] for row in self.verdict if row["use"] not in BESIDE}
         if not metric or not clauses:
             self.reason = f"too few rated {results.groups}"
         elif len(clauses) == 1:
@@ -191,6 +191,7 @@ def own_verdicts(card: JudgeCard) -> dict[str, str]:
     own = {use["use"]: use["verdict"] for use in card.uses if use["verdict"] in LEAST_OF}
     if own.get("resist_attacks") == CARE:
         own.pop("resist_attacks")
+    own.pop("steady", None)  # probes are asked again where it is required
     return own
 
 

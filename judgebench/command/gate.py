@@ -21,6 +21,7 @@ from judgebench.config.check import check_config, check_labels, data_of
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
 from judgebench.importing.own import score_command
+from judgebench.probes import SHIPPED
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.log import StepLogger
@@ -282,6 +283,7 @@ def _run_of(
         "name": "gate",
         "run_dir": str(path_of(config, "run_dir")),
         "attacks": ["none", *attacks],
+        "audit": [SHIPPED] if "steady" in required else None,
         "report": config.report,
         "examples": config.report,
         "print": "none",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from judgebench.attacks import LearnedPhrase, select_attacks
+from judgebench.attacks import Attack, LearnedPhrase, select_attacks
 from judgebench.attacks.search import AdvSuffix, Search
 from judgebench.config.defaults import complete_dimensions, complete_rubrics, complete_share
 from judgebench.config.inputs import inputs_of, store_of
@@ -32,8 +32,9 @@ from judgebench.defenses import select_defenses
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.ray_runner import RayRunner
-from judgebench.judges.spec import SERVED, JudgeSettings
-from judgebench.prompts.builder import PromptSettings
+from judgebench.judges.spec import RECORDED, REPLAYED, SERVED, JudgeSettings
+from judgebench.probes import Probe, probes_of
+from judgebench.prompts.builder import NO_DEFENSE, PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.files import check_outputs, user_path
 from judgebench.runtime.values import settle
@@ -305,6 +306,8 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         with mistakes.caught():
             check(config)
     # 3. all of them together
+    with mistakes.caught():
+        _take_probes(made, judge)
     attacks = made.pop("attacks", ())
     learned = next((attack for attack in attacks if isinstance(attack, AdvSuffix)), None)
     others = [attack for attack in attacks if attack is not learned]
@@ -319,6 +322,23 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
     mistakes.tell()
     assert parts is not None
     return parts
+
+
+def _take_probes(made: Record, judge: JudgeSettings | None) -> None:
+    """Puts the parts of probes among attacks and defenses; of a judge whose answers are recorded
+    none is asked. `UserError` where no text is judged without a defense."""
+    probes: Sequence[Probe] = made.get("probes", ())
+    if judge is None or {RECORDED, REPLAYED} & judge.capabilities:
+        made["probes"] = probes = ()
+    names = [defense.name for defense in made.get("defenses", ())]
+    if probes and names and NO_DEFENSE not in names:
+        raise UserError(
+            "audit: probes are asked without a defense, and `defenses` has none of that; add none, "
+            f"as in 'defenses=[none,{names[0]}]'."
+        )
+    for probe in probes:
+        kind = "attacks" if isinstance(probe.part, Attack) else "defenses"
+        made[kind] = [*made.get(kind, ()), probe.part]
 
 
 def _together(parts: Parts, mistakes: Mistakes) -> Parts:
@@ -480,6 +500,7 @@ JUDGE_MAKERS: dict[str, Callable[[Any], Any]] = {
 }
 _MAKERS: dict[str, Callable[[Any], Any]] = {
     "tuner": _tuner,
+    "probes": probes_of,
     "runner": lambda config: built(config, "runner", RayRunner),
     "ranking": lambda config: Ranking.parse(plain(config.get("pairwise"))),
     "margins": lambda config: settings_of(Margins, config.get("verdict") or {}, "verdict"),

@@ -22,6 +22,7 @@ _GROUPS = (
     "prompt",
     "attacks",
     "defenses",
+    "audit",
     "tutor",
 )
 """Keys whose values may name files, or hold keys that do."""

@@ -23,6 +23,8 @@ from judgebench.defenses import Defense, Planned
 from judgebench.judges.assistants import Assistant
 from judgebench.judges.local.ray_runner import RayRunner
 from judgebench.judges.spec import JUDGES, LOCAL, JudgeSettings
+from judgebench.probes import Probe
+from judgebench.prompts.builder import NO_DEFENSE
 from judgebench.settings.components import TARGET, build_component
 from judgebench.settings.costs import Asking, Costs
 from judgebench.settings.fields import known_keys, plain
@@ -45,6 +47,7 @@ class JudgeParts:
         attacks: `none` first, those of phrases that were learned elsewhere last.
         defenses: in the configured order; those that are `Planned` are not ready yet.
         prompt: conf/prompt without its keys on rivals, which are `rivals`.
+        probes: those that are asked; their parts are among attacks and defenses.
     """
 
     judge: JudgeSettings
@@ -55,6 +58,7 @@ class JudgeParts:
     defenses: Sequence[Defense] = ()
     prompt: Any = None
     rivals: Rivals | None = None
+    probes: Sequence[Probe] = ()
 
     @property
     def place(self) -> str:
@@ -84,14 +88,25 @@ class JudgeParts:
 
     def all_conditions(self) -> list[Condition]:
         """Every cell under every attack and every defense, and where texts are compared in both
-        orders."""
-        return [
+        orders; a probe by itself, in the first range."""
+        first = self.cells[0][1] if self.cells else None
+        probed = [probe.part.name for probe in self.probes]
+        conditions = [
             Condition(dimension, score_range, attack.name, defense.name, order)
             for dimension, score_range in self.cells
             for attack in self.attacks
             for defense in self.defenses
             for order in (ORDERS if self.rivals else ("",))
         ]
+
+        def alone(condition: Condition) -> bool:
+            names = {condition.attack, condition.defense}
+            if names.isdisjoint(probed):
+                return True
+            # beside a probe all is as it was
+            return condition.range == first and NO_DEFENSE in names
+
+        return [condition for condition in conditions if alone(condition)]
 
 
 @dataclass(kw_only=True)

@@ -21,7 +21,7 @@ import numpy as np
 from judgebench.data.dataset import Dataset, group_hash
 from judgebench.data.rows import FileRow, data_files, file_rows, names_within
 from judgebench.runtime.values import is_written
-from judgebench.settings.fields import NotBlank, Words, plain, settings_of
+from judgebench.settings.fields import Distinct, NotBlank, Words, plain, settings_of
 from judgebench.types import Classes, Example, Row, Scale
 from judgebench.words.errors import UserError
 from judgebench.words.formats import is_known
@@ -29,6 +29,7 @@ from judgebench.words.formats import is_known
 Scores = Mapping[str, Mapping[str, float]]
 """Dimension -> rater -> the score that they gave one example; empty where it is unrated. Raters
 without names are "1", "2", ..."""
+_MOST_LETTERS = 60  # of the name of a segment
 _PROBED = 50
 """Rows at the beginning of a file among which one must fit its layout."""
 
@@ -117,6 +118,8 @@ class TextFields(RowFields):
         turns: the text between the turns of a dialogue in the source, which become lines.
         question: what the text answers of its source; texts of several questions about one source
             are one group.
+        segments: fields that say what kind of text it is, such as its language; a row may have
+            none.
     """
 
     source: Names = "source"
@@ -125,6 +128,7 @@ class TextFields(RowFields):
     systems: Names | None = None
     turns: Name | None = None
     question: Name | None = None
+    segments: Annotated[Sequence[Name], Distinct()] = ()
 
     def rows_of(self, row: FileRow) -> list[FileRow]:
         """The row once for each system whose text it holds."""
@@ -152,7 +156,14 @@ class TextFields(RowFields):
             human={},
             context=context,
             question=row.text(self.question) if self.question else "",
+            segments={name: _segment(row, name) for name in self.segments},
         )
+
+
+def _segment(row: FileRow, name: str) -> str:
+    """The words of a field, at most so many letters of it; empty where a row has none."""
+    value = row.value(name)
+    return "" if value is None else str(value).strip()[:_MOST_LETTERS]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from judgebench.report.views import (
     advised,
     answer,
     attacks,
+    audit,
     beside,
     correlations,
     decisions,
@@ -170,6 +171,16 @@ PAGE = (
         ),
     ),
     PageSection(
+        "moved",
+        "What else moves it?",
+        (
+            audit.audit_lines,
+            "chart_moved",
+            audit.AUDIT.tables,
+            Fold("What was not measured, and why", (audit.missing_lines,)),
+        ),
+    ),
+    PageSection(
         "errors",
         "Where is it wrong?",
         (
@@ -212,6 +223,8 @@ _TERMINAL: Sequence[Callable[[Any], Sequence[Any]]] = (
     correlations.LEVELS,
     *_COMPARED,
     *_UNDER_ATTACK,
+    audit.AUDIT,
+    audit.missing_lines,
     correlations.REPAIRS,
     correlations.COMPARISONS,
     TUNING,

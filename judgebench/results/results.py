@@ -94,6 +94,8 @@ class Results:
             with humans, see `STUDIES` in `judgebench.runs.measurement`.
         decisions: pass, fail and other classes, see `judgebench.studies.decisions.decision_records`.
         repeats: judges asked again, see `judgebench.studies.repeats.repeat_records`.
+        audit: what else moves judges, see `judgebench.studies.audit.audit_records`; probes:
+            `SCORES_SCHEMA`, the scores under its probes, which no other table has.
         rewards: with use=reward, see `judgebench.studies.rewards.reward_records`.
         examples: `EXAMPLES_SCHEMA`, the judged texts; None where they may not be shown. texts:
             `TEXTS_SCHEMA`.
@@ -140,6 +142,8 @@ class Results:
     decisions: Records = ()
     rewards: Records = ()
     repeats: Records = ()
+    audit: Records = ()
+    probes: pd.DataFrame | None = None
     verdict: Records = ()
     examples: pd.DataFrame | None = None
     texts: pd.DataFrame = field(default_factory=partial(frame_of, (), TEXTS_SCHEMA))

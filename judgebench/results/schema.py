@@ -159,6 +159,7 @@ _WORTH = (
     "decisions",
     "rewards",
     "repeats",
+    "audit",
 )
 _DEFENSE = ("standards", "strengths", "detectors", "costs")
 ARTIFACTS = (
@@ -175,6 +176,9 @@ ARTIFACTS = (
     Artifact("humans", "humans.json"),
     Artifact("labels", "labels.json"),
     *(Artifact(name, f"worth/{name}.json") for name in _WORTH),
+    Artifact(
+        "probes", "worth/probes.parquet", schema=SCORES_SCHEMA, compared=tuple(SCORES_COMPARED)
+    ),
     Artifact("texts", "texts.parquet", schema=TEXTS_SCHEMA),
     Artifact("comparisons", "comparisons.json", Presence.ALWAYS),
     Artifact("repairs", "repairs.json"),
@@ -219,7 +223,7 @@ PLACES = {
         rf"({'|'.join(_DEFENSE)})\.json|references\.parquet|vectors_[\w-]+\.safetensors|"
         r"template_[0-9a-f]{12}\.txt"  # of a user's own, in the folder of a judge card
     ),
-    "worth": re.compile(rf"({'|'.join(_WORTH)})\.json"),
+    "worth": re.compile(rf"({'|'.join(_WORTH)})\.json|probes\.parquet"),
 }
 """Where a run writes, and which names of files are its own there."""
 

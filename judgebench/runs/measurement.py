@@ -14,12 +14,20 @@ from judgebench.decoding.rules import Decoding
 from judgebench.decoding.scores import decode, decode_answers, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.judges.judge import RunReadings
+from judgebench.probes import probes_of
 from judgebench.results.folder import masked
 from judgebench.results.results import Results, examples_frame, frame_of, ratings_frame, texts_frame
 from judgebench.results.schema import REFERENCES_SCHEMA
 from judgebench.results.served import served_notes
 from judgebench.runs.experiment import Experiment
 from judgebench.stats.correlation import CORRELATIONS
+from judgebench.studies.audit import (
+    Probing,
+    audit_records,
+    changed_prompts,
+    pair_audit_records,
+    probed_rows,
+)
 from judgebench.studies.decisions import decision_records
 from judgebench.studies.errors import error_records
 from judgebench.studies.evaluate import cost_records, evaluate, suffix_records
@@ -91,12 +99,12 @@ def measure_run(
     """Every figure about the scores of an experiment; `trace`: of a search for phrases."""
     measures = _Measures(experiment, readings, scores)
     evidence = readings.evidence
-    readings.frame.attrs.update(served_notes(readings.served) or {})
+    measures.frame.attrs.update(served_notes(readings.served) or {})
     return Results(
         config=masked(experiment.parts.config),
         about=measures.about,
-        readings=readings.frame,
-        scores=pd.DataFrame(scores.columns),
+        readings=measures.frame,
+        scores=measures.table,
         ratings=measures.ratings,
         tuning=scores.tuned.records or None,
         served=None if evidence is None else pd.DataFrame(evidence),
@@ -129,7 +137,15 @@ class _Measures:
         self.dataset = self.data.name
         self.readings = readings
         self.tuned = scores.tuned
-        self.scores = Scores.of(scores.columns)
+        # probes are the audit's alone: no other figure is about them
+        table = pd.DataFrame(scores.columns)
+        self.probes = table[probed_rows(table)]
+        self.table = table.drop(self.probes.index) if len(self.probes) else table
+        self.scores = Scores.of(self.table)
+        self.frame = readings.frame
+        if len(self.probes):
+            self.frame = self.frame[~probed_rows(self.frame)].reset_index(drop=True)
+            self.frame.attrs.update(readings.frame.attrs)
         self.resampling = {name: self.config.metrics[name] for name in ("resamples", "seed")}
         # 1. decodings
         self.settings: dict[str, Decoding] = {}
@@ -200,6 +216,8 @@ class _Measures:
             records["repeats"] = repeat_records(
                 answers, records["decisions"], self.dataset, **self.resampling
             )
+            if self.config.get("audit") is not None:
+                records["audit"] = audit_records(graded, self._probing(answers))
             if self.config.get("use") == REWARD:
                 records["rewards"] = reward_records(graded, self.scores, records["decisions"])
             records["metrics"] = with_silent(records["metrics"], records["forecasts"])
@@ -213,9 +231,30 @@ class _Measures:
                 parts.margins,
                 (parts.costs, parts.asking),
             )
+        if self.config.get("audit") is not None and self.scores.compares:
+            records["audit"] = pair_audit_records(
+                self.scores, self._probing({}), self.dataset, **self.resampling
+            )
+        if len(self.probes):
+            records["probes"] = self.probes.reset_index(drop=True)
         if not all(map(self._ordered, self.scale)):
             records["metrics"] = [self._unranked(record) for record in records["metrics"]]
         return records
+
+    def _probing(self, answers: Columns) -> Probing:
+        """Texts and conditions that the audit is about."""
+        reason = None
+        if not self.experiment.parts.probes:
+            reason = "its answers are recorded: a judge that can be asked takes probes"
+        return Probing(
+            examples=self.experiment.examples,
+            judge=str(self.experiment.titles["main"]),
+            asked=[probe.asked for probe in probes_of(self.config)],
+            scores=Scores.of(self.probes) if len(self.probes) else None,
+            changed=changed_prompts(self.readings.frame),
+            answers=answers,
+            reason=reason,
+        )
 
     def _ordered(self, dimension: str) -> bool:
         return self.classes.get(dimension, Classes()).ordered
@@ -270,7 +309,7 @@ class _Measures:
         }
         return samples_of(
             self.scores,
-            self.readings.frame,
+            self.frame,
             self.ratings,
             self.scale,
             classes=self.classes,
@@ -319,12 +358,12 @@ class _Measures:
 
     def of_defenses(self) -> Record:
         """Findings of defenses, and their cost; nothing without a defense."""
-        if list(self.experiment.judge.defenses) == [NONE]:
+        if set(self.frame["defense"]) <= {NONE.name}:
             return {}
         findings = self.experiment.findings
         return {
             **{name: getattr(findings, name) for name in FINDINGS},
-            "costs": cost_records(self.readings.frame, findings.costs, self.dataset),
+            "costs": cost_records(self.frame, findings.costs, self.dataset),
             "references": frame_of(findings.references, REFERENCES_SCHEMA),
         }
 
@@ -332,7 +371,8 @@ class _Measures:
         """The judged texts and the changed ones; nothing where they may not be shown."""
         if not self.config.examples:
             return {}
+        texts = texts_frame(self.experiment.changed_texts())
         return {
             "examples": examples_frame(self.experiment.examples, self.data.split),
-            "texts": texts_frame(self.experiment.changed_texts()),
+            "texts": texts[~probed_rows(texts)].reset_index(drop=True),
         }

@@ -30,6 +30,7 @@ class Margins:
         alike: the part of raters' agreement with each other that a judge's with them reaches at
             least, so that it replaces one.
         pairs: pairs of systems below which a judge that compares them earns "with care" at most.
+        steady: largest effect of what should not matter, as a part of the humans' scale.
         labels: texts with two ratings below which it is the same for a judge that replaces a rater.
     """
 
@@ -46,6 +47,7 @@ class Margins:
     alike: Share = 0.8
     pairs: Count = 21
     labels: Count = 100
+    steady: Share = 0.05
 
     def __post_init__(self) -> None:
         check_fields(self, "verdict")

@@ -33,6 +33,7 @@ class JudgeFindings:
             are looked at.
         system: of systems.json.
         human: of humans.json, of its dimension.
+        audit: of audit.json; None where nobody asked for one.
         answers: False where a forecast found most of the probability not on scores.
     """
 
@@ -42,6 +43,7 @@ class JudgeFindings:
         self.sample = sample
         self.margins = margins
         self.metrics = studies["metrics"]
+        self.audit = studies.get("audit")
         # by all pairs where that level was asked for, else by whatever there is
         over_all_pairs = cell_record(self.metrics, cell, level="dataset")
         self.metric = over_all_pairs or cell_record(self.metrics, cell)

@@ -88,8 +88,21 @@ RULES: Mapping[str, Rule] = {
         "within all three with a defense",
         "beyond one of them",
     ),
+    "steady": Rule(
+        "steady",
+        "of the audit, the largest effect of what should not matter: length, language, format, "
+        "family and place at equal quality, and probes that change one thing",
+        "by the intervals every effect is within {steady:g} of the humans' scale, and probes were "
+        "asked",
+        "so are those of the data, and nothing was probed",
+        "an effect beyond that is told from chance among all of them",
+    ),
 }
 """Use -> its rule, in the order in which they are shown; margins by their names, see `rules_of`."""
+
+
+BESIDE = ("resist_attacks", "steady")
+"""Uses that are about what moves the judge, whatever it is worth on clean texts."""
 
 
 def rules_of(config: Row) -> dict[str, Rule]:

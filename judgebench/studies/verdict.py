@@ -23,6 +23,7 @@ from judgebench.studies.verdict_attacks import attacks_verdict
 from judgebench.studies.verdict_decisions import decides
 from judgebench.studies.verdict_order import systems_verdict, texts_verdict
 from judgebench.studies.verdict_scores import by_lowest, rater_verdict, scores_verdict
+from judgebench.studies.verdict_steady import steady_verdict
 from judgebench.types import Record, Records, Row, Rows
 from judgebench.words.formats import say
 
@@ -40,7 +41,8 @@ def verdict_records(
 
     Args:
         choice: see `judgebench.tuning.choose.choice_records`; one setting of a dimension is taken.
-        studies: metrics, humans, beside_humans, systems and forecasts, as `Results` has them.
+        studies: metrics, humans, beside_humans, systems and forecasts, as `Results` has them, and
+            audit where there is one.
         deciding: see `judgebench.studies.decisions.decision_records`.
 
     Returns:
@@ -122,6 +124,9 @@ def _verdicts(facts: JudgeFindings) -> dict[str, Verdict]:
         "replace_rater": obstacle or by_lowest(facts, rater_verdict(facts, texts)),
         "resist_attacks": attacks_verdict(facts),
     }
+    # where it was asked for alone
+    if facts.audit is not None:
+        verdicts["steady"] = steady_verdict(facts, facts.audit)
     return {use: _with_failures(facts, verdict) for use, verdict in verdicts.items()}
 
 

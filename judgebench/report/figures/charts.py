@@ -16,6 +16,7 @@ import numpy as np
 
 from judgebench.data.dataset import DEV, TEST
 from judgebench.report.table import records
+from judgebench.report.views.audit import audit_rows
 from judgebench.report.views.bias import (
     human_scores,
     reported_rows,
@@ -40,6 +41,8 @@ from judgebench.report.views.systems import advised_systems
 from judgebench.report.views.tuning import tuning_blocks
 from judgebench.results.results import Results, range_of
 from judgebench.stats.bradley_terry import ELO_MEAN
+from judgebench.stats.clusters import keys_of
+from judgebench.studies.audit import DATA, effect_of
 from judgebench.studies.repairs import AGREEMENT, POINTS
 from judgebench.studies.scores import CLEAN, first_record
 from judgebench.types import Ends, Record, Row, Rows, ScoreRange
@@ -525,6 +528,29 @@ def errors_chart(results: Results, dimension: str) -> Chart:
     )
 
 
+def moved_chart(results: Results, dimension: str) -> Chart:
+    """Effects of the audit that have an interval, as parts of the humans' scale."""
+    rows = [row for row in audit_rows(results) if row["dimension"] == dimension]
+    parts = []
+    for row in rows:
+        estimate = effect_of(row)
+        if estimate is not None and estimate.low is not None:
+            look = 0 if row["instrument"] == DATA else 1
+            name = f"{row['factor']}: {row['level']}"
+            parts.append(
+                (name, [_dot(look, name, keys_of("effect", estimate), "effect", signed_two)])
+            )
+    return Chart(
+        "What moves it",
+        _lines(parts[: 2 * _MOST_LINES]),
+        {0: "varies in the data", 1: "was changed"},
+        signed_two,
+        "Effects as parts of the humans' scale, with 95 % intervals.",
+        rule=0.0,
+        line_height=20,
+    )
+
+
 def attacks_chart(results: Results, dimension: str) -> Chart:
     """Change of the mean score by each attack under each defense, of the setting that is
     advised."""
@@ -641,6 +667,7 @@ _SECTIONS = {
     "repairs": repairs_chart,
     "scores": scores_chart,
     "errors": errors_chart,
+    "moved": moved_chart,
 }
 
 

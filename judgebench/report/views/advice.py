@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from judgebench.report.table import records, rows_by
 from judgebench.results.results import NO_DEFENSE, Results, range_of, setting
 from judgebench.stats.clusters import Estimate
-from judgebench.studies.rules import NO, UNMEASURED
+from judgebench.studies.rules import BESIDE, NO, UNMEASURED
 from judgebench.types import Row, Rows, ScoreRange
 from judgebench.words.formats import general, say
 
@@ -96,7 +96,7 @@ def _is_useless(results: Results, dimension: str) -> bool:
     verdicts = {
         row["verdict"]
         for row in results.verdict
-        if row["dimension"] == dimension and row["use"] != "resist_attacks"
+        if row["dimension"] == dimension and row["use"] not in BESIDE
     }
     return verdicts - {UNMEASURED} == {NO}
 

@@ -16,6 +16,7 @@ from judgebench.report.render import to_grid
 from judgebench.report.table import Col, View, labelled_rows, records, rows_by, values
 from judgebench.report.views import attacks, pairwise
 from judgebench.report.views.advice import advice_lines, advices
+from judgebench.report.views.audit import moved_lines
 from judgebench.report.views.correlations import (
     advised_rows,
     correlation_rows,
@@ -33,7 +34,7 @@ from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.studies.decisions import CHOSEN
 from judgebench.studies.humans import CALIBRATED
 from judgebench.studies.repairs import AGREEMENT, POINTS, RANGE_SHARE
-from judgebench.studies.rules import CARE, FEW, NO, RULES, UNMEASURED, YES
+from judgebench.studies.rules import BESIDE, CARE, FEW, NO, RULES, UNMEASURED, YES
 from judgebench.studies.scores import CLEAN, first_record
 from judgebench.studies.variance import RANGES
 from judgebench.types import CLAMPED, RANGE, Rows, ScoreRange
@@ -194,16 +195,16 @@ def verdict_lines(results: Results) -> Lines:
     rows = [
         row
         for row in verdict_rows(results)
-        if (row["use"], row["verdict"]) != ("resist_attacks", UNMEASURED)
+        if row["use"] not in BESIDE or row["verdict"] != UNMEASURED
     ]
     parts = rows_by(rows, ["dimension"])
     if len(parts) > 1:
         return _verdict_grid(parts)
     # where few texts are the reason of all verdicts, one line has them
-    few = {row["verdict"] for row in rows if row["use"] != "resist_attacks"} == {FEW}
+    few = {row["verdict"] for row in rows if row["use"] not in BESIDE} == {FEW}
     lines = []
     for row in rows:
-        first = row is rows[0] or row["use"] == "resist_attacks"
+        first = row is rows[0] or row["use"] in BESIDE
         if few and not first:
             continue
         words = Text(row["verdict"].ljust(14), style=COLORS[row["verdict"]])
@@ -233,7 +234,7 @@ def _verdict_grid(parts: Sequence[Rows]) -> Lines:
 
 def tasks_answer(runs: Sequence[Results]) -> Table:
     """A line a task and dimension: its verdicts, and what the advised setting promises."""
-    judged = {row["use"] for run in runs for row in run.verdict} - {"resist_attacks"}
+    judged = {row["use"] for run in runs for row in run.verdict} - {*BESIDE}
     uses = [
         Col(RULES[use].title, use, form=text, left=True, colors=COLORS)
         for use in RULES
@@ -272,7 +273,7 @@ def _tried(results: Results) -> Lines:
     """Of attacks and of pairs: what to do, what was tried, what it changed."""
     verdicts = {row["verdict"] for row in results.verdict if row["use"] == "resist_attacks"}
     lines: Lines = [("do", line) for verdict, line in _ADVICE.items() if verdict in verdicts]
-    return [*lines, *_pairs(results), *_attacks(results)]
+    return [*lines, *_pairs(results), *_attacks(results), *moved_lines(results)]
 
 
 def _pairs(results: Results) -> Lines:

@@ -26,6 +26,7 @@ UNITS: Mapping[str, tuple[Format, Format]] = {
     "report_scores": (two, two),
     "replace_rater": (two, two),
     "resist_attacks": (percent, points),
+    "steady": (percent, points),
 }
 """Use -> the formats of its number and of the ends of its interval: shares, or points of the
 humans' scale."""

@@ -1,0 +1,156 @@
+"""The audit of recorded judges of other people, by their answers alone: `python scripts/audit_sets.py FOLDER`.
+
+FOLDER holds the sets that `external.py` reads. Of graded sets with people: the regression of judge less human. Of
+every set that has it, people or none: the order of a pair (a judge `... swapped`), the same prompt again (`repeats`),
+and other scales (GEMBA's, `scales`), in parts of the judge's scale. A line an effect that is told from chance, and
+counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from recorded.sets import BY_QUESTION, QUESTION, Rows, read, sample_of, tasks_of
+
+from judgebench.stats.clusters import SIGNIFICANCE, Clusters, Estimate
+from judgebench.stats.maps import rescale
+from judgebench.stats.permutation import holm
+from judgebench.stats.regression import paired_effect
+from judgebench.studies.audit import Probing, audit_records
+from judgebench.types import Example
+
+SEGMENTS = ("question", "criterion", "kind")
+MOST_JUDGES = 8
+Line = dict[str, Any]
+
+
+def examples_of(rows: Rows) -> list[Example]:
+    """The texts of a task, named by their places, as `sample_of` names them."""
+    examples = []
+    for place, row in enumerate(rows):
+        segments = {name: str(row[name])[:60] for name in SEGMENTS if row.get(name) is not None}
+        group, system = str(row["group"]), str(row.get("system") or "-")
+        examples.append(Example(str(place), group, system, row["source"], row["output"], {}, segments=segments))
+    return examples
+
+
+def of_people(name: str, rows: Rows) -> Iterator[Line]:
+    """Effects of what varies in the data, of the graded tasks of a set."""
+    rows = [row for row in rows if name not in QUESTION or row["question"] == QUESTION[name]]
+    for task in tasks_of(name, rows, MOST_JUDGES):
+        texts = rows
+        if name in BY_QUESTION:
+            texts = [row for row in rows if f"{name} {row['question']}" == task.name]
+        if task.classes is not None and not task.classes.ordered:
+            continue
+        examples = examples_of(texts)
+        for judge in task.judges:
+            known = np.isfinite(task.judges[judge])
+            sample = sample_of(task, judge, known)
+            for record in audit_records([sample], Probing(examples, judge)):
+                if record["instrument"] == "data":
+                    yield {"task": task.name, "judge": judge, **record}
+
+
+def paired(task: str, judge: str, factor: str, before: Any, after: Any, groups: Any) -> Line | None:
+    """The effect of scores [n] as parts of the scale, NaN where there is none."""
+    first, second, names = np.asarray(before, float), np.asarray(after, float), np.asarray(groups)
+    both = np.isfinite(first) & np.isfinite(second)
+    if len(np.unique(names[both])) < 6:
+        return None
+    effect = paired_effect(second[both] - first[both], Clusters.of(names[both], 0))
+    spread = np.var(np.concatenate([first[both], second[both]]))
+    share = float(np.mean((second - first)[both] ** 2) / 4 / spread) if spread else 0.0
+    numbers = dict(zip(("effect", "effect_low", "effect_high"), effect.estimate, strict=True))
+    counts = {"texts": int(both.sum()), "groups": len(np.unique(names[both]))}
+    line = {"task": task, "judge": judge, "factor": factor, "level": None, "p": effect.p, "share": share, "width": 1.0}
+    return {**line, **numbers, **counts, "reason": None}
+
+
+def of_readings(name: str, rows: Rows) -> Iterator[Line]:
+    """Order, repeats and scales: what a set has of them."""
+    groups = [row["group"] for row in rows]
+    judges = list(dict.fromkeys(judge for row in rows for judge in row["judges"]))
+
+    def column(judge: str) -> list[Any]:
+        return [row["judges"].get(judge, np.nan) for row in rows]
+
+    # 1. both orders: a verdict for what was shown first, of a judge that was shown both
+    classes = list(rows[0].get("classes") or ())
+    places = {**{label: float(at) for at, label in enumerate(classes[:2])}, 0: 0.0, 1: 1.0}
+    for judge in judges:
+        if f"{judge} swapped" in judges:
+            shown = [places.get(value, np.nan) for value in column(judge)]
+            turned = [places.get(value, np.nan) for value in column(f"{judge} swapped")]
+            # the place of the better one is named in the first order: 0 is the one shown first there
+            line = paired(name, judge, "order of a pair", 1 - np.array(turned), 1 - np.array(shown), groups)
+            if line is not None:
+                yield line
+    # 2. the same prompt again
+    repeats: dict[str, list[str]] = rows[0].get("repeats") or {}
+    for judge, runs in repeats.items():
+        ends = rows[0].get("judge_scale") or rows[0]["scale"]
+        first, second = (rescale(np.array(column(run), float), tuple(ends)) for run in runs[:2])
+        line = paired(name, judge, "same prompt again", first, second, groups)
+        if line is not None:
+            yield line
+    # 3. scales, each beside the first
+    scales: dict[str, list[float]] = rows[0].get("scales") or {}
+    for judge in judges:
+        model, _, rest = judge.partition(" ")
+        base, *others = scales or [""]
+        if rest.split(" ")[0] != base:
+            continue
+        for other in others:
+            second = judge.replace(f"{model} {base}", f"{model} {other}")
+            before = _on_scale(column(judge), scales[base])
+            after = _on_scale(column(second), scales[other])
+            line = paired(name, judge, f"scale {other}, not {base}", before, after, groups)
+            if line is not None:
+                yield line
+
+
+def _on_scale(values: list[Any], ends: list[float]) -> np.ndarray:
+    return rescale(np.array(values, float), (min(ends), max(ends)))
+
+
+def show(lines: list[Line]) -> None:
+    """Prints the effects that are told from chance within a task and judge, and counts."""
+    families: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        families.setdefault((line["task"], line["judge"]), []).append(line)
+    missing = Counter(f"{line['factor']}: {line['reason']}" for line in lines if line["reason"])
+    for family in families.values():
+        known = [line for line in family if line["p"] is not None]
+        told = holm(np.array([line["p"] for line in known])) <= SIGNIFICANCE
+        for line, is_told in zip(known, told, strict=True):
+            if is_told:
+                estimate = Estimate.of(line, "effect")
+                parts = [part / line["width"] for part in estimate or ()]
+                form = "  {:24s} {:34s} {:20s} {:34s} {:+.3f} [{:+.3f}, {:+.3f}] of the scale, {:.1%} of the variance"
+                words = [str(line[key] or "")[:34] for key in ("task", "judge", "factor", "level")]
+                print(form.format(*words, *parts, line["share"]))
+        print(f"  {family[0]['task']} {family[0]['judge']}: {int(told.sum())} of {len(known)} told", flush=True)
+    for reason, count in missing.most_common(12):
+        print(f"  not measured {count} times: {reason}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    for folder in (given.folder, given.folder / "judges_only"):
+        for name, rows in read(folder).items() if folder.is_dir() else ():
+            people = any(row["human"] for row in rows)
+            lines = list(of_people(name, rows)) if people and rows[0]["labels"] != "nominal" else []
+            print(f"{name}: {len(rows)} rows")
+            show([*lines, *of_readings(name, rows)])
+
+
+if __name__ == "__main__":
+    main()

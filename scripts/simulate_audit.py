@@ -1,0 +1,229 @@
+"""Simulations of the audit (`judgebench.studies.audit`): what it finds, what it invents, what its intervals hold.
+
+    effects     planted effects of 0, .05, .1 and .2 of the scale on 20, 60 and 200 articles: the share that is found
+                after Holm's correction, the share of data sets with any false alarm in the family, and coverage
+    intervals   the same coverage by three intervals: jackknife with Student's t, CR2 (Bell and McCaffrey), and the
+                cluster bootstrap
+    family      two judges that both look as if they loved their own systems: one does, the other uses the scale
+                differently
+
+`python scripts/simulate_audit.py effects --data-sets 1000`. Texts of six systems an article, of three families; quality
+differs by article, system, length and format, so that whatever good texts have looks as if it moved a noisy judge.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from judgebench.stats.clusters import Clusters, ends_of, expanded
+from judgebench.stats.folds import cross_fitted
+from judgebench.stats.permutation import holm
+from judgebench.stats.regression import Effect, Moments, paired_effect, rating_error, regression_effects
+
+SYSTEMS = 6
+PROBES = 6
+NAMES = ("length", "format", "language b", "language c", "family b", "family c", "place")
+PLANTED = NAMES.index("format")
+BLOCKS = (slice(0, 1), slice(1, 2), slice(2, 4), slice(4, 6), slice(6, 7))
+ARTICLES = (20, 60, 200)
+EFFECTS = (0.0, 0.05, 0.1, 0.2)
+
+
+class Data(NamedTuple):
+    """Texts [N]: their articles, the judge's scores, ratings [N, R], what varies [N, K], probes' differences [P, N]."""
+
+    articles: np.ndarray
+    judge: np.ndarray
+    ratings: np.ndarray
+    x: np.ndarray
+    probes: np.ndarray
+
+
+def draw(seed: Sequence[int], articles: int, effect: float, raters: int) -> Data:
+    """One data set: Markdown moves the judge by the effect, as does the first probe; nothing else moves it."""
+    rng = np.random.default_rng(list(seed))
+    count = articles * SYSTEMS
+    article = np.repeat(np.arange(articles), SYSTEMS)
+    system = np.tile(np.arange(SYSTEMS), articles)
+    language = (rng.permutation(articles) % 3)[article]
+    marked = rng.random(count) < 0.5
+    # 1. quality, which articles, systems and formats differ in
+    quality = 0.5 + rng.normal(0, 0.08, articles)[article] + rng.normal(0, 0.12, count)
+    quality += np.array([-0.08, -0.05, 0, 0.02, 0.05, 0.1])[system] + 0.06 * marked
+    length = rng.normal(0, 0.5, count) + 2 * quality
+    # 2. what people and the judge make of it
+    ratings = quality[:, None] + rng.normal(0, 0.15, (count, raters))
+    judge = quality + effect * marked + rng.normal(0, 0.06, articles)[article] + rng.normal(0, 0.15, count)
+    family = system // 2
+    places = np.arange(count) / count
+    x = np.column_stack([length, marked, language == 1, language == 2, family == 1, family == 2, places])
+    # 3. probes: noise of the text and of its article
+    moved = np.where(np.arange(PROBES) == 0, effect, 0.0)[:, None]
+    probes = moved + rng.normal(0, 0.1, (PROBES, count)) + rng.normal(0, 0.05, (PROBES, articles))[:, article]
+    return Data(article, judge, ratings, x.astype(float), probes)
+
+
+def moments_of(data: Data) -> Moments:
+    human = data.ratings.mean(axis=1)
+    mapped = cross_fitted(data.judge, human, data.articles)
+    return Moments.of(mapped, human, data.x, rating_error(data.ratings), Clusters.of(data.articles, 0))
+
+
+def family_of_effects(data: Data) -> list[Effect]:
+    """All effects of a data set, those of the data first."""
+    clusters = Clusters.of(data.articles, 0)
+    probes = [paired_effect(differences, clusters) for differences in data.probes]
+    return [*regression_effects(moments_of(data), BLOCKS), *probes]
+
+
+def holds_value(effect: Effect, truth: float) -> bool:
+    low, high = ends_of(effect.estimate)
+    return low <= truth <= high
+
+
+def effects(data_sets: int, raters: int) -> None:
+    """Prints a line a size and effect."""
+    count = len(NAMES) + PROBES
+    print(f"{data_sets} data sets; ratings of a text: {raters}; effects of a family: {count}")
+    print("articles  effect   found: data  probe   any false alarm   coverage: data  probe  none (all others)")
+    planted = (PLANTED, len(NAMES))
+    for articles in ARTICLES:
+        for effect in EFFECTS:
+            found, held = np.zeros(2), np.zeros(2)
+            alarms = null_held = nulls = 0
+            for number in range(data_sets):
+                every = family_of_effects(draw((number, articles, round(effect * 100)), articles, effect, raters))
+                told = holm(np.array([one.p for one in every])) <= 0.05
+                holds = [holds_value(one, effect) for one in every]
+                none = [holds_value(one, 0.0) for one in every]
+                for place, column in enumerate(planted):
+                    found[place] += told[column]
+                    held[place] += holds[column]
+                others = [column for column in range(len(every)) if column not in planted]
+                null_held += sum(none[column] for column in others)
+                nulls += len(others)
+                alarms += bool(told[others].any() or (effect == 0 and told.any()))
+            shares = [*found / data_sets, alarms / data_sets, *held / data_sets, null_held / nulls]
+            line = "{:8d}  {:6.2f}        {:6.3f} {:6.3f}            {:6.3f}           {:6.3f} {:6.3f}  {:6.3f}"
+            print(line.format(articles, effect, *shares), flush=True)
+
+
+# --- intervals ----------------------------------------------------------------------------------
+
+
+def cr2(y: np.ndarray, x: np.ndarray, articles: np.ndarray, column: int) -> tuple[float, float]:
+    """The 95 % interval of a slope by CR2 with Satterthwaite's degrees of freedom, working covariance the identity:
+    Bell and McCaffrey (2002); Pustejovsky and Tipton (2018)."""
+    from scipy.special import stdtrit
+
+    design = np.column_stack([np.ones(len(y)), x])
+    inverse = np.linalg.inv(design.T @ design)
+    slopes = inverse @ design.T @ y
+    rest = y - design @ slopes
+    c = inverse[:, column + 1]
+    scores, rows = [], []
+    hat = design @ inverse @ design.T
+    for article in np.unique(articles):
+        at = np.flatnonzero(articles == article)
+        values, vectors = np.linalg.eigh(np.eye(len(at)) - hat[np.ix_(at, at)])
+        root = vectors @ np.diag(np.where(values > 1e-9, values.clip(1e-9) ** -0.5, 0.0)) @ vectors.T
+        weight = root @ design[at] @ c
+        scores.append(weight @ rest[at])
+        rows.append(weight @ (np.eye(len(y))[at] - hat[at]))
+    variance = float(np.sum(np.square(scores)))
+    lines = np.array(rows)
+    products = lines @ lines.T
+    freedom = np.trace(products) ** 2 / np.sum(products**2)
+    far = stdtrit(freedom, 0.975) * np.sqrt(variance)
+    return slopes[column + 1] - far, slopes[column + 1] + far
+
+
+def intervals(data_sets: int, raters: int) -> None:
+    """Prints the coverage of each interval, of the planted effect (.1) and of a language that few articles have."""
+    print("articles    jackknife t   CR2, slope as known   bootstrap      (planted .1; language b, 0)")
+    for articles in (20, 60):
+        held = np.zeros((3, 2))
+        for number in range(data_sets):
+            data = draw((number, articles, 7), articles, 0.1, raters)
+            moments = moments_of(data)
+            every = regression_effects(moments, BLOCKS)
+            human = data.ratings.mean(axis=1)
+            slope = moments.slopes()[0][0]
+            less = cross_fitted(data.judge, human, data.articles) / slope - human
+            clusters = Clusters.of(data.articles, 500)
+            drawn = []
+            for row in clusters.weights[1:]:
+                rows = np.repeat(np.arange(len(human)), row[clusters.number].astype(int))
+                design = np.column_stack([np.ones(len(rows)), data.x[rows]])
+                drawn.append(np.linalg.lstsq(design, less[rows], rcond=None)[0][1:])
+            for place, (column, truth) in enumerate(((PLANTED, 0.1), (2, 0.0))):
+                estimate = every[column].estimate
+                low, high = np.quantile(np.array(drawn)[:, column], expanded(articles))
+                for method, (first, last) in enumerate(
+                    (ends_of(estimate), cr2(less, data.x, data.articles, column), (low, high))
+                ):
+                    held[method, place] += first <= truth <= last
+        line = "{:8d}" + 3 * "    {:6.3f} {:6.3f}"
+        print(line.format(articles, *(held / data_sets).ravel()), flush=True)
+
+
+# --- families -------------------------------------------------------------------------------------
+
+
+def judges(seed: int, articles: int, love: float, raters: int = 3) -> tuple[Data, np.ndarray, np.ndarray]:
+    """Texts of six systems, the two best of the judge's own family; the scores of a judge that spreads from 41 to 88
+    of 100 and gives its own `love` of the scale more, and which texts are its own."""
+    rng = np.random.default_rng([seed, 5])
+    count = articles * SYSTEMS
+    article = np.repeat(np.arange(articles), SYSTEMS)
+    system = np.tile(np.arange(SYSTEMS), articles)
+    quality = 0.5 + rng.normal(0, 0.06, articles)[article] + rng.normal(0, 0.1, count)
+    quality += np.array([-0.12, -0.08, -0.02, 0.02, 0.08, 0.12])[system]
+    own = system >= SYSTEMS - 2
+    ratings = quality[:, None] + rng.normal(0, 0.12, (count, raters))
+    # people use .44 to .79 of the scale, as Command A; the judge .41 to .88, as GPT-4.1, both of WMT25
+    people = 0.44 + 0.35 * ratings
+    judge = 0.41 + 0.47 * (quality + rng.normal(0, 0.12, count)) + love * own
+    return Data(article, judge, people, own[:, None].astype(float), np.zeros((0, count))), people.mean(axis=1), own
+
+
+def family(data_sets: int, raters: int) -> None:
+    """Prints the difference of means, and what the audit says."""
+    print("articles  love    mean of own less others, judge - people    audit: effect   told   coverage")
+    for articles in (60, 200):
+        for love in (0.0, 0.05):
+            plain, sizes, told, held = [], [], 0, 0
+            for number in range(data_sets):
+                data, people, own = judges(number, articles, love, raters)
+                less = data.judge - people
+                plain.append(less[own].mean() - less[~own].mean())
+                [effect] = regression_effects(moments_of(data), [slice(0, 1)])
+                sizes.append(effect.estimate.value)
+                told += effect.p is not None and effect.p <= 0.05
+                # points of people's scale, of which the judge's are .35 / .47
+                truth = love * 0.35 / 0.47
+                held += holds_value(effect, truth)
+            line = "{:8d}  {:.2f}    {:+.3f}                                     {:+.3f}          {:.3f}  {:.3f}"
+            print(
+                line.format(articles, love, np.mean(plain), np.mean(sizes), told / data_sets, held / data_sets),
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["effects", "intervals", "family"])
+    parser.add_argument("--data-sets", type=int, default=500)
+    parser.add_argument(
+        "--raters", type=int, default=3, help="ratings of each text; 1: how noisy people are is not known"
+    )
+    given = parser.parse_args()
+    {"effects": effects, "intervals": intervals, "family": family}[given.what](given.data_sets, given.raters)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""What moves a judge beside quality: identities, planted effects, agreement with scipy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+
+from judgebench.stats.clusters import Clusters
+from judgebench.stats.regression import Moments, carrying, paired_effect, rating_error, regression_effects
+from tests.test_scripts import script
+
+simulate = script("simulate_audit")
+
+
+def drawn(seed: int, articles: int = 60, each: int = 4):
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(articles), each)
+    quality = rng.normal(size=len(groups))
+    return rng, groups, quality
+
+
+def test_a_text_a_cluster_is_students_t():
+    rng, *_ = drawn(0)
+    values = rng.normal(0.3, 1, 40)
+    effect = paired_effect(values, Clusters.of(np.arange(40), 0))
+    expected = ttest_1samp(values, 0)
+    low, high = expected.confidence_interval()
+    assert effect.p == pytest.approx(expected.pvalue)
+    assert effect.estimate == pytest.approx((values.mean(), low, high))
+
+
+def test_clusters_count_and_not_texts():
+    rng, groups, _ = drawn(1, 20)
+    values = rng.normal(size=20)[groups]
+    many, single = (
+        paired_effect(values, Clusters.of(groups, 0)),
+        paired_effect(values[::4], Clusters.of(groups[::4], 0)),
+    )
+    assert many.estimate == pytest.approx(single.estimate)
+    assert many.clusters == pytest.approx(20)
+    assert carrying(np.array([1.0, 1.0, 0.0, 0.0])) == 2
+
+
+def test_nothing_moves_is_known_without_error():
+    effect = paired_effect(np.zeros(30), Clusters.of(np.arange(30), 0))
+    assert effect.estimate == (0, 0, 0)
+    assert effect.p == 1
+
+
+def test_without_noise_the_effect_is_what_was_planted():
+    _, groups, quality = drawn(2)
+    x = np.column_stack([np.arange(len(groups)) % 2, quality**2])
+    judge = 5 + 2 * quality + 0.6 * x[:, 0]  # in the judge's points; .3 of the humans', whose are half as long
+    moments = Moments.of(judge, quality, x, np.zeros(len(groups)), Clusters.of(groups, 0))
+    first, second = regression_effects(moments, [slice(0, 1), slice(1, 2)])
+    assert first.estimate.value == pytest.approx(0.3)
+    assert second.estimate.value == pytest.approx(0, abs=1e-9)
+    assert first.share == pytest.approx(1)
+    assert moments.reliable
+    assert moments.follows
+
+
+def test_the_error_of_a_mean_is_the_raters_spread():
+    rng, _, quality = drawn(3, 2000)
+    ratings = quality[:, None] + np.array([0.0, 1.0, -1.0]) + rng.normal(0, 0.6, (len(quality), 3))
+    # raters' own levels are no error, for every mean has them
+    assert rating_error(ratings)[0] == pytest.approx(0.36 / 3, rel=0.05)
+    ratings[rng.random(ratings.shape) < 0.2] = np.nan
+    assert np.isfinite(rating_error(ratings)).all()
+    assert rating_error(ratings[:, :1]) is None
+
+
+@pytest.mark.parametrize("raters", [1, 3])
+def test_a_noisy_judge_is_not_moved_by_what_good_texts_have(raters):
+    """The plain regression of judge less human finds -.5 here, for a mapped judge is drawn to the mean."""
+    rng, groups, quality = drawn(4, 400)
+    x = (quality + rng.normal(0, 0.5, len(groups)) > 0) * 1.0
+    ratings = quality[:, None] + rng.normal(0, 0.8, (len(groups), raters))
+    noisy = quality + rng.normal(0, 0.8, len(groups))
+    slope = np.cov(noisy, ratings.mean(axis=1))[0, 1] / noisy.var()
+    less = slope * noisy - ratings.mean(axis=1)
+    assert less[x == 1].mean() - less[x == 0].mean() < -0.4
+    error = rating_error(ratings)
+    moments = Moments.of(slope * noisy, ratings.mean(axis=1), x[:, None], error, Clusters.of(groups, 0))
+    [effect] = regression_effects(moments, [slice(0, 1)])
+    assert abs(effect.estimate.value) < 0.12
+    assert effect.estimate.low < 0 < effect.estimate.high
+    assert moments.reliable == (raters > 1)
+
+
+def test_a_judge_that_follows_nobody_is_moved_in_its_own_points():
+    rng, groups, quality = drawn(5, 100)
+    x = (quality > 0) * 1.0
+    judge = 0.4 * x + rng.normal(0, 0.3, len(groups)) - 0.32 * quality * x.std()
+    moments = Moments.of(rng.normal(size=len(groups)), quality, x[:, None], None, Clusters.of(groups, 0))
+    [effect] = regression_effects(moments, [slice(0, 1)])
+    assert not moments.follows
+    assert effect.estimate.low < 0 < effect.estimate.high
+    assert np.isfinite(judge).all()
+
+
+@pytest.mark.parametrize(("love", "told"), [(0.0, False), (0.05, True)])
+def test_love_of_its_own_family_is_not_another_use_of_the_scale(love, told):
+    """Both judges score their own systems higher than people do, by two hundredths of the scale at least."""
+    data, people, own = simulate.judges(3, 200, love)
+    less = data.judge - people
+    assert less[own].mean() - less[~own].mean() > 0.015
+    [effect] = regression_effects(simulate.moments_of(data), [slice(0, 1)])
+    assert (effect.p <= 0.05) == told
+    assert simulate.holds_value(effect, love * 0.35 / 0.47)
+
+
+def test_planted_effects_are_found_and_others_are_not(capsys):
+    """A small version of the simulation: bars of the whole are in docs/audit.md."""
+    found = alarms = 0
+    for number in range(30):
+        every = simulate.family_of_effects(simulate.draw((number, 60, 10), 60, 0.1, 3))
+        told = simulate.holm(np.array([one.p for one in every])) <= 0.05
+        found += told[simulate.PLANTED]
+        alarms += told[[0, 2, 3, 4, 5, 6, 8, 9]].any()
+    assert found >= 20
+    assert alarms <= 5

@@ -1,0 +1,176 @@
+"""The audit: planted effects by each instrument, reasons for what is missing, and the verdict that follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from judgebench.settings.margins import Margins
+from judgebench.studies.audit import END_TO_END, ISOTONIC, Probing, audit_records
+from judgebench.studies.findings import JudgeFindings
+from judgebench.studies.probes import Asked
+from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES
+from judgebench.studies.scores import JudgeScores, Scores, ScoreSeries
+from judgebench.studies.varying import factors_of, family_of
+from judgebench.studies.verdict_steady import steady_verdict
+from judgebench.types import PARSED, Example
+
+CELL = ScoreSeries("test", "quality", 0.0, 1.0, 0.1, "none", "none", "main", "expectation", None, None)
+ASKED = Asked("typos", True, True, "no text has a word")
+
+
+def planted(marked: float = 0.0, own: float = 0.0, articles: int = 60, seed: int = 0):
+    """A judge that follows people on six systems an article, moved by Markdown and by its own family, and its texts."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(articles), 6)
+    count = len(groups)
+    quality = 0.5 + rng.normal(0, 0.2, count)
+    markdown = rng.random(count) < 0.5
+    mine = np.tile(np.arange(6), articles) < 2
+    ratings = quality[:, None] + rng.normal(0, 0.1, (count, 3))
+    scores = quality + marked * markdown + own * mine + rng.normal(0, 0.08, count)
+    systems = np.tile(["qwen-a", "qwen-b", "llama-a", "llama-b", "gpt-a", "gpt-b"], articles)
+    examples = []
+    for row in range(count):
+        words = "word " * int(rng.integers(20, 60))
+        text = f"**{words.strip()}**" if markdown[row] else words
+        language = {"language": ("en", "de")[int(groups[row]) % 2]}
+        examples.append(Example(str(row), str(groups[row]), systems[row], "", text, {}, segments=language))
+    names = np.array([example.example_id for example in examples])
+    sample = JudgeScores(
+        "planted", CELL, names, groups.astype(str), systems, scores, ratings, ["a", "b", "c"], (0.0, 1.0), resamples=50
+    )
+    return sample, examples
+
+
+def by_factor(records):
+    return {(record["factor"], record["level"]): record for record in records}
+
+
+def with_probe(sample, examples, moved, share=1.0):
+    """What a probe gives that moves the scores of a share of the texts."""
+    changed = sample.names[: int(share * len(sample.names))]
+    columns = {name: [value] * len(sample.names) for name, value in CELL.named.items()}
+    columns |= {"attack": ["probe typos"] * len(sample.names), "example_id": sample.names, "group_id": sample.groups}
+    columns |= {"system_id": sample.systems, "score": sample.scores + moved, "status": [PARSED] * len(sample.names)}
+    columns |= {
+        "human": sample.human,
+        "lambda": [np.nan] * len(sample.names),
+        "temperature": [np.nan] * len(sample.names),
+    }
+    places = {("probe typos", "none", "quality"): frozenset(changed.tolist())}
+    return Probing(examples, "Qwen2.5", [ASKED], Scores.of(columns), places)
+
+
+def test_planted_effects_are_found_and_nothing_else():
+    sample, examples = planted(marked=0.1, own=0.08)
+    records = by_factor(audit_records([sample], Probing(examples, "Qwen2.5-7B")))
+    told = {name for name, record in records.items() if record["p_holm"] is not None and record["p_holm"] <= 0.05}
+    assert told == {("format", "Markdown"), ("own family", "qwen, not others")}
+    for name, truth in {("format", "Markdown"): 0.1, ("own family", "qwen, not others"): 0.08}.items():
+        record = records[name]
+        assert record["effect_low"] <= truth <= record["effect_high"]
+        assert record["map"] == ISOTONIC
+        assert record["ratings"] == "several"
+        assert record["groups"] == 60
+    assert ("language", "de, not en") in records or ("language", "en, not de") in records
+    assert records["format", "Markdown"]["share"] > records["length", "twice the words"]["share"]
+
+
+def test_two_ranges_and_probes_are_paired():
+    sample, examples = planted()
+    other = replace(sample, cell=CELL._replace(range_max=2.0), scores=2 * (sample.scores + 0.05))
+    records = by_factor(audit_records([sample, other], with_probe(sample, examples, -0.03, share=0.5)))
+    ranges = records["score range", "0.0-2.0 by 0.1, not 0.0-1.0 by 0.1"]
+    assert ranges["effect"] == pytest.approx(0.05)
+    assert ranges["p"] == 0
+    probe = records["typos", "in range 0.0-1.0 by 0.1"]
+    assert probe["effect"] == pytest.approx(-0.03)
+    assert probe["texts"] == 180
+    assert probe["groups"] == 30
+    spread = np.var(np.concatenate([sample.scores[:180], sample.scores[:180] - 0.03]))
+    assert probe["share"] == pytest.approx(0.03**2 / 4 / spread)
+
+
+def test_what_is_missing_has_its_reason():
+    sample, examples = planted()
+    plain = [replace(example, output="", segments={}, system_id="s") for example in examples]
+    records = audit_records([sample], Probing(plain, "a judge", [ASKED], reason="it is recorded"))
+    reasons = {record["factor"]: record["reason"] for record in records if record["effect"] is None}
+    assert reasons["language"].startswith("no language column")
+    assert reasons["length"] == "the texts are not at hand"
+    assert reasons["typos"] == "it is recorded"
+    assert reasons["family"].startswith("no system's name")
+    assert {"score range", "order of a pair", "same prompt again"} <= reasons.keys()
+    few = sample.names.astype(int) < 30  # five articles
+    small = replace(
+        sample, **{name: getattr(sample, name)[few] for name in ("names", "groups", "systems", "scores", "ratings")}
+    )
+    assert "too few rated groups" in audit_records([small], Probing(examples))[0]["reason"]
+
+
+def test_what_cannot_be_told_apart_is_not_told():
+    sample, examples = planted()
+    twice = [replace(one, segments={**one.segments, "tongue": one.segments["language"]}) for one in examples]
+    records = [one for one in audit_records([sample], Probing(twice)) if one["factor"] == "tongue"]
+    assert [one["reason"] for one in records] == ["it cannot be told apart from what stands above"]
+    rare = [
+        replace(one, segments={"language": "fr" if one.group_id in ("10", "33", "50") else "en"}) for one in examples
+    ]
+    [record] = [one for one in audit_records([sample], Probing(rare)) if one["factor"] == "language"]
+    assert record["effect"] is None
+    assert record["reason"].startswith("too few groups carry it")
+
+
+def test_a_judge_that_follows_nobody_keeps_its_own_points():
+    sample, examples = planted()
+    blind = replace(sample, scores=np.random.default_rng(2).random(len(sample.scores)))
+    records = [one for one in audit_records([blind], Probing(examples)) if one["p"] is not None]
+    assert {one["map"] for one in records} == {END_TO_END}
+    constant = replace(sample, scores=np.full(len(sample.scores), 0.5))
+    reasons = [one["reason"] for one in audit_records([constant], Probing(examples)) if one["factor"] == "length"]
+    assert reasons == ["the judge gives every text the same score"]
+
+
+def test_names_of_systems_and_judges_tell_families():
+    assert [family_of(name) for name in ("GPT4-5shot", "meta-llama/Llama-3.1-8B", "phigaro", "M12")] == [
+        "gpt",
+        "llama",
+        "",
+        "",
+    ]
+    _, examples = planted()
+    factors = {factor.name: factor for factor in factors_of(examples, np.arange(len(examples)), "Mistral-7B")}
+    assert factors["own family"].reason == "no systems of its family, mistral, beside others"
+    assert factors["family"].columns.shape == (len(examples), 2)
+
+
+def verdict_of(sample, audit, **margins):
+    studies = dict.fromkeys(("metrics", "beside_humans", "systems", "humans", "forecasts"), ())
+    return steady_verdict(JudgeFindings(sample, {**studies, "audit": audit}, Margins(**margins)), audit)
+
+
+def test_steady_goes_by_the_interval_and_the_margin():
+    sample, examples = planted(articles=200)
+    quiet = audit_records([sample], with_probe(sample, examples, 0.01))
+    assert verdict_of(sample, quiet).verdict == YES
+    assert verdict_of(sample, quiet, steady=0.005).verdict in (NO, FEW)
+    moved = verdict_of(sample, audit_records([sample], with_probe(sample, examples, 0.2)))
+    assert moved.verdict == NO
+    assert "typos" in moved.clause
+    # the data alone do not say what would move it
+    assert verdict_of(sample, audit_records([sample], Probing(examples, "Qwen2.5"))).verdict == CARE
+    few, texts = planted(articles=30)
+    narrow = verdict_of(few, audit_records([few], Probing(texts, "Qwen2.5")), steady=0.02)
+    assert narrow.verdict == FEW
+    assert narrow.needed > 30
+    assert verdict_of(sample, []).verdict == UNMEASURED
+
+
+def test_what_may_matter_is_shown_and_not_counted():
+    sample, examples = planted(articles=200)
+    probing = with_probe(sample, examples, 0.2)
+    probing = replace(probing, asked=[ASKED._replace(neutral=False)])
+    assert verdict_of(sample, audit_records([sample], probing)).verdict == CARE
