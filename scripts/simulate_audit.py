@@ -28,7 +28,6 @@ SYSTEMS = 6
 PROBES = 6
 NAMES = ("length", "format", "language b", "language c", "family b", "family c", "place")
 PLANTED = NAMES.index("format")
-BLOCKS = (slice(0, 1), slice(1, 2), slice(2, 4), slice(4, 6), slice(6, 7))
 ARTICLES = (20, 60, 200)
 EFFECTS = (0.0, 0.05, 0.1, 0.2)
 
@@ -77,7 +76,7 @@ def family_of_effects(data: Data) -> list[Effect]:
     """All effects of a data set, those of the data first."""
     clusters = Clusters.of(data.articles, 0)
     probes = [paired_effect(differences, clusters) for differences in data.probes]
-    return [*regression_effects(moments_of(data), BLOCKS), *probes]
+    return [*regression_effects(moments_of(data), NAMES), *probes]
 
 
 def holds_value(effect: Effect, truth: float) -> bool:
@@ -150,7 +149,7 @@ def intervals(data_sets: int, raters: int) -> None:
         for number in range(data_sets):
             data = draw((number, articles, 7), articles, 0.1, raters)
             moments = moments_of(data)
-            every = regression_effects(moments, BLOCKS)
+            every = regression_effects(moments, NAMES)
             human = data.ratings.mean(axis=1)
             slope = moments.slopes()[0][0]
             less = cross_fitted(data.judge, human, data.articles) / slope - human
@@ -201,7 +200,7 @@ def family(data_sets: int, raters: int) -> None:
                 data, people, own = judges(number, articles, love, raters)
                 less = data.judge - people
                 plain.append(less[own].mean() - less[~own].mean())
-                [effect] = regression_effects(moments_of(data), [slice(0, 1)])
+                [effect] = regression_effects(moments_of(data), ["own family"])
                 sizes.append(effect.estimate.value)
                 told += effect.p is not None and effect.p <= 0.05
                 # points of people's scale, of which the judge's are .35 / .47

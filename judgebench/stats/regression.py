@@ -214,9 +214,9 @@ class Moments:
         return [alike, least, most]
 
 
-def regression_effects(moments: Moments, blocks: Sequence[slice]) -> list[Effect]:
+def regression_effects(moments: Moments, names: Sequence[str]) -> list[Effect]:
     """The effect of each x in points of the humans' scale, see the module; its share of variance is
-    that of its block of x, as the levels of one language. Of a judge that does not follow the
+    that of all x of its name [K], as the values of one segment. Of a judge that does not follow the
     humans (`Moments.follows`) no slope tells how its points compare with theirs: then effects are
     in its own.
     """
@@ -235,11 +235,15 @@ def regression_effects(moments: Moments, blocks: Sequence[slice]) -> list[Effect
     slope = slopes[0][0]
     less = moments.of_judge[0] - slope * moments.of_human[0]
     left = moments.judge[0] - 2 * slope * moments.both[0] + slope**2 * moments.human[0]
-    shared = []
-    for block in blocks:
-        part = less[block] @ np.linalg.pinv(moments.inverse[block, block]) @ less[block]
-        shared += [float(part / max(left + part, _TINY))] * len(less[block])
-    return [effect._replace(share=share) for effect, share in zip(effects, shared, strict=True)]
+    shares = {}
+    for name in names:
+        block = np.flatnonzero(np.array(names) == name)
+        inner = np.linalg.pinv(moments.inverse[np.ix_(block, block)])
+        part = float(less[block] @ inner @ less[block])
+        shares[name] = part / max(float(left) + part, _TINY)
+    return [
+        effect._replace(share=shares[name]) for effect, name in zip(effects, names, strict=True)
+    ]
 
 
 def _widest(sides: Sequence[Effect]) -> Effect:

@@ -33,7 +33,7 @@ from judgebench.stats.regression import (
 from judgebench.studies.paired import correct
 from judgebench.studies.probes import PROBE, Asked
 from judgebench.studies.scores import CLEAN, JudgeScores, Scores, ScoreSeries
-from judgebench.studies.varying import Factor, factors_of
+from judgebench.studies.varying import factors_of
 from judgebench.types import FAILED, LABELS, RANGE, Array, Columns, Example, Key, Record, Row, Rows
 
 if TYPE_CHECKING:
@@ -207,77 +207,59 @@ def _data_rows(sample: JudgeScores, probing: Probing) -> Rows:
         return [_missing(DATA, "all", f"too few rated groups: {clusters.count} of {FEWEST}")]
     factors = factors_of(examples, places, probing.judge)
     rows = [_missing(DATA, one.name, one.reason) for one in factors if one.reason is not None]
+    known = [factor for factor in factors if factor.level is not None]
     if np.ptp(sample.scores[rated]) == 0:
         same = "the judge gives every text the same score"
-        return rows + [_missing(DATA, one.name, same) for one in factors if one.levels]
+        return rows + [_missing(DATA, one.name, same, level=one.level) for one in known]
     # 1. columns that say something of their own
-    known = [factor for factor in factors if factor.levels]
-    if not known:
+    columns = [factor.values for factor in known]
+    kept = _independent(columns)
+    apart = "it cannot be told apart from what stands above"
+    rows += [
+        _missing(DATA, one.name, apart, level=one.level)
+        for at, one in enumerate(known)
+        if at not in kept
+    ]
+    if not kept:
         return rows
-    x = np.hstack([factor.columns for factor in known])
-    kept = _independent(x)
     # 2. the judge on the humans' scale
+    x = np.column_stack([columns[at] for at in kept])
     error = rating_error(sample.ratings[rated]) if sample.raters else None
     human = sample.human[rated]
     mapped = ISOTONIC
-    moments = Moments.of(sample.calibrated[rated], human, x[:, kept], error, clusters)
+    moments = Moments.of(sample.calibrated[rated], human, x, error, clusters)
     if not moments.follows:
         mapped = END_TO_END
-        moments = Moments.of(sample.on_scale[rated], human, x[:, kept], error, clusters)
+        moments = Moments.of(sample.on_scale[rated], human, x, error, clusters)
     # 3. effects
-    blocks = _blocks(known, kept)
-    effects = dict(zip(kept, regression_effects(moments, blocks), strict=True))
+    low, high = sample.scale or sample.cell.range.ends
     about = {
         "texts": int(rated.sum()),
         "groups": clusters.count,
         "map": mapped,
         "ratings": "several" if moments.reliable else "one",
-        "width": _width(sample),
+        "width": high - low,
     }
-    column = 0
-    for factor in known:
-        for level in factor.levels:
-            of_level = about | {"level": level}
-            if column in effects:
-                rows.append(_measured(DATA, factor.name, effects[column], **of_level))
-            else:
-                apart = "it cannot be told apart from what stands above"
-                rows.append(_missing(DATA, factor.name, apart, level=level))
-            column += 1
+    effects = regression_effects(moments, [known[at].name for at in kept])
+    for at, effect in zip(kept, effects, strict=True):
+        level = {"level": known[at].level}
+        rows.append(_measured(DATA, known[at].name, effect, **about, **level))
     return rows
 
 
-def _independent(x: Array) -> list[int]:
-    """The columns of x [N, K] that do not follow from those before them and a constant."""
+def _independent(columns: Sequence[Array]) -> list[int]:
+    """The places of the columns [N] that do not follow from those before them and a constant."""
     kept: list[int] = []
-    basis = np.ones((len(x), 1)) / np.sqrt(len(x))
-    for column, values in enumerate(x.T):
-        centered = values - values.mean()
-        rest = centered - basis @ (basis.T @ centered)
+    basis: list[Array] = []
+    for place, values in enumerate(columns):
+        rest = centered = values - values.mean()
+        for vector in basis:
+            rest = rest - (vector @ rest) * vector
         squares = float(rest @ rest)
         if squares > _LEFT * float(centered @ centered):
-            kept.append(column)
-            basis = np.column_stack([basis, rest / np.sqrt(squares)])
+            kept.append(place)
+            basis.append(rest / np.sqrt(squares))
     return kept
-
-
-def _blocks(factors: Sequence[Factor], kept: Sequence[int]) -> list[slice]:
-    """The places of each factor's columns among those that are kept."""
-    blocks = []
-    start = column = 0
-    for factor in factors:
-        end = column + len(factor.levels)
-        count = sum(column <= one < end for one in kept)
-        if count:
-            blocks.append(slice(start, start + count))
-        start += count
-        column = end
-    return blocks
-
-
-def _width(sample: JudgeScores) -> float:
-    low, high = sample.scale or sample.cell.range.ends
-    return high - low
 
 
 # --- what was asked besides -----------------------------------------------------------------------
@@ -285,10 +267,8 @@ def _width(sample: JudgeScores) -> float:
 
 def _same_series(cell: ScoreSeries, other: ScoreSeries) -> bool:
     """True for cells of one judge and decoding under one condition, in whichever range."""
-    return cell.table == other.table and (cell.judge, cell.decoding) == (
-        other.judge,
-        other.decoding,
-    )
+    same_judge = (cell.judge, cell.decoding) == (other.judge, other.decoding)
+    return same_judge and cell.table == other.table
 
 
 def _range_rows(sample: JudgeScores, alike: Sequence[JudgeScores]) -> Rows:

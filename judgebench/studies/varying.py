@@ -27,18 +27,18 @@ _NAME = re.compile(r"[^a-z0-9]+")
 
 
 class Factor(NamedTuple):
-    """Something that varies.
+    """Something that varies, or a value of it.
 
     Attributes:
-        name: as "length".
-        levels: what each column is the effect of, as "twice the words"; empty where there are none.
-        columns: [N, L].
-        reason: why there is no column.
+        name: as "language".
+        level: whose effect it is, as "de, not en"; None where there is none.
+        values: [N].
+        reason: why there is no effect.
     """
 
     name: str
-    levels: Sequence[str] = ()
-    columns: Array = np.zeros((0, 0))
+    level: str | None = None
+    values: Array = np.zeros(0)
     reason: str | None = None
 
 
@@ -51,47 +51,52 @@ def factors_of(examples: Sequence[Example], places: Array, judge: str) -> list[F
     """
     texts = [example.output for example in examples]
     words = np.array([len(_WORD.findall(text)) for text in texts])
-    marked = np.array([has_markdown(text) for text in texts])
+    marked = np.array([1.0 * has_markdown(text) for text in texts])
     span = max(float(np.ptp(places)), 1.0)
-    factors = [
-        _number("length", "twice the words", np.log2(np.maximum(words, 1)), any(texts)),
-        _number("format", "Markdown", 1.0 * marked, any(texts)),
-        _number("place in the file", "from first to last", (places - places.min()) / span, True),
-    ]
+    # 1. the text, and its place
+    length = Factor("length", reason="the texts are not at hand")
+    form = length._replace(name="format")
+    if any(texts):
+        length = Factor("length", "twice the words", np.log2(np.maximum(words, 1)))
+        form = Factor("format", "Markdown", marked)
+    place = Factor("place in the file", "from first to last", (places - places.min()) / span)
+    factors = []
+    for factor in (length, form, place):
+        alike = factor.level and np.ptp(factor.values) == 0
+        factors.append(Factor(factor.name, reason=_ALIKE[factor.name]) if alike else factor)
     # 2. segments
     names = list(dict.fromkeys(name for example in examples for name in example.segments))
     if "language" not in names:
         factors.append(Factor("language", reason="no language column: data.fields.segments"))
     for name in names:
-        factors.append(_levels(name, [example.segments.get(name, "") for example in examples]))
+        factors += _levels(name, [example.segments.get(name, "") for example in examples])
     # 3. families
-    if FAMILY in names:
-        return factors
-    return factors + _families([example.system_id for example in examples], judge)
+    if FAMILY not in names:
+        factors += _families([example.system_id for example in examples], judge)
+    return factors
 
 
-def _number(name: str, level: str, values: Array, known: bool) -> Factor:
-    if not known:
-        return Factor(name, reason="the texts are not at hand")
-    if np.ptp(values) == 0:
-        none = {"format": "every text has Markdown" if values[0] else "no text has Markdown"}
-        return Factor(name, reason=none.get(name, "all texts are alike in it"))
-    return Factor(name, [level], values[:, None])
+_ALIKE = {
+    "length": "all texts are of one length",
+    "format": "no text has Markdown, or all have",
+    "place in the file": "there is one text",
+}
 
 
-def _levels(name: str, labels: Sequence[str]) -> Factor:
-    """A column a level, but for the commonest, with which the others are compared."""
+def _levels(name: str, labels: Sequence[str]) -> list[Factor]:
+    """A factor a level, but for the commonest, with which the others are compared."""
     counts = Counter(labels)
-    common = [label for label, _ in counts.most_common(MOST_LEVELS)]
     if len(counts) < 2:
-        return Factor(name, reason=f"one {name} alone: {labels[0]}")
-    base, *levels = common
-    if len(counts) > len(common):
-        levels.append(OTHERS)
-        labels = [label if label in common else OTHERS for label in labels]
-    columns = [[1.0 * (label == level) for label in labels] for level in levels]
-    titles = [f"{level or 'none'}, not {base or 'none'}" for level in levels]
-    return Factor(name, titles, np.array(columns).T)
+        return [Factor(name, reason=f"one {name} alone: {labels[0]}")]
+    common = [label for label, _ in counts.most_common(MOST_LEVELS)]
+    rare = [label if label in common else OTHERS for label in labels]
+    base = common[0] or "none"
+    factors = []
+    for level in dict.fromkeys([*common[1:], *rare]):
+        if level != common[0]:
+            values = np.array([1.0 * (label == level) for label in rare])
+            factors.append(Factor(name, f"{level or 'none'}, not {base}", values))
+    return factors
 
 
 def _families(systems: Sequence[str], judge: str) -> list[Factor]:
@@ -103,20 +108,22 @@ def _families(systems: Sequence[str], judge: str) -> list[Factor]:
         return [Factor(FAMILY, reason=reason)]
     # 1. the judge's own beside all others
     mine = np.array([bool(own) and family == own for family in families])
-    beside = Factor(OWN, [f"{own}, not others"], 1.0 * mine[:, None])
+    beside = Factor(OWN, f"{own}, not others", 1.0 * mine)
     if not own:
         beside = Factor(OWN, reason="the judge's name tells no family")
     elif mine.all() or not mine.any():
         beside = Factor(OWN, reason=f"no systems of its family, {own}, beside others")
     # 2. the others among themselves: nothing is said of its own twice
-    others = ~mine if beside.levels else np.ones(len(mine), bool)
-    names = [family or "unknown" for family in families]
-    factor = _levels(FAMILY, [names[row] for row in np.flatnonzero(others)])
-    if factor.levels:
-        columns = np.zeros((len(names), len(factor.levels)))
-        columns[others] = factor.columns - factor.columns.mean(axis=0)
-        factor = factor._replace(columns=columns)
-    return [beside, factor]
+    others = np.ones(len(mine), bool) if beside.level is None else ~mine
+    names = [families[row] or "unknown" for row in np.flatnonzero(others)]
+    factors = [beside]
+    for factor in _levels(FAMILY, names):
+        if factor.level is not None:
+            values = np.zeros(len(others))
+            values[others] = factor.values - factor.values.mean()
+            factor = factor._replace(values=values)
+        factors.append(factor)
+    return factors
 
 
 def family_of(name: str) -> str:

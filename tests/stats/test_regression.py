@@ -53,7 +53,7 @@ def test_without_noise_the_effect_is_what_was_planted():
     x = np.column_stack([np.arange(len(groups)) % 2, quality**2])
     judge = 5 + 2 * quality + 0.6 * x[:, 0]  # in the judge's points; .3 of the humans', whose are half as long
     moments = Moments.of(judge, quality, x, np.zeros(len(groups)), Clusters.of(groups, 0))
-    first, second = regression_effects(moments, [slice(0, 1), slice(1, 2)])
+    first, second = regression_effects(moments, ["a", "b"])
     assert first.estimate.value == pytest.approx(0.3)
     assert second.estimate.value == pytest.approx(0, abs=1e-9)
     assert first.share == pytest.approx(1)
@@ -83,7 +83,7 @@ def test_a_noisy_judge_is_not_moved_by_what_good_texts_have(raters):
     assert less[x == 1].mean() - less[x == 0].mean() < -0.4
     error = rating_error(ratings)
     moments = Moments.of(slope * noisy, ratings.mean(axis=1), x[:, None], error, Clusters.of(groups, 0))
-    [effect] = regression_effects(moments, [slice(0, 1)])
+    [effect] = regression_effects(moments, ["a"])
     assert abs(effect.estimate.value) < 0.12
     assert effect.estimate.low < 0 < effect.estimate.high
     assert moments.reliable == (raters > 1)
@@ -94,7 +94,7 @@ def test_a_judge_that_follows_nobody_is_moved_in_its_own_points():
     x = (quality > 0) * 1.0
     judge = 0.4 * x + rng.normal(0, 0.3, len(groups)) - 0.32 * quality * x.std()
     moments = Moments.of(rng.normal(size=len(groups)), quality, x[:, None], None, Clusters.of(groups, 0))
-    [effect] = regression_effects(moments, [slice(0, 1)])
+    [effect] = regression_effects(moments, ["a"])
     assert not moments.follows
     assert effect.estimate.low < 0 < effect.estimate.high
     assert np.isfinite(judge).all()
@@ -106,7 +106,7 @@ def test_love_of_its_own_family_is_not_another_use_of_the_scale(love, told):
     data, people, own = simulate.judges(3, 200, love)
     less = data.judge - people
     assert less[own].mean() - less[~own].mean() > 0.015
-    [effect] = regression_effects(simulate.moments_of(data), [slice(0, 1)])
+    [effect] = regression_effects(simulate.moments_of(data), ["a"])
     assert (effect.p <= 0.05) == told
     assert simulate.holds_value(effect, love * 0.35 / 0.47)
 

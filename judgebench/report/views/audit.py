@@ -11,7 +11,7 @@ from judgebench.results.results import Results
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.studies.audit import DATA
 from judgebench.types import Record, Row, Rows
-from judgebench.words.formats import is_known, p_value, percent, say, signed_two
+from judgebench.words.formats import is_known, p_value, percent, say, signed_two, whole
 
 _SHOWN = 4
 _TITLES = {DATA: "What varies in the data, at equal quality", "probes": "What was changed"}
@@ -118,7 +118,7 @@ AUDIT = View(
             "probe, the part of the variance of scores that the change makes",
         ),
         Col("p", "p_holm", p_value, says="of all effects of a setting together, Holm's correction"),
-        Col("texts", page=True),
+        Col("texts", form=whole, page=True),
     ),
     sections=["head", "title"],
     section="{head} {title}",
