@@ -54,7 +54,7 @@ def of_people(name: str, rows: Rows) -> Iterator[Line]:
             sample = sample_of(task, judge, known)
             for record in audit_records([sample], Probing(examples, judge)):
                 if record["instrument"] == "data":
-                    yield {"task": task.name, "judge": judge, **record}
+                    yield {**record, "task": task.name, "judge": judge}
 
 
 def paired(task: str, judge: str, factor: str, before: Any, after: Any, groups: Any) -> Line | None:
@@ -143,9 +143,12 @@ def show(lines: list[Line]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--sets", nargs="*", help="names of sets, or how they begin; all where none is given")
     given = parser.parse_args()
     for folder in (given.folder, given.folder / "judges_only"):
         for name, rows in read(folder).items() if folder.is_dir() else ():
+            if given.sets and not name.startswith(tuple(given.sets)):
+                continue
             people = any(row["human"] for row in rows)
             lines = list(of_people(name, rows)) if people and rows[0]["labels"] != "nominal" else []
             print(f"{name}: {len(rows)} rows")
