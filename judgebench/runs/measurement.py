@@ -42,6 +42,7 @@ from judgebench.studies.paired import Baseline, Pairs, attack_differences, compa
 from judgebench.studies.picks import pick_records
 from judgebench.studies.prediction_powered import prediction_powered_records
 from judgebench.studies.probability_scores import probability_score_records, with_silent
+from judgebench.studies.probes import PROBE
 from judgebench.studies.rankings import pairwise_records
 from judgebench.studies.repairs import repair_records
 from judgebench.studies.repeats import repeat_records
@@ -212,7 +213,13 @@ class _Measures:
             for name, study in STUDIES.items():
                 records[name] = study(graded)
             records["decisions"] = decision_records(samples, parts.costs, parts.asking)
-            answers = decode_answers(self.readings.readings)
+            # a probe of the prompt is no defense that was asked again
+            asked = [
+                reading
+                for reading in self.readings.readings
+                if not reading.prompt.condition.defense.startswith(PROBE)
+            ]
+            answers = decode_answers(asked)
             records["repeats"] = repeat_records(
                 answers, records["decisions"], self.dataset, **self.resampling
             )
