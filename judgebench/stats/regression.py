@@ -207,10 +207,14 @@ class Moments:
             return [self.both / (self.human - self.error)]
         if not self.follows:
             return [self.both / self.human]
-        alike = np.sqrt(np.maximum(self.judge, _TINY) / self.human)
         root = math.sqrt(MOST_RELIABLE)
-        least = np.maximum(alike / root, self.both / self.human)
-        most = np.minimum(alike * root, self.judge / self.both)
+        spread = np.maximum(self.judge, _TINY)
+        alike = np.sqrt(spread / self.human)
+        # neither is more than without error
+        lowest = self.both / self.human
+        highest = self.judge / self.both
+        least = np.maximum(alike / root, lowest)
+        most = np.minimum(alike * root, highest)
         return [alike, least, most]
 
 

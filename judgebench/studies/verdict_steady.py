@@ -28,12 +28,14 @@ def steady_verdict(facts: JudgeFindings, audit: Records) -> Verdict:
         return Verdict(UNMEASURED, _clause(part="none"))
     worst = max(known, key=_Effect.harm)
     said = {"effect": worst, "width": worst.row["width"], "margin": facts.margins.steady}
-    if worst.row["groups"] < facts.margins.fewest:
-        clause = _clause(part="few", fewest=facts.margins.fewest, **said)
-        return Verdict(FEW, clause, worst.size, needed=facts.margins.fewest)
+    fewest = facts.margins.fewest
+    needed = worst.needed
+    if worst.row["groups"] < fewest:
+        clause = _clause(part="few", fewest=fewest, **said)
+        return Verdict(FEW, clause, worst.size, needed=fewest)
     if worst.state == FEW:
-        needed = worst.needed
-        return Verdict(FEW, _clause(part="wide", needed=needed, **said), worst.size, needed=needed)
+        clause = _clause(part="wide", needed=needed, **said)
+        return Verdict(FEW, clause, worst.size, needed=needed)
     if worst.state == NO:
         return Verdict(NO, _clause(part="moved", **said), worst.size)
     # what varies in the data is not all that may move it
