@@ -13,13 +13,16 @@ from judgebench.data.dataset import DEV, RatingDataset
 from judgebench.decoding.rules import Decoding
 from judgebench.decoding.scores import decode, decode_answers, win_probabilities
 from judgebench.defenses import NONE
-from judgebench.judges.judge import RunReadings
+from judgebench.judges.judge import PromptSet, RunReadings
+from judgebench.judges.spec import LOCAL
+from judgebench.prompts.tokens import encode_texts
 from judgebench.results.folder import masked
 from judgebench.results.results import Results, examples_frame, frame_of, ratings_frame, texts_frame
 from judgebench.results.schema import REFERENCES_SCHEMA
 from judgebench.results.served import served_notes
 from judgebench.runs.experiment import Experiment
 from judgebench.stats.correlation import CORRELATIONS
+from judgebench.studies.attacked import attacked_records
 from judgebench.studies.decisions import decision_records
 from judgebench.studies.errors import error_records
 from judgebench.studies.evaluate import cost_records, evaluate, suffix_records
@@ -38,7 +41,7 @@ from judgebench.studies.rankings import pairwise_records
 from judgebench.studies.repairs import repair_records
 from judgebench.studies.repeats import repeat_records
 from judgebench.studies.rewards import reward_records
-from judgebench.studies.scores import Scores, samples_of, scale_of
+from judgebench.studies.scores import CLEAN, Scores, samples_of, scale_of
 from judgebench.studies.systems import system_records
 from judgebench.studies.variance import variance_records
 from judgebench.studies.verdict import verdict_records
@@ -46,7 +49,7 @@ from judgebench.tuning.choose import choice_records
 from judgebench.tuning.learned import Tuned
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import CrossFit
-from judgebench.types import Classes, Columns, Record, Records
+from judgebench.types import Classes, Columns, Prompt, Record, Records
 
 STUDIES = {
     "beside_humans": beside_humans_records,
@@ -63,7 +66,7 @@ the study that fills it."""
 REWARD = "reward"
 """The use, `+use=reward`, for which a run measures more; see conf/use."""
 
-FINDINGS = ("standards", "strengths", "detectors", "vectors")
+FINDINGS = ("standards", "strengths", "detectors", "own_answers", "vectors")
 """Attributes of `judgebench.defenses.Findings` that are files of the run folder as they are."""
 
 
@@ -200,6 +203,12 @@ class _Measures:
             records["repeats"] = repeat_records(
                 answers, records["decisions"], self.dataset, **self.resampling
             )
+            records["false_passes"] = attacked_records(
+                samples,
+                self.scores,
+                records["decisions"],
+                [attack.name for attack in parts.attacks if attack.replaces],
+            )
             if self.config.get("use") == REWARD:
                 records["rewards"] = reward_records(graded, self.scores, records["decisions"])
             records["metrics"] = with_silent(records["metrics"], records["forecasts"])
@@ -324,9 +333,35 @@ class _Measures:
         findings = self.experiment.findings
         return {
             **{name: getattr(findings, name) for name in FINDINGS},
-            "costs": cost_records(self.readings.frame, findings.costs, self.dataset),
+            "costs": cost_records(
+                self.readings.frame, findings.costs, self.dataset, self._tokens()
+            ),
             "references": frame_of(findings.references, REFERENCES_SCHEMA),
         }
+
+    def _tokens(self) -> dict[str, float]:
+        """Defense -> tokens that are computed for a clean text: those of its prompt that no other
+        shares, and those of its answer; nothing where no model is read here."""
+        judge = self.experiment.judge
+        if LOCAL not in judge.settings.capabilities:
+            return {}
+        prompts: dict[str, list[Prompt]] = {}
+        for prompt in self.experiment.prompts:
+            if prompt.condition.attack == CLEAN:
+                prompts.setdefault(prompt.condition.defense, []).append(prompt)
+        frame = self.readings.frame
+        tokens = {}
+        for defense, of_defense in prompts.items():
+            counts = judge.reader(PromptSet(of_defense)).tokens().values()
+            computed = sum(unique for _, unique in counts)
+            rows = frame[(frame["defense"] == defense) & (frame["attack"] == CLEAN)]
+            answers = [text for text in rows["text"] if isinstance(text, str)]
+            written = sum(map(len, encode_texts(judge.tokenizer, answers))) if answers else 0
+            if defense in judge.thinking:  # whose prompts were read with the thoughts behind them
+                before = sum(len(prompt.token_ids) for prompt in of_defense)
+                written = int(rows["prompt_tokens"].sum()) - before
+            tokens[defense] = (computed + written) / len(of_defense)
+        return tokens
 
     def of_texts(self) -> Record:
         """The judged texts and the changed ones; nothing where they may not be shown."""
