@@ -107,7 +107,7 @@ def _more(sample: JudgeScores, passed: Sequence[Array], passes: Sequence[Array])
     Args:
         passed, passes: of clean and of attacked texts, see `false_passes`.
     """
-    known: Array = np.isfinite([*passed, *passes]).all(axis=0)
+    known = np.isfinite(np.sum([*passed, *passes], axis=0))
     clusters = sample.clusters.at(known)
     shares = []
     for people, judge in zip(passed, passes, strict=True):

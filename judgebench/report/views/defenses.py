@@ -25,7 +25,7 @@ from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, 
 from judgebench.report.views.correlations import advised_rows
 from judgebench.results.results import NO_DEFENSE, Results, defenses_of
 from judgebench.studies.attacked import NO_ORDER
-from judgebench.studies.scores import shown_split
+from judgebench.studies.scores import CLEAN, shown_split
 from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows, by_key
 from judgebench.words.formats import Format, one, percent, say, signed_two, three, two, whole
 
@@ -192,9 +192,9 @@ def matrix_rows(results: Results) -> Rows:
             for rows in by_attack:
                 attack = rows[0]["attack"]
                 cells = {row["shown_defense"]: row for row in rows}
-                shown = figure.key == "false_pass" or attack != NO_DEFENSE
+                shown = figure.key == "false_pass" or attack != CLEAN
                 if known and shown:
-                    name = "clean" if attack == NO_DEFENSE else attack
+                    name = "clean" if attack == CLEAN else attack
                     row = {"figure": figure, "line": figure.line, "attack": name, "cells": cells}
                     table.append(place | row)
         reasons = dict.fromkeys(row["reason"] for row in part if row["reason"])
