@@ -37,6 +37,7 @@ __all__ = [
     "attacked_text",
     "select_attacks",
     "shipped_attacks",
+    "unlearned_attacks",
 ]
 
 
@@ -44,14 +45,21 @@ def shipped_attacks(search: Search | None = None) -> dict[str, Callable[..., Att
     """Name -> what makes the attack, of those that come with judgebench, `none` first.
 
     `dsi`, `bed` and `adaptive` are worded as in the CAP paper (its appendix B); `adv_suffix` is
-    learned, by a `search`, or by another run; the rest are the kinds of injection that RobustJudge
-    (Li et al. 2025) tests, in words of our own.
+    learned, by a `search`, or by another run. The kinds of injection that RobustJudge (Li et al.
+    2025) tests are in words of our own, as are all others: master keys (`key_*`, arXiv 2507.08794)
+    and null answers (`null_*`, arXiv 2410.07137), which stand in the text's place; claims of
+    progress (arXiv 2601.14691), authority, flattery, hidden text, another language, a forged end.
     """
     makers: dict[str, Callable[..., Attack]] = {NONE.name: lambda: NONE}
     for name, text in shipped_templates("judgebench.attacks").items():
         makers[name] = partial(TemplateAttack, name, without_line_end(text))
     makers[ADV_SUFFIX] = partial(AdvSuffix, search or Search())
     return makers
+
+
+def unlearned_attacks() -> list[str]:
+    """Names of the attacks for which `all` stands: those that nothing has to be learned for."""
+    return [name for name in shipped_attacks() if name != ADV_SUFFIX]
 
 
 def select_attacks(entries: Sequence[Any], search: Search | None = None) -> list[Attack]:

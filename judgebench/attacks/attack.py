@@ -38,6 +38,8 @@ class Attack:
 
     Attributes:
         name: in the column `attack` of every table.
+        replaces: True where nothing of the judged text is left, so that nobody would pass what
+            stands in its place.
 
     Example:
         >>> from judgebench.types import ScoreRange
@@ -53,6 +55,7 @@ class Attack:
     """
 
     name: str
+    replaces: bool = False
 
     def attacked(self, text: str, condition: Condition) -> str:
         """Text that stands in the place of the judged `text` under a condition."""
@@ -88,6 +91,10 @@ class TemplateAttack(Attack):
                 f"attacks: the template of {self.name} has no {{text}} in the place of the judged "
                 "text; put it there, or {no_text} if the text is to be left out."
             )
+
+    @property
+    def replaces(self) -> bool:  # type: ignore[override]
+        return "{text}" not in self.template
 
     def attacked(self, text: str, condition: Condition) -> str:
         # every field is filled in one pass: what the text says is never read as a template
@@ -129,6 +136,10 @@ class CheckedAttack(Attack):
     @property
     def name(self) -> str:  # type: ignore[override]
         return self.attack.name
+
+    @property
+    def replaces(self) -> bool:  # type: ignore[override]
+        return self.attack.replaces
 
     def attacked(self, text: str, condition: Condition) -> str:
         return self.attack.attacked(text, condition)

@@ -21,7 +21,12 @@ from omegaconf.errors import OmegaConfBaseException
 
 from judgebench.attacks import Attack, LearnedPhrase, select_attacks
 from judgebench.attacks.search import AdvSuffix, Search
-from judgebench.config.defaults import complete_dimensions, complete_rubrics, complete_share
+from judgebench.config.defaults import (
+    complete_all,
+    complete_dimensions,
+    complete_rubrics,
+    complete_share,
+)
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, choice_of, list_at, path_of
 from judgebench.config.parts import JudgeParts, Parts, built, refuse_unrated
@@ -286,7 +291,7 @@ class _Mistakes(Mistakes):
 def check_config(config: DictConfig, here: bool = True) -> Parts:
     """The parts of a configuration, of which they hold a complete one; `UserError` with all of its
     mistakes, those of this machine's paths and devices only where it runs `here`."""
-    config = settle(config)
+    config = complete_all(settle(config))
     mistakes = _Mistakes(config)
     # 1. the data and the judge, which complete the configuration
     data = judge = None

@@ -8,16 +8,39 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from judgebench.attacks import unlearned_attacks
 from judgebench.config.keys import list_at, typed_value
 from judgebench.data.dataset import DataSettings, RatingDataset
+from judgebench.defenses import unlearned_defenses
 from judgebench.judges.spec import UNKNOWN_PROMPTS, JudgeSettings
 from judgebench.prompts.rubrics import BRIEF, EXAMPLE_FIELD, UNASKED, load_rubrics
 from judgebench.runtime.values import as_word, with_value, written
+from judgebench.settings.components import entry_name
 from judgebench.settings.fields import plain
 from judgebench.words.errors import UserError, shown
 
+ALL = "all"
+"""An entry that stands for every attack, or defense, for which nothing has to be learned."""
+
 _USUAL = "coherence"
 """The dimension that is judged of several where none is named."""
+
+
+def complete_all(config: DictConfig) -> DictConfig:
+    """A configuration with the names for which `all` stands, of attacks and defenses, but for those
+    that other entries name."""
+    for key, every in (("attacks", unlearned_attacks), ("defenses", unlearned_defenses)):
+        given = plain(config.get(key))
+        entries = [given] if given == ALL else given
+        if not isinstance(entries, list) or ALL not in entries:
+            continue
+        named = list(map(entry_name, entries))
+        rest = [name for name in every() if name not in named]
+        listed: list[Any] = []
+        for entry in entries:
+            listed += rest if entry == ALL else [entry]
+        config = with_value(config, key, listed)
+    return config
 
 
 def complete_dimensions(config: DictConfig, data: RatingDataset) -> DictConfig:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from judgebench.config.choices import choices
 from judgebench.config.keys import typed_overrides, typed_value
+from judgebench.defenses.commit import PlannedCommit
 from judgebench.defenses.detection import PERPLEXITY, PlannedDetection
 from judgebench.defenses.prompts import NONE
 from judgebench.defenses.references import REFERENCE_DEFENSES, PlannedReferences
@@ -99,6 +100,16 @@ _REFERENCES = Need(
     "another defense",
 )
 
+_COMMIT = Need(
+    "defenses: {}",
+    lambda parts: [
+        defense.name for defense in parts.defenses if isinstance(defense, PlannedCommit)
+    ],
+    LOCAL,
+    "its model writes an answer of its own first",
+    "another defense, as defenses=[cot]",
+)
+
 _DETECTION = Need(
     "defenses: {}",
     lambda parts: [
@@ -148,6 +159,7 @@ NEEDS = (
         "assistant=none",
     ),
     _REFERENCES,
+    _COMMIT,
     _DETECTION,
 )
 """Of a judge."""
@@ -402,7 +414,7 @@ def text_mismatches(parts: JudgeParts, data: RatingDataset, builder: PromptBuild
     ]
     if data.mixed and planned:
         yield (
-            f"defenses: {planned[0]} has references for each source, and groups of {data.name} have "
+            f"defenses: {planned[0]} has a text for each source, and groups of {data.name} have "
             "several; leave it out, or name the groups of one source with data.fields.group_id=null."
         )
     alone = [defense.name for defense in parts.defenses if not defense.compares]

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from judgebench.defenses.anchors import ANCHORS, Anchors
+from judgebench.defenses.commit import PlannedCommit
 from judgebench.defenses.detection import PERPLEXITY, planned_detection
 from judgebench.defenses.prepared import STAGES, Findings, Planned, Prepared, Resources
 from judgebench.defenses.prompts import NONE, Cot, Reasoning, TemplateDefense
@@ -29,6 +30,7 @@ __all__ = [
     "TemplateDefense",
     "select_defenses",
     "shipped_defenses",
+    "unlearned_defenses",
 ]
 
 
@@ -45,12 +47,20 @@ def shipped_defenses(tutor: TutorSpec | None = None) -> dict[str, Callable[..., 
         makers[name] = partial(TemplateDefense.parse, name, text)
     makers[Cot.name] = Cot
     makers[Reasoning.name] = Reasoning
+    makers[PlannedCommit.name] = PlannedCommit
     for name in ANCHORS:
         makers[name] = partial(Anchors, name, {}, None)
     makers[PERPLEXITY] = planned_detection
     for name in REFERENCE_DEFENSES:
         makers[name] = partial(planned_references, name, tutor)
     return makers
+
+
+def unlearned_defenses() -> list[str]:
+    """Names of the defenses for which `all` stands: those that need no training, no labels and no
+    tutor."""
+    others = (*ANCHORS, PERPLEXITY, *REFERENCE_DEFENSES, Reasoning.name)
+    return [name for name in shipped_defenses() if name not in others]
 
 
 def select_defenses(entries: Sequence[Any], tutor: TutorSpec | None = None) -> list[Defense]:

@@ -85,8 +85,10 @@ class Findings:
             is warned of; `training` and `test`, its `metrics_at` there, training also with its
             `groups` and `attacks`, test with its `dataset` and `recall_by_attack`; `curve`, at most
             200 points on training data.
+        own_answers: a record for each answer that the judge wrote before it saw a text
+            (own_answers.json).
         costs: defense -> seconds of getting ready: `once` a run; for each `context`; for each
-            `text`.
+            `text`; and the `tokens` that were read and written for it, a text.
     """
 
     standards: Records = ()
@@ -94,6 +96,7 @@ class Findings:
     references: Records = ()
     strengths: Records = ()
     detectors: Records = ()
+    own_answers: Records = ()
     costs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @classmethod

@@ -4,7 +4,6 @@ reference, which a tutor writes, steered or asked."""
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,7 +13,12 @@ import numpy as np
 
 from judgebench.defenses.prepared import SOURCES, Findings, Planned, Prepared, Resources
 from judgebench.judges.spec import JudgeSpec
-from judgebench.prompts.rubrics import JUDGED_FIELD, REFERENCES, WITH_REFERENCES, reference_score
+from judgebench.prompts.rubrics import (
+    REFERENCES,
+    WITH_REFERENCES,
+    before_judged,
+    reference_score,
+)
 from judgebench.runtime.distributed import process_group
 from judgebench.runtime.files import user_path
 from judgebench.tutor.spec import TutorSpec
@@ -31,7 +35,6 @@ CAP, W_CAP, RANDOM = REFERENCE_DEFENSES = ("cap", "w_cap", "random_reference")
 """References from a tutor that is steered; from one that is asked for a good and a poor text; from
 one that is asked for texts of given scores."""
 
-_HEADING = re.compile(r"[^\n]*:\s*\Z")
 _BLOCK = """Two references, written for the same source, show what scores mean. Rate the text that follows them by \
 comparing it with both.
 
@@ -69,11 +72,8 @@ class ReferenceDefense(Prepared):
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
         if WITH_REFERENCES in rubric.forms:
             return replace(rubric, template=rubric.forms[WITH_REFERENCES])
-        place = JUDGED_FIELD.search(rubric.template)
-        assert place is not None  # a rubric has one
-        heading = _HEADING.search(rubric.template[: place.start()])
-        at = heading.start() if heading else place.start()
-        return replace(rubric, template=rubric.template[:at] + _BLOCK + rubric.template[at:])
+        head = before_judged(rubric)
+        return replace(rubric, template=head + _BLOCK + rubric.template[len(head) :])
 
     def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
         """See `Defense.more`; a prompt about nothing (group_id "") has references of nothing."""
@@ -170,6 +170,7 @@ class PlannedReferences(Planned):
             "once": once,
             "context": seconds / len(pairs),
             "text": seconds / len(resources.examples),
+            "tokens": sum(pair.tokens for pair in pairs) / len(resources.examples),
         }
         return pairs, replace(findings, references=records, costs={name: cost})
 

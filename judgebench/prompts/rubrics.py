@@ -67,6 +67,23 @@ JUDGED_FIELD = re.compile("|".join(rf"\{{\{{{name}\}}\}}" for name in (*_OUTPUTS
 """The place of a text to be judged, alone or against another."""
 
 
+_HEADING = re.compile(r"[^\n]*:\s*\Z")
+
+
+def before_judged(rubric: Rubric) -> str:
+    """The template up to the heading of the judged text, or the first of two.
+
+    Example:
+        >>> before_judged(Rubric("fluency", "Source: {{Document}}\n\nText to rate: {{Summary}}"))
+        'Source: {{Document}}\n\n'
+    """
+    place = JUDGED_FIELD.search(rubric.template)
+    assert place is not None  # a rubric has one
+    head = rubric.template[: place.start()]
+    heading = _HEADING.search(head)
+    return head[: heading.start()] if heading else head
+
+
 @dataclass(frozen=True)
 class Filled:
     """A rubric about one example, cut before the first character that is the example's own.

@@ -64,7 +64,14 @@ EXAMPLES: Part = "examples"
 """The place of the examples' browser, whose content follows from no block."""
 
 _PREPARED = (defenses.standards, defenses.REFERENCES, defenses.DETECTORS, defenses.COSTS)
-_UNDER_ATTACK = (attacks.ATTACKS, defenses.DEFENSES, *_PREPARED, phrase_blocks, attacks.GAPS)
+_UNDER_ATTACK = (
+    attacks.ATTACKS,
+    defenses.DEFENSES,
+    defenses.matrix,
+    *_PREPARED,
+    phrase_blocks,
+    attacks.GAPS,
+)
 _COMPARED = (pairwise.PAIRS, pairwise.ranking_blocks)
 
 PAGE = (
@@ -146,6 +153,7 @@ PAGE = (
             advised.shift_lines,
             "chart_scores",
             advised.SHIFT.tables,
+            defenses.matrix,
             advised.ATTACKED.tables,
             Fold("Attacks on every judge and decoding", (attacks.ATTACKS,)),
             Fold("Defenses side by side", (defenses.DEFENSES,)),

@@ -84,8 +84,10 @@ class Results:
             `judgebench.tuning.choose.choice_records`.
         verdict: what the setting taken may be used for, see
             `judgebench.studies.verdict.verdict_records`.
-        standards, strengths, detectors: records of defenses, see `judgebench.defenses.Findings`.
-        costs: seconds a defense takes; references: `REFERENCES_SCHEMA`.
+        false_passes: of attacked texts, see `judgebench.studies.attacked.attacked_records`.
+        standards, strengths, detectors, own_answers: records of defenses, see
+            `judgebench.defenses.Findings`.
+        costs: seconds and tokens a defense takes; references: `REFERENCES_SCHEMA`.
         served: `SERVED_SCHEMA`, of judges behind a URL; else None.
         ratings: `RATINGS_SCHEMA`, single humans' scores; humans: what these agree on, see
             `judgebench.studies.humans.human_records`. Both are empty where only means are known.
@@ -120,12 +122,14 @@ class Results:
     attack_differences: Records = ()
     pairwise: Records = ()
     suffix: Records = ()
+    false_passes: Records = ()
     trace: pd.DataFrame | None = None
     tuning: Records | None = None
     choice: Records = ()
     standards: Records = ()
     strengths: Records = ()
     detectors: Records = ()
+    own_answers: Records = ()
     costs: Records = ()
     references: pd.DataFrame = field(default_factory=partial(frame_of, (), REFERENCES_SCHEMA))
     served: pd.DataFrame | None = None

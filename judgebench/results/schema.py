@@ -161,7 +161,7 @@ _WORTH = (
     "repeats",
     "audit",
 )
-_DEFENSE = ("standards", "strengths", "detectors", "costs")
+_DEFENSE = ("standards", "strengths", "detectors", "own_answers", "costs")
 ARTIFACTS = (
     Artifact("config", "config.yaml", Presence.REQUIRED),
     Artifact(
@@ -186,6 +186,7 @@ ARTIFACTS = (
     Artifact("trace", "attack/trace.parquet"),
     Artifact("attack_differences", "attack/differences.json"),
     Artifact("suffix", "attack/suffix.json"),
+    Artifact("false_passes", "attack/false_passes.json"),
     *(Artifact(name, f"defense/{name}.json") for name in _DEFENSE),
     Artifact("references", "defense/references.parquet", schema=REFERENCES_SCHEMA),
     Artifact("tuning", "tuning.json"),
@@ -218,7 +219,7 @@ PLACES = {
         r"(table_\d|own_(correlations|expectation|settings)_[\w-]+)\.(txt|csv|tex)|"
         r"cap_(table_\d+|own_[\w-]+)\.(md|csv|tex)"
     ),
-    "attack": re.compile(r"(suffix|differences|phrase(_\w+)?)\.json|trace\.parquet"),
+    "attack": re.compile(r"(suffix|differences|false_passes|phrase(_\w+)?)\.json|trace\.parquet"),
     "defense": re.compile(
         rf"({'|'.join(_DEFENSE)})\.json|references\.parquet|vectors_[\w-]+\.safetensors|"
         r"template_[0-9a-f]{12}\.txt"  # of a user's own, in the folder of a judge card

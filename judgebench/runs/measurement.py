@@ -13,14 +13,17 @@ from judgebench.data.dataset import DEV, RatingDataset
 from judgebench.decoding.rules import Decoding
 from judgebench.decoding.scores import decode, decode_answers, win_probabilities
 from judgebench.defenses import NONE
-from judgebench.judges.judge import RunReadings
+from judgebench.judges.judge import PromptSet, RunReadings
+from judgebench.judges.spec import LOCAL
 from judgebench.probes import probes_of
+from judgebench.prompts.tokens import encode_texts
 from judgebench.results.folder import masked
 from judgebench.results.results import Results, examples_frame, frame_of, ratings_frame, texts_frame
 from judgebench.results.schema import REFERENCES_SCHEMA
 from judgebench.results.served import served_notes
 from judgebench.runs.experiment import Experiment
 from judgebench.stats.correlation import CORRELATIONS
+from judgebench.studies.attacked import attacked_records
 from judgebench.studies.audit import (
     Probing,
     audit_records,
@@ -47,7 +50,7 @@ from judgebench.studies.rankings import pairwise_records
 from judgebench.studies.repairs import repair_records
 from judgebench.studies.repeats import repeat_records
 from judgebench.studies.rewards import reward_records
-from judgebench.studies.scores import Scores, samples_of, scale_of
+from judgebench.studies.scores import CLEAN, Scores, samples_of, scale_of
 from judgebench.studies.systems import system_records
 from judgebench.studies.variance import variance_records
 from judgebench.studies.verdict import verdict_records
@@ -55,7 +58,7 @@ from judgebench.tuning.choose import choice_records
 from judgebench.tuning.learned import Tuned
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import CrossFit
-from judgebench.types import Classes, Columns, Record, Records
+from judgebench.types import Classes, Columns, Prompt, Record, Records
 
 STUDIES = {
     "beside_humans": beside_humans_records,
@@ -72,7 +75,7 @@ the study that fills it."""
 REWARD = "reward"
 """The use, `+use=reward`, for which a run measures more; see conf/use."""
 
-FINDINGS = ("standards", "strengths", "detectors", "vectors")
+FINDINGS = ("standards", "strengths", "detectors", "own_answers", "vectors")
 """Attributes of `judgebench.defenses.Findings` that are files of the run folder as they are."""
 
 
@@ -225,6 +228,12 @@ class _Measures:
             )
             if self.config.get("audit") is not None:
                 records["audit"] = audit_records(graded, self._probing(answers))
+            records["false_passes"] = attacked_records(
+                samples,
+                self.scores,
+                records["decisions"],
+                [attack.name for attack in parts.attacks if attack.replaces],
+            )
             if self.config.get("use") == REWARD:
                 records["rewards"] = reward_records(graded, self.scores, records["decisions"])
             records["metrics"] = with_silent(records["metrics"], records["forecasts"])
@@ -370,9 +379,34 @@ class _Measures:
         findings = self.experiment.findings
         return {
             **{name: getattr(findings, name) for name in FINDINGS},
-            "costs": cost_records(self.frame, findings.costs, self.dataset),
+            "costs": cost_records(self.frame, findings.costs, self.dataset, self._tokens()),
             "references": frame_of(findings.references, REFERENCES_SCHEMA),
         }
+
+    def _tokens(self) -> dict[str, float]:
+        """Defense -> tokens that are computed for a clean text: those of its prompt that no other
+        shares, and those of its answer; nothing where no model is read here."""
+        judge = self.experiment.judge
+        if LOCAL not in judge.settings.capabilities:
+            return {}
+        frame = self.frame
+        prompts: dict[str, list[Prompt]] = {name: [] for name in set(frame["defense"])}
+        for prompt in self.experiment.prompts:
+            # a probe of the prompt is none of the defenses
+            if prompt.condition.attack == CLEAN and prompt.condition.defense in prompts:
+                prompts[prompt.condition.defense].append(prompt)
+        tokens = {}
+        for defense, of_defense in prompts.items():
+            counts = judge.reader(PromptSet(of_defense)).tokens().values()
+            computed = sum(unique for _, unique in counts)
+            rows = frame[(frame["defense"] == defense) & (frame["attack"] == CLEAN)]
+            answers = [text for text in rows["text"] if isinstance(text, str)]
+            written = sum(map(len, encode_texts(judge.tokenizer, answers))) if answers else 0
+            if defense in judge.thinking:  # whose prompts were read with the thoughts behind them
+                before = sum(len(prompt.token_ids) for prompt in of_defense)
+                written = int(rows["prompt_tokens"].sum()) - before
+            tokens[defense] = (computed + written) / len(of_defense)
+        return tokens
 
     def of_texts(self) -> Record:
         """The judged texts and the changed ones; nothing where they may not be shown."""

@@ -293,20 +293,27 @@ def against_clean(
 
 
 def cost_records(
-    readings: pd.DataFrame, ready: Mapping[str, Mapping[str, float]], dataset: str
+    readings: pd.DataFrame,
+    ready: Mapping[str, Mapping[str, float]],
+    dataset: str,
+    tokens: Mapping[str, float],
 ) -> Rows:
     """A record for each defense, in the order of the readings.
 
     Args:
         readings: columns of readings.parquet.
-        ready: defense -> seconds of getting ready: `once`, for each `context` and for each `text`.
+        ready: defense -> seconds of getting ready: `once`, for each `context` and for each `text`;
+            and `tokens`, for each text.
+        tokens: defense -> tokens that are computed for a clean text.
 
     Returns:
         `dataset`, `defense`; `n` readings; `reading_seconds`, their mean, in this or an earlier
         run; `text_seconds`, of
             what the defense made for a text, or its share of what it made for the context of
             several; `context_seconds`, of what it made for one context; `once_seconds`, whatever is
-            judged, as this run took; `seconds`, reading and text together.
+            judged, as this run took; `seconds`, reading and text together; `tokens`, what is computed
+            for a text, with its share of what the defense read and wrote for the context, None
+            where that is unknown; `made_tokens`, that share.
     """
     records = []
     for defense, seconds in readings.groupby("defense", sort=False)["seconds"]:
@@ -320,6 +327,9 @@ def cost_records(
         }
         for name in ("text", "context", "once"):
             record[f"{name}_seconds"] = float(cost.get(name, 0.0))
+        read = tokens.get(str(defense))
+        made = float(cost.get("tokens", 0.0))
+        record |= {"tokens": None if read is None else read + made, "made_tokens": made}
         records.append(record | {"seconds": record["reading_seconds"] + record["text_seconds"]})
     return records
 

@@ -25,6 +25,7 @@ import numpy as np
 from judgebench.stats.classes import label_shares
 from judgebench.stats.clusters import Estimate, keys_of, unknown
 from judgebench.stats.shares import clustered_share
+from judgebench.studies.attacked import NO_MARK, false_passes, passes_of
 from judgebench.studies.scores import CLEAN, JudgeScores, Scores, ScoreSeries
 from judgebench.studies.text_pairs import pair_shares
 from judgebench.types import Array, Record, Rows
@@ -76,9 +77,7 @@ def _record(sample: JudgeScores, scores: Scores, decisions: Rows) -> Record:
     # as the reward would pass: by the chosen mark, where there is one
     mark = of_cell[-1].get("pass_mark") if of_cell else None
     if mark is None or sample.classes is None:
-        record["reason"] = (
-            "No false passes: nothing says which labels pass; give data.pass_from=LABEL."
-        )
+        record["reason"] = NO_MARK
         return record
     passed = label_shares(sample.ratings, sample.classes)[:, 1]
     record["pass_mark"] = mark
@@ -86,7 +85,7 @@ def _record(sample: JudgeScores, scores: Scores, decisions: Rows) -> Record:
     # 3. false passes under attack
     record["attacked"] = [
         {"attack": cell.attack, "defense": cell.defense}
-        | _attacked_record(scores, cell, sample, passed, mark)
+        | false_passes(sample, passed, passes_of(scores, cell, sample, mark))
         for cell in scores.cells
         if cell.attack != CLEAN and cell.clean == sample.cell
     ]
@@ -106,20 +105,3 @@ def _passes_record(decision: Record, sample: JudgeScores, passed: Array, said: A
     if record["false_pass"] is not None and record["false_fail"] is not None:
         record["signal"] = 1 - record["false_pass"] - record["false_fail"]
     return record
-
-
-def _attacked_record(
-    scores: Scores, cell: ScoreSeries, sample: JudgeScores, passed: Array, mark: float
-) -> Record:
-    """false_pass and texts of the attacked texts of a cell; an answer that could not be read does
-    not pass."""
-    part = scores.part(cell)
-    # people rated the clean texts: an attack changes what the judge sees, and not what a text is
-    # worth
-    _, rows, of_text = np.intersect1d(part["example_id"], sample.names, return_indices=True)
-    labels = passed[of_text]
-    labelled = np.isfinite(labels)
-    passes = 1.0 * (part["score"][rows] >= mark)
-    columns = passes[labelled], 1 - labels[labelled], sample.groups[of_text][labelled]
-    share = clustered_share(*columns)
-    return {"texts": int(labelled.sum()), **keys_of("false_pass", share)}

@@ -173,7 +173,7 @@ def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torc
 @dataclass(frozen=True)
 class Reference:
     """The two texts of one context. `high_cut` and `low_cut` are True where one ends at the most
-    tokens; `seconds` is the time of both."""
+    tokens; `seconds` is the time of both, `tokens` what was read and written for them."""
 
     group_id: str
     high: str
@@ -181,6 +181,7 @@ class Reference:
     high_cut: bool = False
     low_cut: bool = False
     seconds: float = 0.0
+    tokens: int = 0
 
 
 def steered_texts(
@@ -260,7 +261,13 @@ def _pairs(
                 )
     return [
         Reference(
-            context.group_id, good.text, bad.text, good.cut, bad.cut, good.seconds + bad.seconds
+            context.group_id,
+            good.text,
+            bad.text,
+            good.cut,
+            bad.cut,
+            good.seconds + bad.seconds,
+            good.count + bad.count,
         )
         for context, good, bad in zip(contexts, high, low, strict=True)
     ]

@@ -23,6 +23,7 @@ from judgebench.judges.local.passes import AnswersPass, ModelView
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import collection_folder
 from judgebench.readings.reading import reading_key
+from judgebench.readings.store import ReadingStore
 from judgebench.runtime.parsing import read_text
 from judgebench.tutor.spec import TutorSpec
 from judgebench.tutor.steering import Standard, Steer, steering
@@ -133,6 +134,11 @@ class Written:
     seconds: float = 0.0
 
     @property
+    def count(self) -> int:
+        """Tokens that were read and written for it."""
+        return len(self.asked.prompt.token_ids) + len(self.tokens)
+
+    @property
     def example(self) -> Example:
         """As a text to be judged."""
         return written_example(self.asked.prompt.example, str(self.asked.index), self.text)
@@ -179,6 +185,18 @@ class WritePass(AnswersPass):
 
     def keys(self, prompt: Prompt) -> list[str]:
         return [self.key(self._text_of[id(prompt)])]
+
+    def written(self, store: ReadingStore) -> list[Written]:
+        """The texts, in order, once they are in the store."""
+        keys = [self.key(text) for text in self.texts]
+        readings = store.get(keys)
+        written = []
+        for asked, reading in zip(self.texts, (readings[key] for key in keys), strict=True):
+            assert reading.tokens is not None
+            text = (reading.text or "").strip()
+            cut = len(reading.tokens) >= self.max_new_tokens
+            written.append(Written(asked, reading.tokens, text, cut, reading.seconds))
+        return written
 
     def elsewhere(self) -> Self:
         other = super().elsewhere()
@@ -334,12 +352,4 @@ class Tutor:
         tokenizer = spec.source.tokenizer()
         pass_ = WritePass(self.view, tokenizer, texts, spec.most_tokens, sampling, standard)
         self.runner.run([pass_], spec.max_batch_tokens, "Writing")
-        keys = [pass_.key(text) for text in texts]
-        readings = self.runner.store.get(keys)
-        written = []
-        for asked, reading in zip(texts, (readings[key] for key in keys), strict=True):
-            assert reading.tokens is not None
-            text = (reading.text or "").strip()
-            cut = len(reading.tokens) >= spec.most_tokens
-            written.append(Written(asked, reading.tokens, text, cut, reading.seconds))
-        return written
+        return pass_.written(self.runner.store)

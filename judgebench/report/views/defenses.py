@@ -3,6 +3,9 @@ costs."""
 
 from __future__ import annotations
 
+from functools import partial
+from typing import NamedTuple
+
 import pandas as pd
 import scipy  # its parts come when they are first used
 
@@ -13,14 +16,18 @@ from judgebench.report.table import (
     Paragraph,
     View,
     excludes_zero,
+    labelled_rows,
     rows_by,
     values,
+    with_records,
 )
 from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, attacked_rows
+from judgebench.report.views.correlations import advised_rows
 from judgebench.results.results import NO_DEFENSE, Results, defenses_of
-from judgebench.studies.scores import shown_split
+from judgebench.studies.attacked import NO_ORDER
+from judgebench.studies.scores import CLEAN, shown_split
 from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows, by_key
-from judgebench.words.formats import one, percent, say, signed_two, three, two, whole
+from judgebench.words.formats import Format, one, percent, say, signed_two, three, two, whole
 
 # --- side by side --------------------------------------------------------------------------------
 
@@ -130,6 +137,114 @@ def defense_sentences(results: Results) -> list[str]:
                 )
             )
     return sentences
+
+
+# --- attacks and defenses -----------------------------------------------------------------------
+
+
+class Figure(NamedTuple):
+    """A figure of attacked texts: the line above its rows, its key in a row, its format, and the
+    number that emphasizes it where its interval leaves out 0."""
+
+    line: str
+    key: str
+    form: Format
+    beyond: str = ""
+
+
+FIGURES = (
+    Figure("False passes", "false_pass", percent, "more"),
+    Figure("Change", "change", signed_two, "change"),
+    Figure("Order kept", "clean_correlation", two),
+)
+_TOKENS = Figure("Tokens a text", "tokens", whole)
+_WIDTH = 13
+_EXACT = ("dimension", *RANGE, LABELS, "attack", "defense", "judge", *_SETTING)
+_MEASURED = ("change", "change_low", "change_high", "clean_correlation")
+_PLACE = ("dimension", "range", "series")
+
+
+def _attacked_cells(results: Results) -> Rows:
+    """The records of false_passes.json of the advised settings, each with its figures of
+    metrics.json."""
+    records = with_records(map(dict, results.false_passes), _EXACT, metric=results.shown)
+    rows = []
+    for row in records:
+        metric = row.pop("metric")
+        row |= {name: metric.get(name) for name in _MEASURED}
+        if row["replaces"]:
+            row |= {"clean_correlation": None, "reason": row["reason"] or NO_ORDER}
+        rows.append(row)
+    advised = {values(row, _PLACE) for row in advised_rows(results)}
+    return [row for row in labelled_rows(with_stand_ins(rows)) if values(row, _PLACE) in advised]
+
+
+def matrix_rows(results: Results) -> Rows:
+    """A row an attack of each figure in turn, with `cells`, defense -> the record under it, and a
+    last row of the tokens that a text costs; the clean texts first."""
+    costs = {row["defense"]: row.get("tokens") for row in results.costs}
+    table: Rows = []
+    for part in rows_by(_attacked_cells(results), _PLACE):
+        place = {name: part[0][name] for name in _PLACE}
+        by_attack = rows_by(part, ["attack"])
+        for figure in FIGURES:
+            known = [row for row in part if row[figure.key] is not None]
+            for rows in by_attack:
+                attack = rows[0]["attack"]
+                cells = {row["shown_defense"]: row for row in rows}
+                shown = figure.key == "false_pass" or attack != CLEAN
+                if known and shown:
+                    name = "clean" if attack == CLEAN else attack
+                    row = {"figure": figure, "line": figure.line, "attack": name, "cells": cells}
+                    table.append(place | row)
+        reasons = dict.fromkeys(row["reason"] for row in part if row["reason"])
+        cells = {row["shown_defense"]: {"tokens": costs.get(row["defense"])} for row in part}
+        row = {"figure": _TOKENS, "line": _TOKENS.line, "attack": "clean", "cells": cells}
+        table.append(place | row | {"reason": " ".join(reasons)})
+    return table
+
+
+def _shown(row: Row, defense: str) -> str:
+    figure: Figure = row["figure"]
+    return figure.form(row["cells"].get(defense, {}).get(figure.key))
+
+
+def _is_marked(row: Row, defense: str) -> bool:
+    figure: Figure = row["figure"]
+    return excludes_zero(row["cells"].get(defense, {}), figure.beyond)
+
+
+def matrix(results: Results) -> list[Block]:
+    """Attacks beside defenses, of the advised setting: a column a defense."""
+    rows = matrix_rows(results)
+    names = dict.fromkeys(name for row in rows for name in row["cells"])
+    columns = [
+        Col(
+            name,
+            partial(_shown, defense=name),
+            marked=partial(_is_marked, defense=name),
+            width=_WIDTH,
+        )
+        for name in sorted(names, key=lambda name: name != NO_DEFENSE)
+    ]
+    view = View(
+        "matrix",
+        "Attacks beside defenses",
+        lambda _: rows,
+        [Col("attack", left=True, width=20), *columns],
+        by=_PLACE,
+        title="{dimension}, {range}: {series}",
+        sections=["line"],
+        section="{line}",
+        note="False passes: of the texts that should fail, the share that passes, by the mark that "
+        "the same judge has on clean texts under the same defense; what an attack puts in the place "
+        "of a text should always fail. Change: of the mean score. Order kept: Spearman of attacked "
+        "with clean scores. Tokens: computed for a clean text, less what it shares with others, with "
+        "its part of what the defense read and wrote first.",
+        reasons=["reason"],
+        marks="other false passes than of clean texts, or another mean, beyond chance (95 %)",
+    )
+    return view(results)
 
 
 # --- preparation --------------------------------------------------------------------------------

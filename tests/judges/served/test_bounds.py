@@ -154,3 +154,21 @@ def test_by_hand_the_probability_on_scores(listed, share):
     logprobs = {token: math.log(p) for token, p in listed.items()}
     read = candidate_bounds(tree, {(): Listing(logprobs, None if share == 1 else min(logprobs.values()))})
     assert on_scores(read.value, read.lower, read.unlisted) == pytest.approx(share, abs=1e-6)
+
+
+def test_a_token_that_strips_to_nothing_is_no_letter_and_loses_none():
+    """A scale of letters: what a tool that strips tokens would take for every letter, or for an empty one."""
+    letters = ScoreRange.parse([*"TSRQPONMLKJIHGFEDCBA"])
+    tree = PathTree.of_texts(letters.candidates)
+    blank = {"\n": 0.2, "": 0.1, "\t ": 0.05}
+    lists = {(): Listing({token: math.log(p) for token, p in {**blank, "A": 0.5, " A": 0.1, "B": 0.05}.items()})}
+    read = candidate_bounds(tree, lists)
+    known = dict(zip(letters.candidates, read.lower, strict=True))
+    assert known["A"] == pytest.approx(0.6)
+    assert known["B"] == pytest.approx(0.05)
+    assert sum(known.values()) == pytest.approx(0.65)
+    # all is listed: what is blank is nobody's, and nothing is dealt out
+    np.testing.assert_allclose(read.upper, read.lower, atol=1e-12)
+    for empty in ("", " ", "\n"):
+        with pytest.raises(UserError, match="must begin with a letter"):
+            ScoreRange.parse(["B", empty, "A"])
