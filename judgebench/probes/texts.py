@@ -71,7 +71,8 @@ class Typos(Attack):
         wanted = max(1, len(text.split()) // WORDS_PER_TYPO)
         drawn = random.Random(f"{self.seed} {text}")
         letters = list(text)
-        for match in drawn.sample(words, min(wanted, len(words))):
-            at = match.start()
-            letters[at : at + 2] = match[0][::-1]
+        count = min(wanted, len(words))
+        for match in drawn.sample(words, count):
+            first, second = match.span()
+            letters[first:second] = reversed(match[0])
         return "".join(letters)

@@ -71,7 +71,7 @@ _HEADING = re.compile(r"[^\n]*:\s*\Z")
 
 
 def before_judged(rubric: Rubric) -> str:
-    """The template up to the heading of the judged text, or the first of two.
+    r"""The template up to the heading of the judged text, or the first of two.
 
     Example:
         >>> before_judged(Rubric("fluency", "Source: {{Document}}\n\nText to rate: {{Summary}}"))

@@ -58,7 +58,7 @@ from judgebench.tuning.choose import choice_records
 from judgebench.tuning.learned import Tuned
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import CrossFit
-from judgebench.types import Classes, Columns, Prompt, Record, Records
+from judgebench.types import Classes, Columns, Prompt, Reading, Record, Records
 
 STUDIES = {
     "beside_humans": beside_humans_records,
@@ -209,44 +209,7 @@ class _Measures:
             "choice": self._choice(),
         }
         if self.config.human_agreement and not self.scores.compares:
-            parts = self.experiment.parts
-            samples = self._samples()
-            # classes without order have no ranks and no distances
-            graded = [sample for sample in samples if sample.ordered]
-            for name, study in STUDIES.items():
-                records[name] = study(graded)
-            records["decisions"] = decision_records(samples, parts.costs, parts.asking)
-            # a probe of the prompt is no defense that was asked again
-            asked = [
-                reading
-                for reading in self.readings.readings
-                if not reading.prompt.condition.defense.startswith(PROBE)
-            ]
-            answers = decode_answers(asked)
-            records["repeats"] = repeat_records(
-                answers, records["decisions"], self.dataset, **self.resampling
-            )
-            if self.config.get("audit") is not None:
-                records["audit"] = audit_records(graded, self._probing(answers))
-            records["false_passes"] = attacked_records(
-                samples,
-                self.scores,
-                records["decisions"],
-                [attack.name for attack in parts.attacks if attack.replaces],
-            )
-            if self.config.get("use") == REWARD:
-                records["rewards"] = reward_records(graded, self.scores, records["decisions"])
-            records["metrics"] = with_silent(records["metrics"], records["forecasts"])
-            graded_choice = [
-                record for record in records["choice"] if self._ordered(record["dimension"])
-            ]
-            records["verdict"] = verdict_records(
-                graded,
-                graded_choice,
-                records,
-                parts.margins,
-                (parts.costs, parts.asking),
-            )
+            self._add_agreement(records)
         if self.config.get("audit") is not None and self.scores.compares:
             records["audit"] = pair_audit_records(
                 self.scores, self._probing({}), self.dataset, **self.resampling
@@ -256,6 +219,49 @@ class _Measures:
         if not all(map(self._ordered, self.scale)):
             records["metrics"] = [self._unranked(record) for record in records["metrics"]]
         return records
+
+    def _add_agreement(self, records: Record) -> None:
+        """Adds what agreement with people says the judges are worth to their records."""
+        parts = self.experiment.parts
+        samples = self._samples()
+        # classes without order have no ranks and no distances
+        graded = [sample for sample in samples if sample.ordered]
+        for name, study in STUDIES.items():
+            records[name] = study(graded)
+        records["decisions"] = decision_records(samples, parts.costs, parts.asking)
+        answers = decode_answers(self._asked_again())
+        records["repeats"] = repeat_records(
+            answers, records["decisions"], self.dataset, **self.resampling
+        )
+        if self.config.get("audit") is not None:
+            records["audit"] = audit_records(graded, self._probing(answers))
+        records["false_passes"] = attacked_records(
+            samples,
+            self.scores,
+            records["decisions"],
+            [attack.name for attack in parts.attacks if attack.replaces],
+        )
+        if self.config.get("use") == REWARD:
+            records["rewards"] = reward_records(graded, self.scores, records["decisions"])
+        records["metrics"] = with_silent(records["metrics"], records["forecasts"])
+        graded_choice = [
+            record for record in records["choice"] if self._ordered(record["dimension"])
+        ]
+        records["verdict"] = verdict_records(
+            graded,
+            graded_choice,
+            records,
+            parts.margins,
+            (parts.costs, parts.asking),
+        )
+
+    def _asked_again(self) -> list[Reading]:
+        """Readings without those of probes: of the prompt, one is no defense that was asked again."""
+        return [
+            reading
+            for reading in self.readings.readings
+            if not reading.prompt.condition.defense.startswith(PROBE)
+        ]
 
     def _probing(self, answers: Columns) -> Probing:
         """Texts and conditions that the audit is about."""

@@ -29,8 +29,9 @@ def steady_verdict(facts: JudgeFindings, audit: Records) -> Verdict:
     worst = max(known, key=_Effect.harm)
     said = {"effect": worst, "width": worst.row["width"], "margin": facts.margins.steady}
     fewest = facts.margins.fewest
+    groups = worst.row["groups"]
     needed = worst.needed
-    if worst.row["groups"] < fewest:
+    if groups < fewest:
         clause = _clause(part="few", fewest=fewest, **said)
         return Verdict(FEW, clause, worst.size, needed=fewest)
     if worst.state == FEW:
@@ -39,8 +40,8 @@ def steady_verdict(facts: JudgeFindings, audit: Records) -> Verdict:
     if worst.state == NO:
         return Verdict(NO, _clause(part="moved", **said), worst.size)
     # what varies in the data is not all that may move it
-    probed = any(effect.row["instrument"] == PROBES for effect in known)
-    if not probed:
+    instruments = {effect.row["instrument"] for effect in known}
+    if PROBES not in instruments:
         return Verdict(CARE, _clause(part=DATA, **said), worst.size)
     return Verdict(YES, _clause(part="steady", **said), worst.size)
 

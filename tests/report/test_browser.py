@@ -323,7 +323,7 @@ def test_labels_of_charts_are_whole_or_shortened_and_named_below(chromium, tmp_p
 
 @pytest.fixture(scope="module")
 def judged_page(builder, tmp_path_factory):
-    """The page of a run with six verdicts."""
+    """The page of a run with a verdict on each use."""
     folder = tmp_path_factory.mktemp("judged")
     results = Results.load(write_run(builder(articles=8, systems=5), folder / "run").path)
     record = results.shown[0]
@@ -335,11 +335,11 @@ def judged_page(builder, tmp_path_factory):
     return page
 
 
-def test_six_verdicts_stand_in_one_row_and_what_may_be_done_above_them(chromium, judged_page):
+def test_all_verdicts_stand_in_one_row_and_what_may_be_done_above_them(chromium, judged_page):
     tab = chromium.new_context(viewport={"width": 1280, "height": 800}).new_page()
     tab.goto(judged_page.as_uri())
     tiles = [tile.bounding_box() for tile in tab.query_selector_all(".tile")]
-    assert len(tiles) == 6
+    assert len(tiles) == len(RULES)
     assert len({tile["y"] for tile in tiles}) == 1
     assert tab.query_selector(".may").bounding_box()["y"] < tiles[0]["y"]
     assert not tab.query_selector("details.heads").is_visible()  # a pointer shows them

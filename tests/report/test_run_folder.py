@@ -170,6 +170,7 @@ def test_nothing_of_an_earlier_run_survives_and_nothing_else_goes(builder, tmp_p
         "ratings": ratings_frame([example], {"coherence": np.ones((1, 2))}, ("ann", "bob"), {"g": "dev"}),
         "texts": texts_frame([(prompt, "changed")]),
         "trace": pd.DataFrame({"word": ["superb"], "score": [1.5]}),
+        "probes": run.scores,
     }
     for artifact in ARTIFACTS:
         folder.write(artifact.name, frames.get(artifact.name, [{"n": 1}])) if artifact.name != "references" else None

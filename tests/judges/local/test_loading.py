@@ -225,7 +225,8 @@ def test_a_list_that_does_not_end_is_told(described):
         ModelSource(str(described), dtype="float32").config()
 
 
-def test_weights_are_hashed_ahead_once_and_anew_where_they_have_changed(tiny_pair, tmp_path):
+def test_weights_are_hashed_ahead_once_and_anew_where_they_have_changed(tiny_pair, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_under_way", {})
     folder = tmp_path / "model"
     shutil.copytree(tiny_pair[0], folder)
     source = ModelSource(str(folder))
@@ -252,10 +253,10 @@ def test_weights_are_hashed_ahead_once_and_anew_where_they_have_changed(tiny_pai
     raw[-1] ^= 2
     weights.write_bytes(raw)
     assert source.fingerprint(store.file_digest) == source.fingerprint(digest) != plain
-    files._under_way.clear()
 
 
 def test_what_cannot_be_hashed_ahead_says_so_when_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_under_way", {})
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     hash_ahead([ModelSource("nowhere/model"), ModelSource(str(tmp_path / "gone"))], tmp_path / "store")
     (tmp_path / "store").write_text("no store")
@@ -264,6 +265,7 @@ def test_what_cannot_be_hashed_ahead_says_so_when_it_is_read(tmp_path, monkeypat
 
 
 def test_of_several_processes_the_first_hashes(tmp_path, tiny_pair, monkeypatch):
+    monkeypatch.setattr(files, "_under_way", {})
     monkeypatch.setenv("LOCAL_RANK", "1")
     hash_ahead([ModelSource(str(tiny_pair[0]))], tmp_path / "store")
     assert not files._under_way
