@@ -26,7 +26,7 @@ demo: $(INSTALLED) ## recorded judges on real grades (seconds), then the embedde
 	$(BIN)/python -m judgebench +exp=demo_live run_dir=outputs/demo/live
 	$(BIN)/python -m judgebench report outputs/demo/recorded outputs/demo/live out=outputs/demo/report.html
 
-test: lint ## check style and types, and run the tests (13 minutes on two cores)
+test: lint ## check style and types, and run the tests (12 minutes on two cores)
 	$(PYTEST) -m 'not exhaustive'
 
 test-slow: $(DEVELOPING) ## run the exhaustive tests: fuzzing, simulations, 200 examples of each property
