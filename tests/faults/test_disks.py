@@ -45,7 +45,14 @@ def whole(folder):
 
 
 def test_a_store_that_is_full_keeps_what_it_has(judgebench, tiny_pair):
-    command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *SLOWLY, "store=small/r.sqlite", "data.limit_groups=12")
+    command = (
+        "judge=local",
+        f"judge.path={tiny_pair[0]}",
+        *QUICK,
+        *SLOWLY,
+        "store=small/r.sqlite",
+        "data.limit_groups=12",
+    )
     with disk(Path("small"), "2m") as options:
         judgebench(*command, "data.limit_groups=1", "run_dir=first")
         before = rows("small/r.sqlite")
