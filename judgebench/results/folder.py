@@ -334,7 +334,7 @@ def describe_environment(
     """The content of environment.json: package versions (null: not installed), Python, platform,
     how products in float32 are computed (highest: in float32; null: without torch), the code's git
     commit (null: no checkout), the day, and the arguments; `steps` of free answers on a GPU, where
-    this process has made any."""
+    there are any."""
     torch = sys.modules.get("torch")  # what reads no model here does without it
     packages: dict[str, str | None] = dict.fromkeys(PACKAGES)
     for name in PACKAGES:
@@ -354,7 +354,7 @@ def describe_environment(
         "model_fingerprints": dict(model_fingerprints),
         "seconds": dict(seconds),
         "tokens": dict(tokens),
-        **({} if steps is None else {"steps": dict(steps)}),
+        **({"steps": dict(steps)} if steps else {}),
         **({} if served is None else {"served": dict(served)}),
     }
 

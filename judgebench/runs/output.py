@@ -45,9 +45,9 @@ def write_run(job: Job, results: Results, readings: RunReadings) -> Results:
 
 def _environment(job: Job, readings: RunReadings) -> Record:
     # there only where this process has read models
-    engine = sys.modules.get("judgebench.judges.engine.steps")
+    engine = sys.modules.get("judgebench.judges.engine.hardware")
     return describe_environment(
-        steps=None if engine is None else engine.ways(),
+        steps=None if engine is None else engine.hardware().steps,
         device=readings.device,
         model_fingerprints=readings.fingerprints,
         tokens=job.experiment.all_tokens,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -49,11 +50,14 @@ class Hardware:
     Attributes:
         elsewhere: name and arguments of a method -> what it gives on the device that reads in place
             of this one.
+        steps: how many steps of free answers ran on a GPU since this device was chosen, by the way
+            they ran, with the reason where they could not be graphs.
     """
 
     device: torch.device
     compiled: bool = True
     elsewhere: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    steps: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
 
     def fast_dtype(self, saved: str) -> str:
         """The checkpoint's dtype, or float32 where this device has no units for it."""

@@ -9,12 +9,11 @@ step to step are tensors that are changed in place.
 Nothing here is trusted before it was tried. The first steps of a stage run as they are: once to
 warm up, and once with an error in place of each wait for the GPU, which a graph cannot hold. An
 engine's first graph is compared with the same step as it is, bit for bit. Where anything fails, the
-steps go on as they are, and `ways` says why.
+steps go on as they are, and `Hardware.steps` says why.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,8 +24,7 @@ from torch.distributed.tensor import DTensor
 
 from judgebench.judges.engine.attention import GROWTH, Cache, NotStatic, Step
 from judgebench.judges.engine.generate import Pace
-from judgebench.judges.engine.hardware import out_of_memory
-from judgebench.types import Record
+from judgebench.judges.engine.hardware import hardware, out_of_memory
 
 LATER = 4 * GROWTH
 """Steps that room is made for at once, once the first `GROWTH` have been taken."""
@@ -38,14 +36,6 @@ GPU_PACE = Pace(look=4, share=0.5, fewest=32)
 Work = Callable[[], None]
 GoOn = Callable[[Tensor, Step], list[Tensor]]
 """New tokens [prompts] -> [prompts, vocabulary] logits behind them, of each exit."""
-
-_ways: Counter[str] = Counter()
-
-
-def ways() -> Record | None:
-    """Steps of this process's free answers on a GPU by the way they ran, with the reason where they
-    could not be graphs; None without any."""
-    return dict(_ways) or None
 
 
 class Stage:
@@ -114,7 +104,7 @@ class Steps:
                 if not isinstance(error, NotStatic):
                     self.refused = way
         if way is not None:
-            _ways[way] += 1
+            hardware().steps[way] += 1
         return logits
 
     def _run(self, stage: Stage, tokens: Tensor) -> str | None:

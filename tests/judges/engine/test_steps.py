@@ -14,6 +14,7 @@ from judgebench.decoding.rules import Contrastive, Greedy
 from judgebench.judges.engine import kernels, steps
 from judgebench.judges.engine.attention import Step
 from judgebench.judges.engine.generate import Pace, generate
+from judgebench.judges.engine.hardware import compute_on, hardware
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.tutor.steering import Standard, Steer, steering
 from judgebench.tutor.writing import Sampler, Sampling, stream
@@ -305,12 +306,24 @@ def test_what_has_no_room_is_an_error_and_no_reason(monkeypatch):
 
 @torch.inference_mode()
 def test_on_the_processor_steps_are_as_they_were():
-    engine, before = engine_of("llama"), steps.ways()
+    engine = engine_of("llama")
+    compute_on(torch.device("cpu"))
     assert not engine.steps.stay
     assert engine.steps.recorder is None
     assert engine.start(prompts()).pace == Pace(1, 0.0, 0)
     written(engine, Greedy(), set(), most=3)
-    assert steps.ways() == before
+    assert not hardware().steps
+
+
+@torch.inference_mode()
+def test_steps_are_counted_by_their_way_for_the_device_that_was_chosen():
+    """Each run chooses one: a run's environment says nothing of the runs before."""
+    engine = staying(engine_of("llama"))
+    engine.steps.refused = "as they are: a reason"
+    compute_on(torch.device("cpu"))
+    written(engine, Greedy(), set(), most=3)
+    assert hardware().steps == {"as they are: a reason": 2}
+    assert compute_on(torch.device("cpu")).steps == {}
 
 
 @pytest.mark.parametrize("look", [1, 4])
