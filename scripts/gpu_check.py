@@ -15,7 +15,9 @@ Models are random, made on the device in the shapes of Qwen2.5, so nothing is fe
 9 graphs      steps of answers as graphs against the same steps as they are, bit for bit: over two stages, by two
               models, steered, with answers that end; the time of a step of 24 and 192 answers; tokens a second
 10 run        the whole command, of a model and texts written for it: seconds to the first reading and the last, by part
-11 peers      Hugging Face on the same prompts, with `--peers` or by name: padded, with a cache of each article's
+11 fused      the kernels of norms, gated blocks, rotary embeddings and merges against PyTorch's, in numbers and time,
+              and how many layers of the model run by them
+12 peers      Hugging Face on the same prompts, with `--peers` or by name: padded, with a cache of each article's
               prefix, and its generation with a dynamic and a static cache
 
 A figure is printed as it is found; what takes longer than 150 s (`--limit`) is broken off and counts as failed. Exit
@@ -34,6 +36,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -44,11 +47,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.functional import silu
+from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel, Qwen2Config
+from transformers.models.qwen2 import modeling_qwen2
 
 from judgebench.decoding.rules import Contrastive, Greedy
 from judgebench.judges.engine import kernels, steps
 from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.fused import fusing, is_fused, triton_kernels
 from judgebench.judges.engine.generate import generate
 from judgebench.judges.engine.hardware import compute_on, hardware
 from judgebench.judges.engine.kernels import (
@@ -59,6 +66,7 @@ from judgebench.judges.engine.kernels import (
     attend_ragged,
     varlen_fits,
 )
+from judgebench.judges.engine.layers import difference
 from judgebench.judges.engine.prefix import PrefixEngine, check_packing
 from judgebench.judges.local.batches import Batch
 from judgebench.judges.local.loading import ModelSource
@@ -297,6 +305,53 @@ def speed(bench: Bench) -> Outcome:
 
 
 @torch.inference_mode()
+def fused(bench: Bench) -> Outcome:
+    """11: what runs in fewer passes over memory, for 8,192 tokens of a model."""
+    outcome, size, tokens = Outcome(), bench.sizes[0], 8192 if bench.gpu else 8
+    model: Any = bench.model(size, torch.bfloat16)
+    layers = PrefixEngine(model).head.decoder.layers
+    names = [type(module).__name__ for module in layers.modules() if hasattr(module.forward, "plain")]
+    outcome.figures["fused layers"] = dict(Counter(names))
+    rotary = modeling_qwen2.apply_rotary_pos_emb
+    outcome.expect(not bench.gpu or len(names) == 3 * len(layers), "Some norms or gated blocks run as they are.")
+    outcome.expect(not bench.gpu or hasattr(rotary, "plain"), "Rotary embeddings run as they are.")
+    _, inner, _, heads, kept = SHAPES[size]
+    gate, up = (torch.randn(1, tokens, inner, dtype=torch.bfloat16, device=bench.device) for _ in range(2))
+    query, key, first, second = (
+        torch.randn(1, tokens, count, 128, dtype=torch.bfloat16, device=bench.device).transpose(1, 2)
+        for count in (heads, kept, heads, heads)
+    )
+    tables = torch.randn(2, 1, tokens, 128, dtype=torch.bfloat16, device=bench.device)
+    lse = torch.randn(3, 1, heads, tokens, device=bench.device)
+    parts = list(zip((query, first, second), lse, strict=True))
+
+    def merged() -> torch.Tensor:
+        out = kernels.empty_by_token(query)
+        kernels.merge_into(out, parts)
+        return out
+
+    norm, states = layers[0].input_layernorm, torch.randn_like(gate[..., : SHAPES[size][0]])
+    cases: dict[str, Callable[[], Any]] = {
+        "norm": lambda: norm(states),
+        "rotary": lambda: rotary(query, key, *tables),
+        "merge of three": merged,
+    }
+    if bench.gpu:
+        triton = triton_kernels()
+        cases["gated"] = lambda: triton.gated(gate, up, "swish") if is_fused(gate) else silu(gate) * up
+    for name, run in cases.items():
+        found = {}
+        for wanted in (False, True):
+            with fusing(wanted):
+                found[wanted] = run(), bench.seconds(run)
+        pairs = zip(tree_leaves(found[False][0]), tree_leaves(found[True][0]), strict=True)
+        gap = max(difference(*pair) for pair in pairs)
+        outcome.figures[name] = {"plain_ms": 1e3 * found[False][1], "ms": 1e3 * found[True][1], "largest_gap": gap}
+        outcome.expect(gap <= 1e-2, f"{name}: off by {gap:.2g} of the largest value.")
+    return outcome
+
+
+@torch.inference_mode()
 def launches(bench: Bench) -> Outcome:
     """5: what a profiler sees of a batch."""
     outcome, size = Outcome(), bench.sizes[0]
@@ -495,7 +550,7 @@ def graphs(bench: Bench) -> Outcome:
         taken = bench.seconds(lambda: generate(engine.start(batch), Greedy(), set(), 64), 1)  # noqa: B023
         rate = round(12 * articles * 64 / taken, 1)
         outcome.figures[f"{size} {12 * articles} answers of 64 tokens, tokens/s"] = rate
-    outcome.figures["ways"] = steps.ways()
+    outcome.figures["ways"] = dict(hardware().steps)
     refused = engine.steps.refused or other.steps.refused
     outcome.expect(refused is None, f"Steps are no graphs: {refused}.")
     return outcome
@@ -582,7 +637,7 @@ def run(bench: Bench) -> Outcome:
 
 @torch.inference_mode()
 def peers(bench: Bench) -> Outcome:
-    """11: Hugging Face on the same prompts, in the same minute."""
+    """12: Hugging Face on the same prompts, in the same minute."""
     outcome, size = Outcome(), bench.sizes[0]
     theirs: Any = bench.model(size, torch.bfloat16)
     groups = texts(size, 250, 550, OWN, 2)
@@ -647,7 +702,7 @@ def peers(bench: Bench) -> Outcome:
 
 CHECKS: dict[str, Callable[[Bench], Outcome]] = {
     check.__name__: check
-    for check in (attention, reading, gradients, speed, launches, memory, models, bits, graphs, run, peers)
+    for check in (attention, reading, gradients, speed, launches, memory, models, bits, graphs, run, fused, peers)
 }
 
 

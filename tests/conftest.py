@@ -28,6 +28,7 @@ from tests.processes import command, ready, started  # noqa: F401 - fixtures of 
 from tests.served import llama_server, small_server, small_servers  # noqa: F401 - the same
 
 os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start; sums are then added up in one order
+os.environ["TRITON_INTERPRET"] = "1"  # kernels for a GPU run on the processor, in NumPy
 torch.set_num_threads(1)
 # how fast a test is says more of the machine than of the code, so that no property has a deadline
 settings.register_profile("short", deadline=None, max_examples=30, derandomize=True)  # the same commit, the same answer

@@ -177,7 +177,7 @@ class ReadRoot:
             )
         # a single part: merging adds the sinks, where the model has them
         part = kernels.attend_ragged(query, key, value, self.segments, how.scale)
-        out = torch.empty_like(query)
+        out = kernels.empty_by_token(query)
         kernels.merge_into(out, [part], how.sinks)
         return out
 
@@ -357,7 +357,7 @@ class Step:
         if sum(cache.shared):
             parts.append(kernels.attend_ragged(query, *articles, self.articles, how.scale))
         parts += [kernels.attend_ragged(query, *root, self.root, how.scale) for root in roots]
-        out = torch.empty_like(query)
+        out = kernels.empty_by_token(query)
         kernels.merge_into(out, parts, how.sinks)
         return out
 
@@ -600,7 +600,7 @@ def _merged(
     if packed.forks.numel():
         parts.append(_forks(packed, query, row, how.scale, only_reads))
     # 3. merged, stretch by stretch of queries that see the same parts
-    out = torch.empty_like(query)
+    out = kernels.empty_by_token(query)
     # An article's tokens see the root and themselves, a tail's the article too, a branch's its tail
     # and its ancestors: between two bounds all queries have the same parts.
     bounds = {at for rows, _, _ in parts for at in (rows.start, rows.stop)}

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import torch
 
-from judgebench.judges.engine import kernels, layers
+from judgebench.judges.engine import fused, kernels
 
 HALF = ("bfloat16", "float16")
 _UNITS = {"bfloat16": ("avx512_bf16", "amx_bf16", "bf16"), "float16": ("avx512_fp16", "amx_fp16")}
@@ -45,7 +45,7 @@ _NO_ROOM = (
 @dataclass(frozen=True)
 class Hardware:
     """The device of this process's models; elementwise work in half precision on a GPU is
-    `compiled` where possible.
+    fused where possible, if `compiled`.
 
     Attributes:
         elsewhere: name and arguments of a method -> what it gives on the device that reads in place
@@ -95,8 +95,8 @@ class Hardware:
         name = "plain"
         if kernels.varlen_fits(self.device, getattr(torch, dtype), dim):
             name = "varlen"
-        if self.compiled and layers.compiles(self.device):
-            name += " compiled"
+        if self.compiled and fused.fuses(self.device, getattr(torch, dtype)):
+            name += " fused"
         return f"{kind} {name}"
 
 

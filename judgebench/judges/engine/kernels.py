@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from judgebench.judges.engine.layers import compiled
+from judgebench.judges.engine.fused import is_fused, triton_kernels
 from judgebench.types import Array
 
 try:
@@ -158,20 +158,26 @@ def merge_into(
     if len(parts) == 1 and sinks is None:
         out.copy_(outs[0])
         return
-    if out.device.type == "cuda" and sinks is None:
-        # torch.compile traces anew what lies in memory in another way: cut, in part, or one token
-        flat = [_by_token(part) for part in (out, *outs)]
-        if all(part is not None for part in flat):
-            out, *outs = flat  # type: ignore[assignment]
-            normalizers = [lse.transpose(1, 2).flatten().contiguous() for lse in normalizers]
-    compiled(_merge_into)(out, outs, normalizers, sinks)
+    if is_fused(out):
+        rows = [_by_token(part) for part in (out, *outs)]
+        if all(part is not None for part in rows):
+            triton_kernels().merge(rows[0], rows[1:], normalizers, sinks)
+            return
+    _merge_into(out, outs, normalizers, sinks)
+
+
+def empty_by_token(like: Tensor) -> Tensor:
+    """Room for results [1, heads, queries, dim], in which the heads of a query are neighbors: as the
+    next layer takes them."""
+    apart = like.transpose(1, 2)
+    return torch.empty_like(apart, memory_format=torch.contiguous_format).transpose(1, 2)
 
 
 def _by_token(part: Tensor) -> Tensor | None:
-    """[batch * queries * heads, dim] the same numbers in the same place, where the heads of a query
-    are neighbors there; None elsewhere."""
-    part = part.transpose(1, 2)
-    return part.flatten(0, 2) if part.is_contiguous() else None
+    """[1, heads, queries, dim] as [queries * heads, dim], the same numbers in the same place, where
+    the heads of a query are neighbors there; None elsewhere."""
+    apart = part.transpose(1, 2)
+    return apart.flatten(0, 2) if len(part) == 1 and apart.is_contiguous() else None
 
 
 def _merge_into(

@@ -1,41 +1,32 @@
-"""Layers of transformers' models made faster: linear ones on the CPU, elementwise work on a GPU.
+"""Linear layers of transformers' models made faster on the CPU.
 
-On the CPU weights are laid out once as oneDNN's matrix products want them (`lay_out`); else each
-product rearranges them, which takes a tenth of the time of a long row and most of the time of a
-step of generation. An activation or a factor is applied to each result while it is still in
-registers. Numbers differ from the plain layer's in the last bits.
-
-On a GPU norms, feed-forward blocks and rotary embeddings are compiled (`fuse`): `torch.compile`
-makes one kernel of a norm's six and a rotary embedding's twelve, which in half precision take a
-fifth of a pass. The code compiled is the model's own, so nothing here knows a formula. Results
-differ from uncompiled ones in the last bits of half precision, so the readings' keys tell them
-apart (`hardware.Hardware.kernels`).
+Weights are laid out once as oneDNN's matrix products want them (`lay_out`); else each product
+rearranges them, which takes a tenth of the time of a long row and most of the time of a step of
+generation. An activation or a factor is applied to each result while it is still in registers.
+Numbers differ from the plain layer's in the last bits.
 """
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import lru_cache
-from types import MethodType
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.utils._pytree import tree_leaves
 from transformers import PreTrainedModel
 
 _ROWS = 1024
 """The row length that the layout is chosen for; others are as fast from about 4 tokens on."""
 
-_CLOSE = {torch.float32: 1e-4, torch.bfloat16: 3e-2}
-"""Largest difference of a fused block's result, as a share of its largest value, by dtype."""
+_LAID_OUT = (torch.float32, torch.bfloat16)
 
-_ACTIVATIONS = {
+_CLOSE = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 4e-3}
+"""Largest `difference` of layers that `agree`, by dtype."""
+
+ACTIVATIONS = {
     "SiLU": ("swish", ""),
     "SiLUActivation": ("swish", ""),
     "GELUActivation": ("gelu", "none"),
@@ -159,7 +150,7 @@ def lay_out(model: PreTrainedModel) -> None:
     in float32 (`Head`).
     """
     here = model.device.type == "cpu" and torch.backends.mkldnn.is_available()
-    if not here or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight") or _is_split(model):
+    if not here or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight") or in_shards(model):
         return
     if model.dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return
@@ -186,17 +177,18 @@ def _is_linear(module: nn.Module) -> bool:
         return False
     # what hooks would see is no longer computed step by step
     hooked = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
-    return module.weight.dtype in _CLOSE and not hooked
+    return module.weight.dtype in _LAID_OUT and not hooked
 
 
-def _is_split(model: nn.Module) -> bool:
+def in_shards(model: nn.Module) -> bool:
+    """True of a model that is split among processes."""
     return any(isinstance(parameter, DTensor) for parameter in model.parameters())
 
 
 def _fused(mlp: nn.Module) -> FusedGatedMLP | None:
     """The fused form of a gated block, if it is one: all that looks like one is tried on a few
     random states."""
-    known = _ACTIVATIONS.get(type(getattr(mlp, "act_fn", None)).__name__)
+    known = ACTIVATIONS.get(type(getattr(mlp, "act_fn", None)).__name__)
     gate, *others = [getattr(mlp, name, None) for name in ("gate_proj", "up_proj", "down_proj")]
     if isinstance(mlp, FusedGatedMLP) or known is None or not isinstance(gate, LaidOutLinear):
         return None
@@ -209,128 +201,25 @@ def _fused(mlp: nn.Module) -> FusedGatedMLP | None:
     states = torch.randn(1, 4, gate.in_features, generator=torch.Generator().manual_seed(0)).to(
         dtype
     )
+    return fused if agree(mlp, fused, states) else None
+
+
+def agree(plain: Callable[..., Any], fast: Callable[..., Any], *states: Tensor) -> bool:
+    """True where two functions give the same for these states, but for rounding."""
     try:
-        theirs = mlp(states)
-    except TypeError:  # it wants more than states: no plain block
-        return None
-    ours = fused(states)
-    if not isinstance(theirs, Tensor) or theirs.shape != ours.shape:
-        return None
-    close = (theirs - ours).abs().amax() <= _CLOSE[dtype] * theirs.abs().amax()
-    return fused if close else None
-
-
-_LOG = logging.getLogger(__name__)
-_ACTIVE: ContextVar[bool] = ContextVar("judgebench_compiling", default=False)
-
-_NORMS = ("RMSNorm", "LayerNorm")
-_ROTARY = "apply_rotary_pos_emb"
-"""Name of the function of every module of transformers that applies rotary embeddings."""
-
-
-def fuse(model: PreTrainedModel) -> None:
-    """Changes a model for good: its norms and feed-forward blocks, and its module's rotary
-    embedding, run compiled.
-
-    Nothing happens to models in float32, off a GPU, or split among processes, and where this
-    machine cannot compile.
-    """
-    if (
-        not in_half_on_gpu(next(model.parameters()))
-        or not compiles(model.device)
-        or _is_split(model)
-    ):
-        return
-    for module in model.get_decoder().modules():
-        if "forward" in vars(module):  # something else has changed it
-            continue
-        # a feed-forward block is linear layers with an activation between them, and nothing that
-        # chooses among experts
-        children = list(module.children())
-        linear = [child for child in children if isinstance(child, nn.Linear)]
-        others = [child for child in children if child not in linear and list(child.parameters())]
-        feeds_forward = type(module).__name__.endswith("MLP") and len(linear) >= 2 and not others
-        # by the ends of names, as transformers writes them for most architectures
-        if type(module).__name__.endswith(_NORMS) or feeds_forward:
-            module.forward = MethodType(compiled(type(module).forward), module)
-        # a function of the module that defines the layer, found there by name at each call
-        home = sys.modules[type(module).__module__]
-        rotary = getattr(home, _ROTARY, None)
-        if rotary is not None and not hasattr(rotary, "uncompiled"):
-            setattr(home, _ROTARY, compiled(rotary))
-
-
-@lru_cache(maxsize=64)
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, compiled within `compiling` where it works on half precision on a GPU and
-    without a gradient."""
-    fast: Callable[..., Any] | None = None
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        nonlocal fast
-        # plain passes, against which packed ones are proven, run the code as it is; and so do
-        # gradients
-        if not _ACTIVE.get() or torch.is_grad_enabled():
-            return function(*args, **kwargs)
-        tensor = next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
-        if tensor is None or not in_half_on_gpu(tensor) or not compiles(tensor.device):
-            return function(*args, **kwargs)
-        if fast is None:
-            # models differ in width, and merges in their number of parts: each is compiled once
-            torch._dynamo.config.recompile_limit = max(64, torch._dynamo.config.recompile_limit)
-            # dynamic: a kernel for any number of tokens, which differs from batch to batch
-            fast = torch.compile(function, dynamic=True)
-        try:
-            return fast(*args, **kwargs)
-        except torch._dynamo.exc.TorchDynamoException as error:
-            # the reading goes on; the same results but for rounding, and slower
-            _LOG.warning(
-                "%s runs as it is, for it does not compile here: %s", function.__qualname__, error
-            )
-            fast = function
-            return function(*args, **kwargs)
-
-    run.uncompiled = function  # type: ignore[attr-defined]
-    return run
-
-
-@contextmanager
-def compiling(wanted: bool = True) -> Iterator[None]:
-    """Within it functions that are `compiled` run so; elsewhere, as in plain passes, they run as
-    they are."""
-    # a context variable, as for attention: other threads read as they were
-    token = _ACTIVE.set(wanted)
-    try:
-        yield
-    finally:
-        _ACTIVE.reset(token)
-
-
-def in_half_on_gpu(tensor: Tensor) -> bool:
-    """True where compiling is worth it for work on this tensor."""
-    return tensor.device.type == "cuda" and tensor.dtype in (torch.bfloat16, torch.float16)
-
-
-@lru_cache(maxsize=8)
-def compiles(device: torch.device) -> bool:
-    """True where this machine can compile for a device: it is tried once on a few numbers, with all
-    that regions do: a norm, a rotation, and a result written into a part of something."""
-    if device.type != "cuda":
+        theirs = tree_leaves(plain(*states))
+        ours = tree_leaves(fast(*states))
+        gaps = [difference(a, b) for a, b in zip(theirs, ours, strict=True)]
+    # of any kind: a function that takes other arguments, a kernel that is not for this device
+    except Exception:
         return False
+    # NaN is a difference, too
+    return all(gap <= _CLOSE[states[0].dtype] for gap in gaps)
 
-    def trial(out: Tensor, states: Tensor) -> None:
-        wide = states.float()
-        normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
-        out.copy_(normed + torch.cat([-normed[..., 32:], normed[..., :32]], dim=-1))
 
-    try:
-        with torch.inference_mode():
-            # fixed numbers: the trial draws nothing from the random generators of a run
-            states = torch.arange(512, device=device, dtype=torch.bfloat16).view(1, 8, 64) / 64
-            ours = torch.zeros(1, 9, 64, device=device)
-            theirs = torch.zeros(1, 9, 64, device=device)
-            torch.compile(trial, dynamic=True)(ours[:, 1:], states)
-            trial(theirs[:, 1:], states)
-            return bool(torch.allclose(ours, theirs, atol=2e-2, rtol=2e-2))
-    except Exception:  # of any kind: a compiler may not be there, or not for this device
-        return False
+def difference(theirs: Tensor, ours: Tensor) -> float:
+    """Largest difference of two results as a share of the largest value of `theirs`; infinite where
+    their shapes differ."""
+    if theirs.shape != ours.shape:
+        return float("inf")
+    return float((theirs - ours).abs().amax() / theirs.abs().amax())

@@ -19,9 +19,10 @@ from transformers import PreTrainedModel
 from judgebench.judges.engine import attention
 from judgebench.judges.engine.attention import AttentionPass, Cache, Prefill, Root
 from judgebench.judges.engine.candidates import CandidateTrie
+from judgebench.judges.engine.fused import fuse, fusing
 from judgebench.judges.engine.hardware import hardware, keep_freed
 from judgebench.judges.engine.kernels import Segments, to_device
-from judgebench.judges.engine.layers import compiling, fuse, lay_out
+from judgebench.judges.engine.layers import lay_out
 from judgebench.judges.engine.packing import Packed, following_tokens, pack_prompts
 from judgebench.judges.engine.plain import CHECK_TOLERANCE, Head, PlainEngine, Wanted, layers_of
 from judgebench.judges.engine.steps import Stage, Steps
@@ -184,7 +185,7 @@ class PrefixEngine:
     def forward(self, token_ids: Tensor, positions: Tensor, pass_: AttentionPass) -> list[Tensor]:
         with (
             attention.attending(pass_),
-            compiling(hardware().compiled),
+            fusing(hardware().compiled),
             self.head.capturing() as captured,
         ):
             # no cache of transformers: keys and values are the attention's business

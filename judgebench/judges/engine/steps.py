@@ -20,11 +20,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
 from judgebench.judges.engine.attention import GROWTH, Cache, NotStatic, Step
 from judgebench.judges.engine.generate import Pace
 from judgebench.judges.engine.hardware import hardware, out_of_memory
+from judgebench.judges.engine.layers import in_shards
 
 LATER = 4 * GROWTH
 """Steps that room is made for at once, once the first `GROWTH` have been taken."""
@@ -75,7 +75,7 @@ class Steps:
         self.pace = GPU_PACE if self.stay else Pace()
         self.recorder: Any = Graphs(device) if self.stay else None
         self.refused: str | None = None
-        if self.stay and any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        if self.stay and in_shards(model):
             self.refused = "as they are: the model is split among processes"
 
     def stage(

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from judgebench.judges.engine import hardware, kernels, layers
+from judgebench.judges.engine import fused, hardware, kernels, layers
 
 GUARD = """
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -199,32 +199,35 @@ class Counted(TorchDispatchMode):
 
 @contextmanager
 def fake_gpu(counting: bool = True) -> Iterator[tuple[FakeCuda, Counted]]:
-    """A GPU with all kernels, of fake tensors; nothing is compiled."""
+    """A GPU with all kernels, of fake tensors; those in Triton are counted and not run."""
     guarded()
     counted = Counted()
 
-    caches = (kernels.varlen_fits, layers.compiled)
+    triton_kernels = pytest.importorskip("judgebench.judges.engine.triton_kernels")
+
+    def launch(kernel, *_, **__):
+        counted.kernels[kernel.__name__] += 1
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
         patch.setattr(kernels, "_agrees", lambda *_: True)
-        patch.setattr(layers, "compiles", lambda device: device.type == "cuda")
-        patch.setattr(torch, "compile", lambda function, dynamic: function)
+        patch.setattr(fused, "fuses", lambda device, dtype: device.type == "cuda")
+        patch.setattr(layers, "difference", lambda theirs, ours: 0.0)  # of tensors without numbers
+        patch.setattr(triton_kernels, "launch", launch)
         patch.setattr(hardware, "_here", hardware.Hardware(torch.device("cuda")))
-        for cached in caches:
-            cached.cache_clear()
+        kernels.varlen_fits.cache_clear()
         with torch.inference_mode(), counted if counting else nullcontext(), FakeCuda() as fake:
             yield fake, counted
-    for cached in caches:
-        cached.cache_clear()
+    kernels.varlen_fits.cache_clear()
     restore_rotary()
 
 
 def restore_rotary() -> None:
-    """Takes back what `layers.fuse` has changed in transformers' modules."""
+    """Takes back what `fused.fuse` has changed in transformers' modules."""
     for name, module in list(sys.modules.items()):
         rotary = getattr(module, "apply_rotary_pos_emb", None) if name.startswith("transformers.models.") else None
-        if hasattr(rotary, "uncompiled"):
-            module.apply_rotary_pos_emb = rotary.uncompiled
+        if hasattr(rotary, "plain"):
+            module.apply_rotary_pos_emb = rotary.plain
 
 
 def moved_to_fake_cuda(model: torch.nn.Module) -> torch.nn.Module:

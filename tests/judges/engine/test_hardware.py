@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers as tf
 
-from judgebench.judges.engine import hardware, kernels, layers
+from judgebench.judges.engine import fused, hardware, kernels
 from judgebench.judges.engine.hardware import Hardware, compute_on
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import ModelView
@@ -21,12 +21,12 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 def here(monkeypatch):
     """Sets what computes, and what its kernels are."""
 
-    def use(device, flags=(), capability=(9, 0), varlen=True, compiles=True, compiled=True):
+    def use(device, flags=(), capability=(9, 0), varlen=True, compiled=True):
         monkeypatch.setattr(hardware, "_here", Hardware(device, compiled))
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(flags, True))
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _=None: capability)
         monkeypatch.setattr(kernels, "varlen_fits", lambda *_: varlen)
-        monkeypatch.setattr(layers, "compiles", lambda *_: compiles)
+        monkeypatch.setattr(fused, "fuses", lambda *_: True)
 
     return use
 
@@ -85,7 +85,7 @@ def test_half_precision_has_keys_of_its_kernels_and_the_cpu_keeps_its_own(here, 
     here(GPU)
     fast = identity(half)
     assert identity(full) == old | {"dtype": "float32"}, "float32 may share"
-    assert fast == old | {"kernels": "cuda varlen compiled" if engine == "prefix" else "cuda"}
+    assert fast == old | {"kernels": "cuda varlen fused" if engine == "prefix" else "cuda"}
     here(GPU, varlen=False, compiled=False)
     assert json.dumps(identity(half)) != json.dumps(fast) or engine == "plain"
 

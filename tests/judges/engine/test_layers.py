@@ -1,20 +1,14 @@
 """Laid out weights give what plain ones give."""
 
 import copy
-from functools import partial
 
 import pytest
 import torch
 from torch import nn
 from transformers import AutoModelForCausalLM
 
-from judgebench.judges.engine import hardware, layers
-from judgebench.judges.engine import prefix as engines
 from judgebench.judges.engine.layers import FusedGatedMLP, LaidOutLinear, lay_out
-from judgebench.judges.engine.prefix import PrefixEngine, check_packing
-from judgebench.words.errors import UserError
-from tests.judges.engine.fake_cuda import restore_rotary
-from tests.judges.engine.test_engine import CHAIN, CONFIGS, TRIE, model_of, prompts
+from tests.judges.engine.test_engine import CONFIGS
 
 FAMILIES = {"llama": 4, "qwen2": 4, "gemma2": 4, "phi3": 0}
 """Gated blocks of each; Qwen2 has biases, Gemma 2 GELU, and Phi-3 gate and up in one."""
@@ -80,82 +74,3 @@ def test_a_block_that_only_looks_gated_is_not_fused():
         assert kinds(model, FusedGatedMLP) == 0
     finally:
         type(mlp).forward = scaled
-
-
-@pytest.fixture
-def compiling(monkeypatch):
-    """Compiles on the CPU what a GPU would compile; gives how."""
-
-    def use(**options):
-        compile_ = torch.compile
-        monkeypatch.setattr(torch, "compile", partial(compile_, fullgraph=True, **options))
-        monkeypatch.setattr(layers, "in_half_on_gpu", lambda tensor: True)
-        monkeypatch.setattr(layers, "compiles", lambda device: True)
-        monkeypatch.setattr(hardware, "_here", hardware.Hardware(torch.device("cpu")))
-        monkeypatch.setattr(engines, "lay_out", lambda model: None)  # oneDNN's layers are no GPU's
-        layers.compiled.cache_clear()
-
-    yield use
-    layers.compiled.cache_clear()
-    torch._dynamo.reset()
-
-
-@pytest.fixture(autouse=True)
-def unchanged():
-    """`fuse` changes transformers' modules for good."""
-    yield
-    restore_rotary()
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "llama",
-        "gemma2",
-        *(pytest.param(x, marks=pytest.mark.exhaustive) for x in ("qwen3", "phi", "phi3", "mixtral", "gpt_oss")),
-    ],
-)
-@torch.inference_mode()
-def test_every_region_is_traced_whole_and_reads_the_same(name, compiling):
-    expected = [PrefixEngine(model_of(name)).read(prompts(), trie)[0] for trie in (TRIE, CHAIN)]
-    compiling(backend="aot_eager")
-    model = model_of(name)
-    engine = PrefixEngine(model)
-    changed = {type(module).__name__ for module in model.modules() if "forward" in vars(module)}
-    assert any(kind.endswith(("RMSNorm", "LayerNorm")) for kind in changed)
-    assert any(kind.endswith("MLP") for kind in changed) == (name not in ("mixtral", "gpt_oss"))
-    for trie, before in zip((TRIE, CHAIN), expected, strict=True):
-        torch.testing.assert_close(engine.read(prompts(), trie)[0], before, atol=1e-4, rtol=0)
-
-
-def test_gradients_are_never_compiled(compiling, monkeypatch):
-    compiling(backend="aot_eager")
-    calls = []
-    monkeypatch.setattr(torch, "compile", lambda function, **_: calls.append(function))
-    states = torch.randn(3, requires_grad=True)
-    with layers.compiling():
-        assert layers.compiled(torch.exp)(states).requires_grad
-        assert not calls
-        with torch.no_grad(), pytest.raises(TypeError):  # the stand-in gives nothing to call
-            layers.compiled(torch.exp)(states)
-    assert calls
-
-
-@torch.inference_mode()
-def test_the_check_sees_a_wrong_compiler(compiling, monkeypatch):
-    """What packed reading is compared with is not compiled."""
-    compiling()
-    monkeypatch.setattr(torch, "compile", lambda function, **_: lambda *given: _doubled(function(*given)))
-    with pytest.raises(UserError, match=r"judge\.engine=plain"):
-        check_packing(PrefixEngine(model_of("llama")))
-
-
-def _doubled(result):
-    return result * 2 if isinstance(result, torch.Tensor) else result
-
-
-def test_nothing_is_compiled_on_the_cpu_or_in_float32():
-    model = model_of("llama")
-    PrefixEngine(model)
-    assert not any("forward" in vars(module) for module in model.modules())
-    assert not layers.compiles(torch.device("cpu"))
