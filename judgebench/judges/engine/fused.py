@@ -57,8 +57,9 @@ def fuse(model: PreTrainedModel) -> None:
     like = next(model.parameters())
     if not in_half_on_gpu(like) or not fuses(like.device, like.dtype) or in_shards(model):
         return
-    heads = [_states(like, 1, count, 3, 64) for count in (4, 2)]
-    tables = [_states(like, 1, 3, 64) for _ in range(2)]
+    query = _states(like, 1, 4, 3, 64)
+    key = _states(like, 1, 2, 3, 64)
+    table = _states(like, 1, 3, 64)
     for module in model.get_decoder().modules():
         if "forward" not in vars(module):  # nothing else has changed it
             for width, fast in _forms(module):
@@ -67,7 +68,8 @@ def fuse(model: PreTrainedModel) -> None:
         home = sys.modules[type(module).__module__]
         if hasattr(home, _ROTARY):
             plain = getattr(home, _ROTARY)
-            _replace(home, _ROTARY, partial(_rotated, plain), *heads, *tables)
+            fast = partial(_rotated, plain)
+            _replace(home, _ROTARY, fast, query, key, table, table.flip(-1))
 
 
 def _forms(module: Any) -> Iterator[tuple[int, Work]]:
@@ -75,7 +77,8 @@ def _forms(module: Any) -> Iterator[tuple[int, Work]]:
     there is."""
     # 1. a norm
     weight = getattr(module, "weight", None)
-    eps = getattr(module, "variance_epsilon", getattr(module, "eps", None))
+    eps = getattr(module, "eps", None)
+    eps = getattr(module, "variance_epsilon", eps)
     if eps is not None and weight is not None:
         width = len(weight)
         yield width, partial(_normed, weight=weight, eps=eps)
@@ -83,12 +86,15 @@ def _forms(module: Any) -> Iterator[tuple[int, Work]]:
         shifted = 1 + weight.float()
         yield width, partial(_normed_wide, weight=shifted, eps=eps)
     # 2. a gated block
-    active = getattr(module, "act_fn", getattr(module, "activation_fn", None))
+    active = getattr(module, "act_fn", None)
+    active = getattr(module, "activation_fn", active)
     name = type(active).__name__
     activation, variant = ACTIVATIONS.get(name, ("", "none"))
-    gate = getattr(module, "gate_proj", getattr(module, "gate_up_proj", None))
+    gate = getattr(module, "gate_proj", None)
+    gate = getattr(module, "gate_up_proj", gate)
     if isinstance(gate, nn.Linear) and variant != "none":
-        yield gate.in_features, partial(_gated, module, activation=activation)
+        width = gate.in_features
+        yield width, partial(_gated, module, activation=activation)
 
 
 def _replace(owner: Any, name: str, fast: Work, *states: Tensor) -> None:

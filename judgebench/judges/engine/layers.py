@@ -189,18 +189,18 @@ def _fused(mlp: nn.Module) -> FusedGatedMLP | None:
     """The fused form of a gated block, if it is one: all that looks like one is tried on a few
     random states."""
     known = ACTIVATIONS.get(type(getattr(mlp, "act_fn", None)).__name__)
-    gate, *others = [getattr(mlp, name, None) for name in ("gate_proj", "up_proj", "down_proj")]
-    if isinstance(mlp, FusedGatedMLP) or known is None or not isinstance(gate, LaidOutLinear):
+    names = ("gate_proj", "up_proj", "down_proj")
+    parts: list[Any] = [getattr(mlp, name, None) for name in names]
+    if isinstance(mlp, FusedGatedMLP) or known is None:
         return None
-    if not all(isinstance(part, LaidOutLinear) for part in others):
+    if not all(isinstance(part, LaidOutLinear) for part in parts):
         return None
     # A name says little: a block may scale, clip or drop between its products. So the fused block
     # has to give what the model's own gives.
     fused = FusedGatedMLP(mlp, *known)
-    dtype = gate.laid_out.dtype
-    states = torch.randn(1, 4, gate.in_features, generator=torch.Generator().manual_seed(0)).to(
-        dtype
-    )
+    gate = parts[0]
+    draw = torch.Generator().manual_seed(0)
+    states = torch.randn(1, 4, gate.in_features, generator=draw).to(gate.laid_out.dtype)
     return fused if agree(mlp, fused, states) else None
 
 
