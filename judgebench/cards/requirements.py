@@ -217,6 +217,11 @@ def requirements_of(given: Any, card: JudgeCard) -> dict[str, str | float]:
                 "judgebench calibrate` with data.pass_from=LABEL, or labels of two classes, makes "
                 "one that does."
             )
+        elif name == "steady" and card.parts["defenses"] not in ([], ["none"]):
+            mistakes.add(
+                "require.steady: probes are asked without a defense, and the card's judge reads "
+                "under one; leave it out."
+            )
         elif name in RULES and value not in LEAST:
             mistakes.add(f"require.{name}: {shown(value)} is not one of {', '.join(LEAST)}.")
         elif name not in RULES and (type(value) not in (int, float) or not math.isfinite(value)):

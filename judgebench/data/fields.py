@@ -161,9 +161,15 @@ class TextFields(RowFields):
 
 
 def _segment(row: FileRow, name: str) -> str:
-    """The words of a field, at most so many letters of it; empty where a row has none."""
+    """The words of a field on one line, at most so many letters of it; empty where a row has
+    none. `UserError` of a list or an object."""
     value = row.value(name)
-    return "" if value is None else str(value).strip()[:_MOST_LETTERS]
+    if isinstance(value, list | Mapping):
+        raise UserError(
+            f"{row.place}: '{name}' is a list or an object; data.fields.segments takes fields of "
+            f"one value, such as '{name}.language'."
+        )
+    return "" if value is None else " ".join(str(value).split())[:_MOST_LETTERS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,6 +248,9 @@ def dataset_of(
     """The data set of some texts; the human score of each is the mean of its raters', of classes
     without order the commonest, and every example has all dimensions. A `scale` that is a pair is
     that of all dimensions whose labels are no `classes`."""
+    for name in texts[0].example.segments if texts else ():
+        if not any(text.example.segments[name] for text in texts):
+            raise UserError(f"data.fields.segments: no text has '{name}'.")
     # single scores are kept of dimensions in which some example has two or more: [examples,
     # raters], NaN for none
     several: dict[str, None] = {}

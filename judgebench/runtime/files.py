@@ -290,8 +290,14 @@ def _compute_sha256(path: Path, future: Future[str]) -> None:
             while size := file.readinto(piece):
                 digest.update(piece[:size])
         future.set_result(digest.hexdigest())
-    except OSError as error:
+    # whatever it is, who waits for the digest has to know
+    except BaseException as error:
         future.set_exception(error)
+
+
+# a process that is forked has none of these threads, and would wait for ever
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_under_way.clear)
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -256,6 +256,13 @@ def test_a_card_asks_for_its_own_verdicts():
     assert requirements_of(None, card(uses=found, decision=DECISION))["decide"] == "yes"
 
 
+def test_steady_is_not_required_of_a_judge_under_a_defense():
+    defended = card(parts={**card().parts, "defenses": ["none", "sandwich"]})
+    with pytest.raises(UserError, match=r"require\.steady: probes are asked without a defense"):
+        requirements_of({"steady": "with_care"}, defended)
+    assert requirements_of({"steady": "with_care"}, card()) == {"steady": "with_care"}
+
+
 def change(name: str, p: float, most: float) -> Change:
     return Change(name, 0.7, 0.8 if name == "error" else 0.6, -0.3, 0.1, p, most=most)
 

@@ -72,6 +72,8 @@ LINE = "mine.jsonl line 2"
         ({"scores": {"tone": "three"}}, {}, f"{LINE}, field 'scores': field 'tone' must be a number, got 'three'"),
         ({"scores": {"tone": NAN}}, {}, f"{LINE}, example 'line-2': the human score nan for 'tone'"),
         ({"scores": [1, 2]}, {}, rf"{LINE}: field 'scores' must be an object, as in {{...}}, got \[1, 2\]"),
+        ({}, {"fields": {**FIELDS, "segments": ["art", "nosuch"]}}, "segments: no text has 'nosuch'"),
+        ({}, {"fields": {**FIELDS, "segments": ["scores"]}}, "line 1: 'scores' is a list or an object"),
         ({}, {"scale": {"clarity": [1, 2], "tone": [1, 2]}}, "line 1, .*: the human score 2.5 for 'tone' lies out"),
         ({}, {"scale": {"tune": [1, 2]}}, "scale: 'tune' is not a dimension with human scores; .*'clarity', 'tone'"),
     ],
@@ -81,6 +83,14 @@ def test_a_mistake_is_named_with_its_line(write_jsonl, change, arguments, senten
     rows[1].update(change)
     with pytest.raises(UserError, match=sentence):
         ready(write_jsonl(rows), **arguments)
+
+
+def test_a_segment_is_one_line(write_jsonl):
+    rows = my_rows()
+    rows[0]["art"] = " a\nverdict  yes\t" + "x" * 99
+    example = ready(write_jsonl(rows), {**FIELDS, "segments": ["art"]}).examples[0]
+    assert example.segments["art"].startswith("a verdict yes xxx")
+    assert len(example.segments["art"]) < 99
 
 
 @pytest.mark.parametrize("change", [{"scores": None}, {"scores": {}}, {"scores": {"tone": None}}, None])

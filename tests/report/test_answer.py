@@ -13,7 +13,7 @@ from judgebench.report.render import to_terminal
 from judgebench.report.views.answer import MOST
 from judgebench.results.results import Results
 from judgebench.studies.repairs import repair_records
-from judgebench.studies.rules import CARE, FEW, NO, YES
+from judgebench.studies.rules import CARE, FEW, NO, RULES, YES
 from judgebench.types import ScoreRange
 from judgebench.words.console import WIDTH
 from tests.report.attacked import attacks_on
@@ -201,6 +201,14 @@ def with_verdicts(*words, **clauses):
 def test_the_first_line_says_what_may_be_done(run, words, said):
     clause = "every text gets the same score" if NO in words else "10 articles may tell"
     assert first_of(results_of(run, **with_verdicts(*words, order_texts=clause))) == said
+
+
+def test_one_line_has_the_reason_of_all_uses_but_of_those_beside(run):
+    known = with_verdicts(FEW, FEW, FEW, FEW)
+    title = RULES["steady"].title
+    known["verdict"].append(known["verdict"][0] | {"use": "steady", "title": title, "clause": "nothing is asked"})
+    lines = answered(results_of(run, **known))
+    assert [line.split("  ")[0] for line in (line.strip() for line in lines) if FEW in line] == ["verdict", title]
 
 
 def test_of_several_dimensions_the_first_line_names_those_that_may_be_used():

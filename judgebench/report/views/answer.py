@@ -209,7 +209,8 @@ def verdict_lines(results: Results) -> Lines:
             continue
         words = Text(row["verdict"].ljust(14), style=COLORS[row["verdict"]])
         words.append(row["clause"], style="default")
-        name = "verdict" if few and row["verdict"] == FEW else row["title"]
+        alone = few and row["use"] not in BESIDE
+        name = "verdict" if alone else row["title"]
         lines.append((name, words))
     return lines
 

@@ -1,6 +1,8 @@
 import hashlib
 import json
+import os
 import shutil
+from concurrent.futures import Future
 from contextlib import nullcontext
 
 import gguf
@@ -262,6 +264,20 @@ def test_what_cannot_be_hashed_ahead_says_so_when_it_is_read(tmp_path, monkeypat
     (tmp_path / "store").write_text("no store")
     hash_ahead([SMOLLM2], tmp_path / "store")
     assert not files._under_way
+
+
+def test_who_waits_for_a_digest_is_told_whatever_ends_it(tmp_path, monkeypatch):
+    """And a forked process, which has no such thread, does not wait."""
+    monkeypatch.setattr(files, "_PIECE", 2**62)  # more memory than there is
+    future = Future()
+    files._compute_sha256(tmp_path, future)
+    with pytest.raises(MemoryError):
+        future.result(timeout=5)
+    monkeypatch.setitem(files._under_way, files.file_state(tmp_path), future)
+    child = os.fork()
+    if child == 0:
+        os._exit(len(files._under_way))
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_of_several_processes_the_first_hashes(tmp_path, tiny_pair, monkeypatch):
