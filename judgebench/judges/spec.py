@@ -148,7 +148,8 @@ class JudgeSpec(ModelSettings, JudgeSettings):
         max_new_tokens: longest free answer.
         engine: `prefix`, shared prefixes once, which for an encoder-decoder model is many prompts
             at once; `plain`, every prompt by itself.
-        max_batch_tokens: groups are read together up to so many tokens to compute.
+        max_batch_tokens: groups are read together up to so many tokens to compute; on a GPU up to 4
+            times as many, and up to 16 times for free answers.
         check: `once`, a proof that the model can be read holds for later runs with the same store;
             `always`, it is made at every start.
     """

@@ -71,11 +71,13 @@ class LocalPass(Pass):
     Attributes:
         engines: of each source, once there are models; of exits of one model, one.
         following: the batch that is read next, which may be made ready while a GPU is at work.
+        on_gpu: so many times the tokens are read together there: a GPU is not busy with fewer.
     """
 
     views: Sequence[ModelView]
     engines: Sequence[Engine]
     following: Batch | None = None
+    on_gpu = 4
 
     @property
     def sources(self) -> Sequence[ModelSource]:
@@ -85,6 +87,10 @@ class LocalPass(Pass):
     @property
     def title(self) -> str:
         return " and ".join(source.title for source in self.sources)
+
+    def batches(self, max_batch_tokens: int) -> list[Batch]:
+        times = self.on_gpu if hardware().device.type == "cuda" else 1
+        return super().batches(times * max_batch_tokens)
 
     @cached_property
     def roots(self) -> dict[tuple[Condition, str], Array]:
@@ -187,6 +193,7 @@ class AnswersPass(LocalPass):
     tokenizer: PreTrainedTokenizerBase
     max_new_tokens: int
     with_tokens = True
+    on_gpu = 16  # a step reads all weights, whether for 20 answers or for 300
 
     def stops(self) -> set[int]:
         """The tokens that end an answer."""

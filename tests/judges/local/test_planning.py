@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from judgebench.attacks import attacked_text, select_attacks
 from judgebench.data.benchmarks import Mini
+from judgebench.decoding.rules import Greedy
+from judgebench.judges.engine import hardware
 from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.judges.local.batches import (
@@ -21,10 +23,11 @@ from judgebench.judges.local.batches import (
     unique_tokens,
 )
 from judgebench.judges.local.datamodule import AssignedSampler
+from judgebench.judges.local.passes import FreeAnswerPass, ModelView, ScorePass
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import Condition, Example, Prompt, ScoreRange
-from tests.conftest import tiny_llama
+from tests.conftest import SMOLLM2, tiny_llama
 
 CONDITIONS = [Condition("coherence", ScoreRange(1, 5)), Condition("coherence", ScoreRange(0, 4))]
 
@@ -88,6 +91,18 @@ def test_groups_stay_whole_and_fill_the_budget():
     assert [[len(group) for group in batch.groups] for batch in batches] == [[2, 2], [2], [2, 2], [2]]
     assert {len(root) for root in roots(prompts).values()} == {20}
     assert batches[0].tokens(20) == 2 * 10 + 4 * 5
+
+
+def test_a_gpu_reads_more_together_and_most_where_it_answers_in_words(monkeypatch):
+    prompts = prompts_of([[5, 5, 5]] * 64)
+    view = ModelView(SMOLLM2, "f")
+    score = ScorePass([view], prompts, {})
+    free = FreeAnswerPass(view, None, None, Greedy(), prompts, None, 16)
+    counts = {}
+    for device in ("cpu", "cuda"):
+        monkeypatch.setattr(hardware, "_here", hardware.Hardware(torch.device(device)))
+        counts[device] = [len(pass_.batches(100)) for pass_ in (score, free)]
+    assert counts == {"cpu": [2 * 16, 2 * 16], "cuda": [2 * 4, 2 * 1]}
 
 
 def test_what_is_read_alike_is_read_once():
