@@ -136,8 +136,11 @@ def _gated(block: Any, states: Tensor, activation: str) -> Tensor:
 
 
 def _rotated(plain: Work, query: Tensor, key: Tensor, *tables: Tensor, **options: Any) -> Any:
-    # some rotate a part of each head alone, or have other tables for each text
-    if options or any(table.shape != (1, *query.shape[2:]) for table in tables):
+    # some rotate a part of each head alone, or have tables for each text, or in float32
+    usual = all(
+        table.shape == (1, *query.shape[2:]) and table.dtype == query.dtype for table in tables
+    )
+    if options or not usual:
         return plain(query, key, *tables, **options)
     rotated = triton_kernels().rotated
     return rotated(query, *tables), rotated(key, *tables)

@@ -219,7 +219,7 @@ def agree(plain: Callable[..., Any], fast: Callable[..., Any], *states: Tensor) 
 
 def difference(theirs: Tensor, ours: Tensor) -> float:
     """Largest difference of two results as a share of the largest value of `theirs`; infinite where
-    their shapes differ."""
-    if theirs.shape != ours.shape:
+    their shapes or dtypes differ."""
+    if theirs.shape != ours.shape or theirs.dtype != ours.dtype:
         return float("inf")
     return float((theirs - ours).abs().amax() / theirs.abs().amax())

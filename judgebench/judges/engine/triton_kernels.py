@@ -74,12 +74,22 @@ def _rounded(numbers, out):
 
 
 def gated(gate: Tensor, up: Tensor, activation: str) -> Tensor:
-    """activation(gate) * up, [..., width] each; `activation`: swish, or gelu in its form by tanh."""
+    """activation(gate) * up, [..., width] each, both alike in memory; `activation`: swish, or gelu
+    in its form by tanh."""
     out = torch.empty_like(gate, memory_format=torch.contiguous_format)
     # numbers by themselves may be cut anywhere: into rows of a power of 2, without a rest
     width = out.shape[-1]
-    rows = out.view(-1, min(width & -width, _TILE))
-    launch(_gated, rows, gate.contiguous(), up.contiguous(), SWISH=activation == "swish")
+    piece = min(width & -width, _TILE)
+    launch(
+        _gated,
+        out.view(-1, piece),
+        gate,
+        up,
+        SWISH=activation == "swish",
+        PIECES=width // piece,
+        # of a layer that makes both, each lies between rows of the other
+        STRIDE=gate.stride(-2),
+    )
     return out
 
 
@@ -90,18 +100,26 @@ def _gated(
     up,
     count,
     SWISH: tl.constexpr,
+    PIECES: tl.constexpr,
+    STRIDE: tl.constexpr,
     WIDTH: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    _, _, places, there = _places(count, WIDTH, ROWS, BLOCK)
-    wide = _wide(gate, places, there)
+    row, column, places, there = _places(count, WIDTH, ROWS, BLOCK)
+    token = row // PIECES
+    piece = row % PIECES
+    own = token * STRIDE + piece * WIDTH + column
+    wide = _wide(gate, own, there)
+    factor = _wide(up, own, there)
     inner = wide
     if not SWISH:
         # 1 + tanh(y) = 2 sigmoid(2 y)
-        inner = 2 * 0.7978845608028654 * (wide + 0.044715 * wide * wide * wide)
-    active = _rounded(wide * tl.sigmoid(inner), out)
-    tl.store(out + places, active * _wide(up, places, there), mask=there)
+        cube = wide * wide * wide
+        inner = 2 * 0.7978845608028654 * (wide + 0.044715 * cube)
+    active = wide * tl.sigmoid(inner)
+    rounded = _rounded(active, out)
+    tl.store(out + places, rounded * factor, mask=there)
 
 
 def rotated(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

@@ -126,6 +126,21 @@ def test_every_family_reads_the_same(name, norm, block, runs, here):
 
 
 @torch.inference_mode()
+def test_rotary_embeddings_of_another_kind_than_the_one_tried_run_as_they_are(here):
+    """Of a part of each head, by tables for each text or in float32, along another axis."""
+    model = model_of("llama")
+    fuse(model)
+    query, key = (drawn(2, heads, 3, 64, dtype=torch.float16) for heads in (4, 2))
+    here.clear()
+    with fusing():
+        for tables in (drawn(2, 2, 3, 64, dtype=torch.float16), drawn(2, 1, 3, 64), drawn(2, 1, 3, 1)):
+            expected = modeling_llama.apply_rotary_pos_emb.plain(query, key, *tables)
+            for ours, theirs in zip(modeling_llama.apply_rotary_pos_emb(query, key, *tables), expected, strict=True):
+                assert torch.equal(ours, theirs)
+    assert not here
+
+
+@torch.inference_mode()
 def test_what_computes_otherwise_stays_as_it_is(here, monkeypatch):
     """Names and shapes are the same."""
     plain, norm = modeling_llama.LlamaMLP.forward, modeling_llama.LlamaRMSNorm.forward
