@@ -8,7 +8,8 @@ anybody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal, NamedTuple
@@ -116,24 +117,26 @@ def correlate_rows(judge: Array, human: Array) -> Array:
     else:
         tau = np.zeros(rows)
         ranks = [np.empty((rows, width)), np.empty((rows, width))]
-        for part in chunks(rows, width * width):
-            x = _signs(judge[part])
-            y = _signs(human[part])
-            # the entries below less those above: twice what the mid-rank is above the mean
-            ranks[0][part] = x.sum(axis=2)
-            ranks[1][part] = y.sum(axis=2)
+        first, second = np.triu_indices(width, 1)
+        # [N, P] which pairs an entry is the first of, less which it is the second of
+        places = np.arange(width)[:, None]
+        sides = np.subtract(first == places, second == places, dtype=np.float32)
+        for part in chunks(rows, len(first)):
+            signs = []
+            for values, ranked in zip((judge, human), ranks, strict=True):
+                columns = np.ascontiguousarray(values[part].T)
+                above = columns[first]
+                below = columns[second]
+                # [P, b] of each pair; in 4 bytes, in which sums of `_LONG` squared are exact
+                sign = np.subtract(above > below, above < below, dtype=np.float32)
+                # the entries below less those above: twice what the mid-rank is above the mean
+                ranked[part] = (sides @ sign).T
+                signs.append(sign)
+            x, y = signs
             tau[part] = ratio(
-                *(np.einsum("bij,bij->b", *both) for both in ((x, y), (x, x), (y, y)))
+                *(np.einsum("pb,pb->b", *both) for both in ((x, y), (x, x), (y, y)))
             )
     return np.stack([_pearson(judge, human), _pearson(*ranks), tau])
-
-
-def _signs(values: Array) -> Array:
-    """-1, 0 or 1 of each pair of a row's entries: [B, N] -> [B, N, N]; in 4 bytes, in which sums of
-    `_LONG` squared are exact."""
-    rows = values[:, :, None]
-    columns = values[:, None, :]
-    return np.subtract(rows > columns, rows < columns, dtype=np.float32)
 
 
 def _pearson(judge: Array, human: Array) -> Array:
@@ -162,6 +165,8 @@ def ratio(product: Array, square_x: Array, square_y: Array) -> Array:
 # --- resampled texts ----------------------------------------------------------------------------
 
 _PAIR_CHUNK = 1 << 18  # entries at work on at a time: they stay near the processor
+_EXACT = 1 << 24  # whole numbers up to which 4 bytes hold each
+_CLOSE = 1e-3  # part of squares around the data's mean below which their difference loses digits
 
 
 def resampled_correlations(judge: Array, human: Array, groups: Array, weights: Array) -> Array:
@@ -173,7 +178,7 @@ def resampled_correlations(judge: Array, human: Array, groups: Array, weights: A
         weights: [B, G] how often each group was drawn. The identity gives each group's own
             correlation.
     """
-    if not len(judge) or not len(weights):
+    if not len(judge):
         return np.zeros((3, len(weights)))
     return DistinctPairs(judge, human, groups, weights.shape[1]).correlations(weights)
 
@@ -187,68 +192,88 @@ class DistinctPairs:
     """
 
     def __init__(self, judge: Array, human: Array, groups: Array, group_count: int) -> None:
-        self.x, x = np.unique(np.asarray(judge, dtype=np.float64), return_inverse=True)
-        self.y, y = np.unique(np.asarray(human, dtype=np.float64), return_inverse=True)
+        self.groups = np.asarray(groups)
+        self.x = _Values(judge, self.groups, group_count)
+        self.y = _Values(human, self.groups, group_count)
         # one code for each pair of places: a sort of whole numbers in place of one of rows
-        codes, pair = np.unique(x * len(self.y) + y, return_inverse=True)
-        self.jx, self.jy = np.divmod(codes, len(self.y))  # [J] which x, and which y, each pair has
-        self.counts = scipy.sparse.csr_array(
-            (np.ones(len(pair)), (np.asarray(groups), pair)), shape=(group_count, len(codes))
-        )  # [G, J]; equal entries add up
+        several = len(self.y.values)
+        codes, pair = np.unique(self.x.place * several + self.y.place, return_inverse=True)
+        self.jx, self.jy = np.divmod(codes, several)  # [J] which x, and which y, each pair has
+        count = len(codes)
+        places = np.arange(count)
+        # 4 bytes: a product with 8 of them takes 8
+        ones = np.ones(len(pair), dtype=np.float32)
+        self.pairs_of = _sums_by(pair, count, self.groups, group_count, ones)  # [J, G]
+        ones = ones[:count]
+        self.of_x = _sums_by(self.jx, len(self.x.values), places, count, ones)  # [Kx, J]
+        self.of_y = _sums_by(self.jy, len(self.y.values), places, count, ones)  # [Ky, J]
 
     def correlations(self, weights: Array) -> Array:
         """[B, G] weights, whole numbers >= 0 -> [3, B]; 0.0 where a resample is constant."""
-        pearson, spearman, untied_x, untied_y = self._moments(weights, False, True)
-        agreeing = self._agreeing(weights.astype(np.float64))
-        return np.stack([pearson, spearman, ratio(agreeing, untied_x, untied_y)])
+        spearman, untied_x, untied_y = self._ranked(weights)
+        kendall = ratio(self._agreeing(weights.astype(np.float64)), untied_x, untied_y)
+        return np.stack([self.pearson(weights), spearman, kendall])
 
     def spearman(self, weights: Array) -> Array:
         """Spearman's rho alone, at a fraction of the time: [B, G] -> [B]; 0.0 where a resample is
         constant."""
-        return self._moments(weights, True)[0]
+        return self._ranked(weights)[0]
 
     def pearson(self, weights: Array) -> Array:
         """Pearson's r alone: [B, G] -> [B]; 0.0 as above."""
-        return self._moments(weights, False)[0]
+        # 1. from sums of each group
+        x = _unit(self.x.values)[self.x.place]
+        y = _unit(self.y.values)[self.y.place]
+        columns = (np.ones(len(x)), x, y, x * x, y * y, x * y)
+        totals = [np.bincount(self.groups, column, weights.shape[1]) for column in columns]
+        n, of_x, of_y, xx, yy, xy = np.stack(totals) @ weights.T.astype(np.float64)  # [B] each
+        n = np.maximum(n, 1.0)
+        square_x = xx - of_x * of_x / n
+        square_y = yy - of_y * of_y / n
+        positive = np.maximum(square_x, 0.0), np.maximum(square_y, 0.0)
+        correlations = ratio(xy - of_x * of_y / n, *positive)
+        # 2. from each pair's distance from the mean of the resample, where that varies far less
+        # than the data
+        close = np.flatnonzero((square_x <= _CLOSE * xx) | (square_y <= _CLOSE * yy))
+        for part in chunks(len(close), len(self.jx)):
+            mass = self.pairs_of @ weights[close[part]].T.astype(np.float64)  # [J, b]
+            x = _apart(self.x.values[self.jx], mass)
+            y = _apart(self.y.values[self.jy], mass)
+            sums = [np.einsum("kb,kb,kb->b", mass, *sides) for sides in ((x, y), (x, x), (y, y))]
+            correlations[close[part]] = ratio(*sums)
+        return correlations
 
-    def _moments(self, weights: Array, *ranked: bool) -> Array:
-        """Spearman's rho (`ranked`) or Pearson's r, for each K that is asked for, and the ordered
-        pairs of texts not tied in x, and in y: [B, G] -> [K + 2, B].
+    def _ranked(self, weights: Array) -> Array:
+        """Spearman's rho, and the ordered pairs of texts not tied in x, and in y: [B, G] -> [3, B].
 
-        Each resample's distances are from its own mean, for plain moments would cancel where it
-        varies far less than the data. Resamples lie innermost, so that every step is on long rows.
+        All sums are of whole numbers, and exact. Resamples lie innermost, so that every step is on
+        long rows.
         """
-        results = np.empty((len(ranked) + 2, len(weights)))
-        pairs_of = self.counts.T.tocsr()
-        places = np.arange(len(self.jx))
-        ones = np.ones(len(places))
-        of_x = scipy.sparse.csr_array((ones, (self.jx, places)))
-        of_y = scipy.sparse.csr_array((ones, (self.jy, places)))
+        results = np.empty((3, len(weights)))
         # where every pair has an x of its own, in this order, a table over xs is one over pairs
-        own = len(self.x) == len(places)
+        own = len(self.x.values) == len(self.jx)
         # some resamples at a time: the tables [J, b] stay in the processor's cache
-        step = max(16, _PAIR_CHUNK // len(places))
+        step = max(16, _PAIR_CHUNK // len(self.jx))
         for start in range(0, len(weights), step):
             part = slice(start, start + step)
-            pairs = pairs_of @ np.ascontiguousarray(weights[part].T, dtype=np.float64)  # [J, b]
-            mass_x = pairs if own else of_x @ pairs  # [Kx, b]
-            mass_y = of_y @ pairs  # [Ky, b]
-            untied_x = _untied(mass_x)
-            untied_y = _untied(mass_y)
-            # a resample may hold one score alone, where the data vary: constant, and so 0
-            varies = (untied_x > 0) & (untied_y > 0)
-            for row, by_rank in enumerate(ranked):
-                x = _twice_ranks(mass_x) if by_rank else _apart(self.x, mass_x)
-                y = _twice_ranks(mass_y) if by_rank else _apart(self.y, mass_y)
-                # sum over pairs of w x y: first over the pairs of each y, then over the ys
-                weighted = pairs * (x if own else x[self.jx])
-                product = np.einsum("kb,kb->b", of_y @ weighted, y)
-                square_x = np.einsum("kb,kb->b", weighted if own else mass_x * x, x)
-                square_y = np.einsum("kb,kb->b", mass_y * y, y)
-                correlations = ratio(product, square_x, square_y)
-                results[row, part] = np.where(varies, correlations, 0.0)
-            results[-2, part] = untied_x
-            results[-1, part] = untied_y
+            drawn = np.ascontiguousarray(weights[part].T, dtype=np.float64)  # [G, b]
+            count = self.x.sizes @ drawn
+            # no sum of weights and ranks is beyond the square of the texts
+            exact = np.float32 if count.max() ** 2 < _EXACT else np.float64
+            pairs = self.pairs_of @ drawn.astype(exact)  # [J, b]
+            mass_x = pairs if own else self.of_x @ pairs  # [Kx, b]
+            mass_y = np.asarray(self.of_y @ pairs, dtype=np.float64)  # [Ky, b]
+            untied_x = self.x.untied(mass_x, drawn)
+            untied_y = self.y.untied(mass_y, drawn)
+            # the sum over pairs of w x y: first over the pairs of each y, then over the ys, whose
+            # ranks are from their mean, so that those of x may be from any number
+            ranks = _twice_ranks(mass_x)
+            pairs *= ranks if own else ranks[self.jx]
+            of_y = self.of_y @ pairs
+            product = np.einsum("kb,kb->b", of_y, _twice_ranks(mass_y) - count)
+            # squares of ranks are a third of the triples that are not all tied
+            results[0, part] = ratio(3 * product, untied_x[1], untied_y[1])
+            results[1:, part] = untied_x[0], untied_y[0]
         return results
 
     def _agreeing(self, weights: Array) -> Array:
@@ -261,53 +286,104 @@ class DistinctPairs:
         in integers.
         """
         # the smaller of both forms: of few distinct scores, or of few groups
-        by_pair = len(self.jx) <= self.counts.shape[0]
+        groups = self.pairs_of.shape[1]
+        by_pair = len(self.jx) <= groups
         if by_pair:
-            weights = (self.counts.T @ weights.T).T
-        groups = self.counts.shape[0]
+            weights = (self.pairs_of @ weights.T).T
         sums = np.zeros(len(weights))
         form = np.zeros((groups, groups))
         # the shortest type: a comparison of all with all waits for memory alone
-        x = self.jx.astype(np.min_scalar_type(self.jx.max()))
-        y = self.jy.astype(np.min_scalar_type(self.jy.max()))
+        x = self.jx.astype(np.min_scalar_type(len(self.jx)))
+        y = self.jy.astype(np.min_scalar_type(len(self.jx)))
         for part in chunks(len(x), len(x)):
             # 1 where both sides order two pairs alike, -1 where they do not, 0 where one of them
             # ties
-            signs = (_above(x, part) * _above(y, part)).astype(np.float64)  # [J, j]
+            signs = (_above(x, part) * _above(y, part)).astype(np.float32)  # [J, j]
             if by_pair:
                 sums += ((weights @ signs) * weights[:, part]).sum(axis=1)
             else:
-                form += self.counts[:, part] @ (self.counts @ signs).T
+                form += self.pairs_of[part].T @ (signs.T @ self.pairs_of)
         return sums if by_pair else ((weights @ form) * weights).sum(axis=1)
 
 
-def _twice_ranks(mass: Array) -> Array:
-    """Twice the mid-ranks less their mean, of ascending values that count so often: [K, b] -> [K,
-    b].
+class _Values:
+    """The distinct values [K] of texts, ascending.
 
-    With w_k the weight of the k-th value and n the sum, the mid-rank of k is (w_1 + ... + w_(k-1))
-    + (w_k + 1) / 2 and the mean rank (n + 1) / 2. Twice their difference is an integer, so that all
-    sums are exact.
+    Attributes:
+        place: [N] each text's.
+        sizes: [G] texts of each group; alone: those of them whose value no other text has.
+        tied: [K] True for values of several texts.
     """
-    ranks = mass.cumsum(axis=0)
-    count = ranks[-1].copy()
-    # in place: no table more
+
+    def __init__(self, values: Array, groups: Array, group_count: int) -> None:
+        values = np.asarray(values, dtype=np.float64)
+        self.values, self.place, counts = np.unique(
+            values, return_inverse=True, return_counts=True
+        )
+        self.tied = counts > 1
+        self.sizes = np.bincount(groups, minlength=group_count)
+        self.alone = np.bincount(groups, ~self.tied[self.place], group_count)
+
+    def untied(self, mass: Array, drawn: Array) -> list[Array]:
+        """Ordered pairs of texts with different values, and ordered triples that are not all of one
+        value, [b] each; of values that count so often, mass [K, b], and groups that do, [G, b]."""
+        # a text by itself counts as often as its group: no table over all values
+        sides = (self.sizes @ drawn, drawn, mass[self.tied].astype(np.float64))
+        powers = list(sides)
+        untied = []
+        for _ in range(2):
+            powers = [power * side for power, side in zip(powers, sides, strict=True)]
+            count, alone, shared = powers
+            untied.append(count - self.alone @ alone - shared.sum(axis=0))
+        return untied
+
+
+def _sums_by(
+    rows: Array, height: int, columns: Array, width: int, entries: Array
+) -> scipy.sparse.csr_array:
+    """The matrix [height, width] with these entries [N] in the rows and columns [N]; equal places add
+    up."""
+    # sparse: where each text has a group and a system of its own, tables would grow with the square
+    # of the texts
+    order = np.argsort(rows, kind="stable")
+    starts = np.append(0, np.bincount(rows, minlength=height).cumsum())
+    return scipy.sparse.csr_array(
+        (entries[order], columns[order], starts), shape=(height, width)
+    )
+
+
+def _twice_ranks(mass: Array) -> Array:
+    """Twice the mid-ranks, less 1, of ascending values that count so often: [K, b] -> [K, b].
+
+    With w_k the weight of the k-th value, its mid-rank is (w_1 + ... + w_(k-1)) + (w_k + 1) / 2,
+    and twice that a whole number.
+    """
+    # running sums within blocks, then of the blocks: NumPy's take each column by itself
+    width = math.isqrt(len(mass))
+    blocks = -(-len(mass) // width)
+    sums = np.zeros((blocks, width, mass.shape[1]), dtype=mass.dtype)
+    ranks = sums.reshape(blocks * width, -1)[: len(mass)]
+    ranks[:] = mass
+    for place in range(1, width):
+        sums[:, place] += sums[:, place - 1]
+    for block in range(1, blocks):
+        sums[block] += sums[block - 1, -1]
     ranks *= 2
     ranks -= mass
-    ranks -= count
     return ranks
 
 
-def _apart(values: Array, mass: Array) -> Array:
-    """Distances of values [K] from their mean, as they count so often: [K, b] -> [K, b]."""
+def _unit(values: Array) -> Array:
+    """Values [K], ascending, from their middle, with spread 1."""
     apart = values - values[0]
-    return apart[:, None] - apart @ mass / np.maximum(mass.sum(axis=0), 1.0)
+    return apart / (apart[-1] or 1.0) - 0.5
 
 
-def _untied(mass: Array) -> Array:
-    """Ordered pairs of texts with different values, of values that count so often: [K, b] ->
-    [b]."""
-    return mass.sum(axis=0) ** 2 - np.einsum("kb,kb->b", mass, mass)
+def _apart(values: Array, mass: Array) -> Array:
+    """Distances of values [K] from their mean, as they count so often: [K, b] -> [K, b]; 0 of those
+    that are all the same."""
+    apart = values[:, None] - values[(mass > 0).argmax(axis=0)]
+    return apart - (apart * mass).sum(axis=0) / np.maximum(mass.sum(axis=0), 1.0)
 
 
 def _above(values: Array, part: slice) -> Array:
@@ -576,13 +652,14 @@ def correlate(
     rows = np.vstack([weights, left_out(count)]) if jackknife and len(weights) > 1 else weights
     facts: Record = {"constant": is_constant(judge), "constant_humans": is_constant(human)}
     if level == "dataset":
-        values = resampled_correlations(judge, human, group, rows)
-        # the same law on the data alone: sums of other lengths may differ in the last bit
-        data = resampled_correlations(judge, human, group, weights[:1])
+        pairs = DistinctPairs(judge, human, group, count)
+        values = pairs.correlations(rows)
+        # sums of other lengths may differ in the last bit; the others are of whole numbers
+        values[0, 0] = pairs.pearson(weights[:1])[0]
     elif level == "document":
         within = _within_groups(judge, human, group, count)
         values = _mean_over_groups(within, rows)
-        data = _mean_over_groups(within, weights[:1])
+        values[:, :1] = _mean_over_groups(within, weights[:1])
         facts = _constant_groups(
             judge,
             human,
@@ -590,22 +667,22 @@ def correlate(
             within,
         )
     else:
-        means = (_means(judge, group, system), _means(human, group, system))
-        values = _over_systems(means, rows, len(names))
-        data = _over_systems(means, weights[:1], len(names))
-        for name, side in zip(facts, means, strict=True):
-            facts[name] = is_constant(side(weights[:1])[0])
+        sides = []
+        for name, side in zip(facts, (judge, human), strict=True):
+            # [B + J, S] the means of systems
+            means = _means(side, group, system, rows)
+            facts[name] = is_constant(means[0])
+            sides.append(means)
+        values = _over_systems(sides)
         # groups and systems are drawn independently of each other, as "both" of the paper asks
         if len(names) >= _FEWEST_SYSTEMS:
             # another stream than those of groups and flips, which are drawn with the same seed
             rng = np.random.default_rng([clusters.seed, 2])
-            facts["over_systems"] = _over_systems(means, weights[1:], len(names), rng)
-    # 3. the data by themselves: to the bit the same with resamples and without
-    resampled = values[:, 1 : len(weights)]
+            resampled = [means[1 : len(weights)] for means in sides]
+            facts["over_systems"] = _over_systems(resampled, rng)
+    resampled = values[:, : len(weights)]
     left = values[:, len(weights) :]
-    return Correlated(
-        np.hstack([data, resampled]), n, count, jackknife=left, missing=missing, **facts
-    )
+    return Correlated(resampled, n, count, jackknife=left, missing=missing, **facts)
 
 
 def _no_correlation(level: str, group: Array, system: Array) -> str | None:
@@ -661,12 +738,9 @@ def _constant_groups(judge: Array, human: Array, group: Array, within: Array) ->
     }
 
 
-Means = Callable[[np.ndarray], np.ndarray]
-
-
-def _means(values: Array, group: Array, system: Array) -> Means:
-    """[B, G] weights -> [B, S] the systems' means in each resample, shifted and scaled by what
-    correlations do not see; NaN where a system was not drawn.
+def _means(values: Array, group: Array, system: Array, weights: Array) -> Array:
+    """[B, S] the systems' means by weights [B, G], shifted and scaled by what correlations do not
+    see; NaN where a system was not drawn.
 
     Rounded to 12 digits of the spread: means that are equal in truth must tie, whatever order they
     were summed in.
@@ -674,32 +748,22 @@ def _means(values: Array, group: Array, system: Array) -> Means:
     spread = np.ptp(values)
     # to spread 1, so that rounding to so many digits means the same for any scale
     scaled = (values - values.min()) / (spread or 1.0)
-    # sparse: where each text has a group and a system of its own, the tables would grow with the
-    # square of the texts
-    place = (system, group)
-    ones = np.ones(len(values))
-    sizes = scipy.sparse.csr_array((ones, place))  # [S, G]
-    sums = scipy.sparse.csr_array((scaled, place))
-
-    def at(weights: Array) -> Array:
-        drawn = weights.T.astype(np.float64)
-        means = safe_divide(sums @ drawn, sizes @ drawn)
-        rounded = np.round(means, 12)
-        return np.ascontiguousarray(rounded.T)
-
-    return at
+    drawn = np.ascontiguousarray(weights.T, dtype=np.float64)
+    sums, sizes = (
+        _sums_by(system, int(system.max()) + 1, group, len(drawn), entries) @ drawn
+        for entries in (scaled, np.ones(len(values)))
+    )
+    means = safe_divide(sums, sizes)
+    return np.ascontiguousarray(np.round(means, 12).T)
 
 
-def _over_systems(
-    means: Sequence[Means], weights: Array, count: int, rng: np.random.Generator | None = None
-) -> Array:
-    """[3, B] the correlations over systems in each resample of the groups; with `rng`, of as many
-    systems drawn from it, and NaN where these are not two."""
-    of_judge, of_human = means
-    correlations = np.zeros((3, len(weights)))
-    for rows in chunks(len(weights), count):
-        x = of_judge(weights[rows])  # [b, S]
-        y = of_human(weights[rows])
+def _over_systems(sides: Sequence[Array], rng: np.random.Generator | None = None) -> Array:
+    """[3, B] the correlations over systems of their means by judge and humans [B, S] each; with
+    `rng`, of as many systems drawn from it, and NaN where these are not two."""
+    count = sides[0].shape[1]
+    correlations = np.zeros((3, len(sides[0])))
+    for rows in chunks(len(sides[0]), count):
+        x, y = (means[rows] for means in sides)  # [b, S]
         part = correlations[:, rows]
         if rng is not None:
             drawn = rng.integers(0, count, x.shape)
