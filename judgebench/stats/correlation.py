@@ -133,9 +133,7 @@ def correlate_rows(judge: Array, human: Array) -> Array:
                 ranked[part] = (sides @ sign).T
                 signs.append(sign)
             x, y = signs
-            tau[part] = ratio(
-                *(np.einsum("pb,pb->b", *both) for both in ((x, y), (x, x), (y, y)))
-            )
+            tau[part] = ratio(*(np.einsum("pb,pb->b", *both) for both in ((x, y), (x, x), (y, y))))
     return np.stack([_pearson(judge, human), _pearson(*ranks), tau])
 
 
@@ -317,9 +315,7 @@ class _Values:
 
     def __init__(self, values: Array, groups: Array, group_count: int) -> None:
         values = np.asarray(values, dtype=np.float64)
-        self.values, self.place, counts = np.unique(
-            values, return_inverse=True, return_counts=True
-        )
+        self.values, self.place, counts = np.unique(values, return_inverse=True, return_counts=True)
         self.tied = counts > 1
         self.sizes = np.bincount(groups, minlength=group_count)
         self.alone = np.bincount(groups, ~self.tied[self.place], group_count)
@@ -347,9 +343,7 @@ def _sums_by(
     # of the texts
     order = np.argsort(rows, kind="stable")
     starts = np.append(0, np.bincount(rows, minlength=height).cumsum())
-    return scipy.sparse.csr_array(
-        (entries[order], columns[order], starts), shape=(height, width)
-    )
+    return scipy.sparse.csr_array((entries[order], columns[order], starts), shape=(height, width))
 
 
 def _twice_ranks(mass: Array) -> Array:
