@@ -115,8 +115,8 @@ def measure_run(
         trace=trace,
         labels=experiment.data.joined,
         phrases={phrase.against: phrase.to_json() for phrase in experiment.parts.phrases},
-        **measures.of_pairs(),  # which leaves correlations that judges by themselves have, too
         **measures.of_judges(),
+        **measures.of_pairs(),
         **measures.of_defenses(),
         **measures.of_texts(),
     )

@@ -9,8 +9,9 @@ anybody.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Literal, NamedTuple
 
@@ -578,7 +579,7 @@ class Correlated:
         over_systems: [3, B] system level: the correlations where systems are resampled as well as
             groups; NaN where a resample holds no two systems. [3, 0] at other levels, and with
             fewer than three systems.
-        jackknife: [3, J] with each group left out in turn, where that was asked for.
+        law: weights of the groups [B, G] -> the correlations [3, B].
         missing: in a word why there are no correlations (no ratings, one system, one text, single
             texts), or no intervals (one group, many systems); else None.
     """
@@ -592,8 +593,13 @@ class Correlated:
     human_constant_groups: int | None = None
     varied: Array | None = None
     over_systems: Array = field(default_factory=lambda: np.zeros((3, 0)))
-    jackknife: Array = field(default_factory=lambda: np.zeros((3, 0)))
+    law: Callable[[np.ndarray], np.ndarray] = lambda weights: np.zeros((3, 0))
     missing: str | None = None
+
+    @cached_property
+    def jackknife(self) -> Array:
+        """[3, J] with each group left out in turn; J is 0 of one group."""
+        return self.law(left_out(self.groups)[: self.groups if self.groups > 1 else 0])
 
     @property
     def figures(self) -> dict[str, Array]:
@@ -612,7 +618,6 @@ def correlate(
     human: Array,
     clusters: Clusters,
     systems: Array,
-    jackknife: bool = False,
 ) -> Correlated:
     """Judge [N] against humans [N] at one level, in the data and in each resample of the groups.
 
@@ -641,42 +646,27 @@ def correlate(
     elif level == "system" and len(names) > MOST_SYSTEMS and clusters.resamples:
         missing = "many systems"
         weights = weights[:1]
-    # 2. correlations of the data, of the resamples, and with each group left out
-    # data, resamples and jackknife at once: sorting and pairing of texts are the dear part
-    rows = np.vstack([weights, left_out(count)]) if jackknife and len(weights) > 1 else weights
+    # 2. correlations of the data, and of the resamples
     facts: Record = {"constant": is_constant(judge), "constant_humans": is_constant(human)}
     if level == "dataset":
-        pairs = DistinctPairs(judge, human, group, count)
-        values = pairs.correlations(rows)
-        # sums of other lengths may differ in the last bit; the others are of whole numbers
-        values[0, 0] = pairs.pearson(weights[:1])[0]
+        law = DistinctPairs(judge, human, group, count).correlations
     elif level == "document":
         within = _within_groups(judge, human, group, count)
-        values = _mean_over_groups(within, rows)
-        values[:, :1] = _mean_over_groups(within, weights[:1])
-        facts = _constant_groups(
-            judge,
-            human,
-            group,
-            within,
-        )
+        facts = _constant_groups(judge, human, group, within)
+        law = partial(_mean_over_groups, within)
     else:
-        sides = []
-        for name, side in zip(facts, (judge, human), strict=True):
-            # [B + J, S] the means of systems
-            means = _means(side, group, system, rows)
-            facts[name] = is_constant(means[0])
-            sides.append(means)
-        values = _over_systems(sides)
+        sides = [partial(_means, side, group, system) for side in (judge, human)]
+        law = partial(_over_systems, sides)
+        for name, side in zip(facts, sides, strict=True):
+            facts[name] = is_constant(side(weights[:1])[0])
         # groups and systems are drawn independently of each other, as "both" of the paper asks
         if len(names) >= _FEWEST_SYSTEMS:
             # another stream than those of groups and flips, which are drawn with the same seed
             rng = np.random.default_rng([clusters.seed, 2])
-            resampled = [means[1 : len(weights)] for means in sides]
-            facts["over_systems"] = _over_systems(resampled, rng)
-    resampled = values[:, : len(weights)]
-    left = values[:, len(weights) :]
-    return Correlated(resampled, n, count, jackknife=left, missing=missing, **facts)
+            facts["over_systems"] = law(weights[1:], rng)
+    # the data by themselves: to the bit the same with resamples and without
+    values = np.hstack([law(weights[:1]), law(weights[1:])])
+    return Correlated(values, n, count, law=law, missing=missing, **facts)
 
 
 def _no_correlation(level: str, group: Array, system: Array) -> str | None:
@@ -751,13 +741,19 @@ def _means(values: Array, group: Array, system: Array, weights: Array) -> Array:
     return np.ascontiguousarray(np.round(means, 12).T)
 
 
-def _over_systems(sides: Sequence[Array], rng: np.random.Generator | None = None) -> Array:
-    """[3, B] the correlations over systems of their means by judge and humans [B, S] each; with
-    `rng`, of as many systems drawn from it, and NaN where these are not two."""
-    count = sides[0].shape[1]
-    correlations = np.zeros((3, len(sides[0])))
-    for rows in chunks(len(sides[0]), count):
-        x, y = (means[rows] for means in sides)  # [b, S]
+def _over_systems(
+    sides: Sequence[Callable[[np.ndarray], np.ndarray]],
+    weights: Array,
+    rng: np.random.Generator | None = None,
+) -> Array:
+    """[3, B] the correlations over systems in each resample of the groups, of which judge and humans
+    each give the means; with `rng`, of as many systems drawn from it, and NaN where these are not
+    two."""
+    means = [side(weights) for side in sides]
+    count = means[0].shape[1]
+    correlations = np.zeros((3, len(weights)))
+    for rows in chunks(len(weights), count):
+        x, y = (side[rows] for side in means)  # [b, S]
         part = correlations[:, rows]
         if rng is not None:
             drawn = rng.integers(0, count, x.shape)

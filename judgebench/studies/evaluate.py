@@ -520,16 +520,22 @@ def evaluate(
 
 
 def correlate_cell(
-    table: Scores, level: str, cell: ScoreSeries, resamples: int, seed: int, jackknife: bool = False
+    table: Scores,
+    level: str,
+    cell: ScoreSeries,
+    resamples: int,
+    seed: int,
+    part: Columns | None = None,
 ) -> Correlated:
-    """The correlations of the rated rows of a cell, once for all who ask; those with a jackknife
-    serve who needs none."""
+    """The correlations of the rated rows of a cell, or of some of them; those of all once for all
+    who ask."""
+    rated = table.rated(cell)
+    if part is not None and len(part["score"]) < len(rated["score"]):
+        return correlate_part(level, part, resamples, seed)
     key = (cell, level, resamples, seed)
-    known = table.correlated.get(key)
-    if known is None or (jackknife and not known.jackknife.size):
-        known = correlate_part(level, table.rated(cell), resamples, seed, jackknife)
-        table.correlated[key] = known
-    return known
+    if key not in table.correlated:
+        table.correlated[key] = correlate_part(level, rated, resamples, seed)
+    return table.correlated[key]
 
 
 def correlate_part(
@@ -537,11 +543,10 @@ def correlate_part(
     part: Columns,
     resamples: int,
     seed: int,
-    jackknife: bool = False,
 ) -> Correlated:
     """The correlations of the rated rows of a table of scores, see `correlate`."""
     clusters = Clusters.of(part["group_id"], resamples, seed)
-    return correlate(level, part["score"], part["human"], clusters, part["system_id"], jackknife)
+    return correlate(level, part["score"], part["human"], clusters, part["system_id"])
 
 
 def check_metric_settings(levels: Sequence[str], resamples: int, seed: int) -> None:

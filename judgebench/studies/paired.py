@@ -30,7 +30,6 @@ from judgebench.studies.evaluate import (
     changes,
     check_metric_settings,
     correlate_cell,
-    correlate_part,
 )
 from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, common_rows, series_of
 from judgebench.types import RANGE, Array, Key, Record, Records, Row, Rows, by_key
@@ -257,19 +256,17 @@ def _correlations(
 ) -> SeriesGap | None:
     """The correlations of both sides; None where nothing can be correlated."""
     # on the texts of both: one judge may have failed where texts are hard
-    whole = [table.rated(cell) for cell in cells]
-    sides = common_rows(whole)
-    how = (resamples, seed, True)
-    both = []
-    for cell, rated, side in zip(cells, whole, sides, strict=True):
-        if len(side["score"]) == len(rated["score"]):
-            both.append(correlate_cell(table, level, cell, *how))
-        else:
-            both.append(correlate_part(level, side, *how))
+    sides = common_rows([table.rated(cell) for cell in cells])
+    both = [
+        correlate_cell(table, level, cell, resamples, seed, side)
+        for cell, side in zip(cells, sides, strict=True)
+    ]
     if not both[0].known:
         return None
     values = np.stack([side.values for side in both])
-    left = np.stack([side.jackknife for side in both])
+    left = values[..., :0]
+    if values.shape[-1] > 1:  # without resamples nothing is tested
+        left = np.stack([side.jackknife for side in both])
     return SeriesGap([cells], values, left, np.unique(sides[0]["group_id"]).tolist(), both[0].n)
 
 

@@ -26,13 +26,21 @@ from judgebench.stats.clusters import (
     unknown,
     with_jackknife,
 )
-from judgebench.stats.correlation import DistinctPairs
+from judgebench.stats.correlation import LEVELS, SPEARMAN
 from judgebench.stats.folds import cross_fitted
 from judgebench.stats.maps import rescale
 from judgebench.stats.permutation import paired_p_values
 from judgebench.stats.variance import CrossedScores, share_of
+from judgebench.studies.evaluate import correlate_cell
 from judgebench.studies.paired import correct
-from judgebench.studies.scores import CLEAN, Scores, ScoreSeries, common_rows, series_of
+from judgebench.studies.scores import (
+    CLEAN,
+    Scores,
+    ScoreSeries,
+    at_rows,
+    common_rows,
+    series_of,
+)
 from judgebench.types import Array, Record, Row, Rows, Scale, Scales, ScoreRange
 
 # The family of comparisons is fixed here, before scores are seen: what is corrected together must
@@ -230,7 +238,16 @@ def paired_figures(
     elif kind == ATTACK:
         shares = shares[:, ::2] - shares[:, 1::2]  # attacked less clean
     drawn = with_jackknife(clusters)
-    after, before = (_figure(kind, shares[:, side], human, clusters, drawn) for side in (0, 1))
+    if kind == AGREEMENT:
+        rated = [at_rows(part, used) for part in parts]
+        known = [
+            correlate_cell(table, LEVELS[0], cell, resamples, seed, part)
+            for cell, part in zip(listed, rated, strict=True)
+        ]
+        spearman = [np.hstack([of.values, of.jackknife])[SPEARMAN] for of in known]
+        after, before = (np.mean(spearman[side::2], axis=0) for side in (0, 1))
+    else:
+        after, before = (_figure(kind, shares[:, side], human, clusters, drawn) for side in (0, 1))
     difference, rest = resampled_and_left_out(after - before, drawn)
     if np.isnan(difference[0]):
         return record | {"reason": "All scores are the same."}
@@ -254,12 +271,6 @@ def _figure(kind: str, side: Array, human: Array, clusters: Clusters, drawn: Clu
         human: [n].
         drawn: `clusters`, and each group left out.
     """
-    if kind == AGREEMENT:
-        values = []
-        for of_range in side:
-            pairs = DistinctPairs(of_range, human, drawn.number, drawn.count)
-            values.append(pairs.spearman(drawn.weights))
-        return np.mean(values, axis=0)
     if kind == RANGE_SHARE:
         # `CrossedScores` takes the jackknife's weights itself
         components = CrossedScores(side.T, ("text", "range"), clusters).components

@@ -141,6 +141,7 @@ COMPARED = (
 """What a table of scores has besides where texts are compared; only the ranking of systems needs
 the last four."""
 
+_INNER = {*COLUMNS, *COMPARED} - {*CELL}
 _NUMBERS = (*RANGE, "lambda", "temperature", "score", "human")
 
 
@@ -199,8 +200,9 @@ class Scores:
         return cls(columns, cells)
 
     def part(self, cell: ScoreSeries, rows: Array | None = None) -> dict[str, Array]:
-        """The columns of a cell's rows, or of some rows."""
-        return at_rows(self.columns, self.cells[cell] if rows is None else rows)
+        """The columns of a cell's rows, or of some rows, but for those of the cell itself."""
+        inner = {name: self.columns[name] for name in self.columns if name in _INNER}
+        return at_rows(inner, self.cells[cell] if rows is None else rows)
 
     def rated(self, cell: ScoreSeries) -> dict[str, Array]:
         """The columns of a cell's rows that humans rated."""
@@ -271,6 +273,9 @@ def at_rows(part: Columns, rows: Array) -> dict[str, Array]:
 def common_rows(parts: Sequence[Columns]) -> list[dict[str, Array]]:
     """The rows of parts of a table whose examples all parts have, in one order."""
     names = [part["example_id"].astype(str) for part in parts]
+    if all(np.array_equal(side, names[0]) for side in names[1:]):
+        order = np.argsort(names[0])
+        return [at_rows(part, order) for part in parts]
     common = reduce(np.intersect1d, names)
     selected = []
     for part, side in zip(parts, names, strict=True):

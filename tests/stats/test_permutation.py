@@ -28,7 +28,7 @@ def small_data(groups=8, size=3, seed=0):
 
 def apart(level, first, second, human, group, system):
     """Values [3], and with each group left out [3, J], of the difference."""
-    sides = [correlate(level, side, human, group, system, 2, jackknife=True) for side in (first, second)]
+    sides = [correlate(level, side, human, group, system, 2) for side in (first, second)]
     return sides[0].values[:, 0] - sides[1].values[:, 0], sides[0].jackknife - sides[1].jackknife
 
 

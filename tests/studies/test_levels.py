@@ -123,7 +123,7 @@ def test_what_cannot_be_computed_has_a_reason_and_no_interval(level, rows, reaso
 @pytest.mark.parametrize("level", ["dataset", "document", "system"])
 def test_the_jackknife_leaves_out_each_group_in_turn(level):
     judge, human, group, system = data()
-    found = correlate(level, judge, human, group, system, resamples=10, jackknife=True)
+    found = correlate(level, judge, human, group, system, resamples=10)
     for g, name in enumerate(np.unique(group)):
         rest = (column[group != name] for column in (judge, human, group, system))
         assert found.jackknife[:, g] == pytest.approx(correlate(level, *rest, resamples=0).values[:, 0], abs=1e-9)
