@@ -44,7 +44,8 @@ from judgebench.stats.prediction_powered import FewLabels
 from judgebench.stats.shares import clustered_share, wilson
 from judgebench.studies.decisions import decision_records
 from judgebench.studies.evaluate import evaluate
-from judgebench.studies.humans import Panel, beside_humans_records, human_records
+from judgebench.studies.humans import beside_humans_records, human_records
+from judgebench.studies.panel import Panel
 from judgebench.studies.prediction_powered import predicted_means
 from judgebench.studies.rules import CARE, FEW, NO, RULES, YES
 from judgebench.studies.scores import JudgeScores

@@ -14,12 +14,11 @@ A statistic for which no such form is at hand is a plain function of rows, and t
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy  # its parts come when they are first used
@@ -55,34 +54,11 @@ MOST_WEIGHTS = 50_000_000
 that memory stays bounded. The ends of an interval are then noisier, with 200 by a twentieth of its
 width."""
 
-_MOST_RESULTS = 256
-_RESULTS: dict[Any, Any] = {}
-"""The latest results of `once`."""
-
 _EQUAL = 1e-12  # values no farther apart differ by rounding alone
 
 
 Numbers = dict[str, float | None]
 """Numbers of a record by their names, None where one is unknown."""
-
-
-def once(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of a function of arrays and numbers, computed once for arguments of equal content:
-    beside all judges stand the same humans. Nobody may change it."""
-    key = (function, *map(_content, arguments))
-    if key not in _RESULTS:
-        if len(_RESULTS) >= _MOST_RESULTS:
-            _RESULTS.pop(next(iter(_RESULTS)))
-        _RESULTS[key] = function(*arguments)
-    return _RESULTS[key]
-
-
-def _content(argument: Any) -> Any:
-    if isinstance(argument, np.ndarray):
-        # a digest: of many clusters the weights are large
-        content = hashlib.blake2b(np.ascontiguousarray(argument).data).digest()
-        return argument.shape, argument.dtype, content
-    return argument
 
 
 def chunks(rows: int, entries: int) -> list[slice]:

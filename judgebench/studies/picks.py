@@ -27,15 +27,15 @@ two sums over groups (`judgebench.stats.ratios`). In 300 simulated sets each of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import Numbers, keys_of, once, safe_divide, unknown
+from judgebench.stats.clusters import Numbers, keys_of, safe_divide, unknown
 from judgebench.stats.ratios import ratio_estimate
-from judgebench.studies.humans import Panel
 from judgebench.studies.scores import JudgeScores
 from judgebench.types import Array, Record, Rows
 
@@ -50,7 +50,10 @@ _ONE_BY_ONE = 16
 def pick_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/picks.json: of every judge, decoding and range what its first choice
     among the texts of a source is worth."""
-    return [_record(sample) for sample in samples]
+    # many judges are of the same texts, and of the same people
+    wholes = [sample if sample.whole is None else sample.whole for sample in samples]
+    choices = {id(whole.panel): _Choices.of(whole) for whole in wholes}
+    return [_record(whole, choices[id(whole.panel)]) for whole in wholes]
 
 
 def picked(
@@ -109,17 +112,15 @@ def _share_of_draws(among: Array, size: Array, draws: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Choices:
-    """The rated texts that a judge picks from.
+    """The rated texts that judges pick from.
 
     Attributes:
-        scores: [N] minus infinity where the answer could not be read: that text is picked last.
         human: [N] means of ratings; systems: [N].
         number: [N] of the source that each text answers to, 0 to S - 1; of two texts at least.
         cluster: [S] the group of each source.
         rows: [N] the texts among those of the sample.
     """
 
-    scores: Array
     human: Array
     systems: Array
     number: Array
@@ -129,12 +130,7 @@ class _Choices:
     @classmethod
     def of(cls, sample: JudgeScores) -> _Choices:
         """The choices among all texts, also those whose answers could not be read."""
-        scores = sample.scores
-        if sample.unread is not None:
-            # Without an answer a text is no pick. To leave it out would let the judge choose among
-            # the texts that it could read.
-            scores = np.where(sample.unread, -np.inf, scores)
-        _, group = np.unique(sample.groups, return_inverse=True)
+        group = sample.clusters.number
         source = group
         if sample.questions is not None:
             source = _pairs_of(group, sample.questions)
@@ -143,7 +139,6 @@ class _Choices:
         rows = np.flatnonzero(rated & several)
         _, first, number = np.unique(source[rows], return_index=True, return_inverse=True)
         return cls(
-            scores[rows],
             sample.human[rows],
             sample.systems[rows],
             number,
@@ -151,15 +146,34 @@ class _Choices:
             rows,
         )
 
-    @property
-    def sides(self) -> dict[str, Array]:
-        """Figure -> the scores [N] by which it picks."""
-        random = np.zeros(len(self.human))
-        return {"random": random, "chosen": self.scores, "best": self.human}
+    @cached_property
+    def draws(self) -> list[int]:
+        """The numbers of draws that are shown."""
+        most = int(np.bincount(self.number).max())
+        return [n for n in range(2, most + 1) if n <= _ONE_BY_ONE or (n & (n - 1)) == 0]
 
-    def mean_pick(self, by: Array, draws: int | None = None) -> Array:
-        """[S] people's mean score of the pick by some scores [N], see `picked`."""
-        return np.asarray(once(picked, by, self.human, self.number, len(self.cluster), draws))
+    @cached_property
+    def without_judge(self) -> dict[str, dict[int | None, Array]]:
+        """The `means` of a random pick, and of the best."""
+        return {
+            "random": self.means(np.zeros(len(self.human))),
+            "best": self.means(self.human),
+        }
+
+    def means(self, by: Array) -> dict[int | None, Array]:
+        """Number of draws, None for all -> [S] people's mean score of the pick by some scores [N], see
+        `picked`."""
+        of = (by, self.human, self.number, len(self.cluster))
+        return {draws: picked(*of, draws) for draws in (None, *self.draws)}
+
+    @cached_property
+    def by_system(self) -> Numbers:
+        """The keys of the pick of who knows nothing but who wrote a text."""
+        elsewhere = self.ratings_elsewhere()
+        if elsewhere is None:
+            return {}
+        picks = picked(elsewhere, self.human, self.number, len(self.cluster))
+        return self.keys_of_mean("by_system", picks)
 
     def keys_of_mean(self, name: str, values: Array) -> Numbers:
         """The keys of the mean of values [S], NaN where unknown."""
@@ -187,9 +201,7 @@ def _pairs_of(first: Array, second: Array) -> Array:
     return np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _record(sample: JudgeScores) -> Record:
-    whole = sample if sample.whole is None else sample.whole
-    choices = _Choices.of(whole)
+def _record(sample: JudgeScores, choices: _Choices) -> Record:
     record: Record = {
         **sample.head,
         "texts": len(choices.human),
@@ -204,10 +216,15 @@ def _record(sample: JudgeScores) -> Record:
         record["reason"] = "Nothing to pick from: no two rated texts of a group have one source."
         return record | {"rater_reason": record["reason"]}
     # 1. picks of chance, of the judge, of the systems' names and of the ratings themselves
-    elsewhere = choices.ratings_elsewhere()
-    if elsewhere is not None:
-        record |= choices.keys_of_mean("by_system", choices.mean_pick(elsewhere))
-    means = {name: choices.mean_pick(by) for name, by in choices.sides.items()}
+    scores = sample.scores
+    if sample.unread is not None:
+        # Without an answer a text is no pick: it is picked last. To leave it out would let the judge
+        # choose among the texts that it could read.
+        scores = np.where(sample.unread, -np.inf, scores)
+    scores = scores[choices.rows]
+    sides = choices.without_judge | {"chosen": choices.means(scores)}
+    record |= choices.by_system
+    means = {name: side[None] for name, side in sides.items()}
     for name, values in means.items():
         record |= choices.keys_of_mean(name, values)
     # 2. the way from a random pick to the best
@@ -218,15 +235,15 @@ def _record(sample: JudgeScores) -> Record:
     if recovered is None:
         record["reason"] = "People rate all texts of a source alike, so no pick is better."
     # 3. one rater, and the best of fewer
-    record |= _beside_rater(whole, choices)
-    record["best_of"] = _best_of(choices)
+    record |= _beside_rater(sample, choices, scores)
+    record["best_of"] = _best_of(choices, sides)
     return record
 
 
-def _beside_rater(sample: JudgeScores, choices: _Choices) -> Record:
+def _beside_rater(sample: JudgeScores, choices: _Choices, scores: Array) -> Record:
     """`BESIDE_RATER`: for each source the mean over raters of the others' mean score of a rater's
     pick, and of the judge's among the texts of that rater."""
-    panel = Panel(sample.ratings, sample.clusters)
+    panel = sample.panel
     if not sample.raters or panel.missing:
         missing = panel.missing or "Only means of ratings are known."
         return {"rater_reason": f"Picks are not compared with one rater's. {missing}"}
@@ -238,10 +255,7 @@ def _beside_rater(sample: JudgeScores, choices: _Choices) -> Record:
         rated = ~np.isnan(others)
         number = choices.number[rated]
         ratings = panel.ratings[choices.rows, column]
-        picks = [
-            picked(side[rated], others[rated], number, sources)
-            for side in (choices.scores, ratings)
-        ]
+        picks = [picked(side[rated], others[rated], number, sources) for side in (scores, ratings)]
         several = np.bincount(number, minlength=sources) >= 2
         sums += np.where(several, picks, 0.0)
         counts += several
@@ -252,15 +266,14 @@ def _beside_rater(sample: JudgeScores, choices: _Choices) -> Record:
     return record
 
 
-def _best_of(choices: _Choices) -> Rows:
+def _best_of(choices: _Choices, sides: Mapping[str, Mapping[int | None, Array]]) -> Rows:
     """A record a number of draws `n`: people's mean score of the judge's pick of so many texts, of
     a random one and of the best, over the sources that have as many."""
     sizes = np.bincount(choices.number)
-    draws = [n for n in range(2, int(sizes.max()) + 1) if n <= _ONE_BY_ONE or (n & (n - 1)) == 0]
     rows: Rows = []
-    for n in draws:
+    for n in choices.draws:
         row: Record = {"n": n, "sources": int((sizes >= n).sum())}
-        for name, by in choices.sides.items():
-            row |= choices.keys_of_mean(name, choices.mean_pick(by, n))
+        for name, side in sides.items():
+            row |= choices.keys_of_mean(name, side[n])
         rows.append(row)
     return rows

@@ -12,7 +12,7 @@ import numpy as np
 
 from judgebench.stats.clusters import Clusters, safe_divide, unknown
 from judgebench.stats.correlation import mid_ranks
-from judgebench.studies.humans import CALIBRATED, RAW, Panel
+from judgebench.studies.humans import CALIBRATED, RAW
 from judgebench.studies.scores import JudgeScores
 from judgebench.types import Array, Record
 
@@ -105,7 +105,7 @@ def _worst(sample: JudgeScores) -> Record:
     values = np.unique(sample.ratings[np.isfinite(sample.ratings)])
     if rated.sum() < _FEWEST_TEXTS or len(values) < 3:
         return {}
-    panel = Panel(sample.ratings, sample.clusters)
+    panel = sample.panel
     if not sample.raters or panel.missing is not None:
         clusters = sample.clusters.at(rated)
         share = lowest_share(sample.human[rated])

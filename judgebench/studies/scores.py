@@ -20,6 +20,7 @@ from judgebench.stats.agreement import categories_of
 from judgebench.stats.clusters import RESAMPLES, Clusters, safe_divide
 from judgebench.stats.folds import cross_fitted
 from judgebench.stats.maps import rescale
+from judgebench.studies.panel import Panel
 from judgebench.types import (
     FAILED,
     LABELS,
@@ -474,6 +475,17 @@ class JudgeScores:
         return safe_divide(np.nansum(self.ratings, axis=1), (~np.isnan(self.ratings)).sum(axis=1))
 
     @cached_property
+    def panel(self) -> Panel:
+        """Its raters, of whom the ratings may be means."""
+        return Panel(self.ratings, self.clusters)
+
+    def beside(self, other: JudgeScores) -> JudgeScores:
+        """This, with what people say as another judge of the same texts has it: once for both."""
+        for name in ("clusters", "human", "categories", "panel", "constant", "constant_unseen"):
+            vars(self)[name] = getattr(other, name)
+        return self
+
+    @cached_property
     def on_scale(self) -> Array:
         """[N] scores mapped linearly to the humans' scale; as they are where that is unknown."""
         if self.scale is None:
@@ -492,10 +504,14 @@ class JudgeScores:
         return cross_fitted(self.scores, self.human, self.systems, seed=self.seed)
 
     @cached_property
+    def constant(self) -> Array:
+        """[N] the mean rating of other groups."""
+        return cross_fitted(self.human, self.human, self.groups, "constant", seed=self.seed)
+
+    @cached_property
     def constant_unseen(self) -> Array:
-        """[N] the mean rating of other systems, whichever the score; NaN where the judge gave
-        none."""
-        return cross_fitted(self.scores, self.human, self.systems, "constant", seed=self.seed)
+        """[N] the mean rating of other systems."""
+        return cross_fitted(self.human, self.human, self.systems, "constant", seed=self.seed)
 
     @cached_property
     def categories(self) -> Array | None:
@@ -534,6 +550,7 @@ def samples_of(
         for key, part in readings.groupby(condition, sort=False, dropna=False)
     }
     samples = []
+    first: dict[Key, JudgeScores] = {}
     tables: dict[Key, tuple[Array, list[str]]] = {}
     for cell in (
         cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split
@@ -570,5 +587,6 @@ def samples_of(
             alpha=float(getattr(decoding, "alpha", 0.0)),
             **run,
         )
-        samples.append(sample.answered)
+        # of those that people rated alike, the first computes what they say
+        samples.append(sample.beside(first.setdefault(key, sample)).answered)
     return samples

@@ -27,7 +27,6 @@ from judgebench.stats.clusters import (
     Estimate,
     chunks,
     keys_of,
-    once,
     percentile_interval,
     safe_divide,
     unknown,
@@ -78,9 +77,11 @@ class PairedSystems:
 
     Args:
         table: [S, G] means of each system in each article, NaN where it has none.
+        clusters: of the articles.
     """
 
     table: Array
+    clusters: Clusters
 
     @cached_property
     def shared(self) -> Array:
@@ -101,6 +102,12 @@ class PairedSystems:
         first, second = self.pairs
         # only articles of both: a system that wrote about easy articles alone would look better
         return np.nan_to_num(self.table[first] - self.table[second])
+
+    @cached_property
+    def p_values(self) -> Array:
+        """[P] by flips of its articles."""
+        flipped, _ = flips(self.clusters.count, FLIPS, self.clusters.seed)
+        return self.flip_p_values(flipped)
 
     def flip_p_values(self, flipped: Array) -> Array:
         """[P] p-values of the first being better than the second: the share of flips in which the
@@ -134,6 +141,15 @@ class PairedSystems:
         z = np.divide(sums, np.sqrt(squares), out=np.zeros_like(sums), where=squares > 0)
         return np.where(np.abs(z) < _ROUNDING, 0.0, z)
 
+    @cached_property
+    def order(self) -> Array:
+        """[1 + B, P] int8 the signs of the differences."""
+        weights = self.clusters.weights
+        order = np.empty((len(weights), len(self.differences)), dtype=np.int8)
+        for rows in chunks(len(weights), len(self.differences)):
+            order[rows] = np.sign(self.z_values(weights[rows]))
+        return order
+
 
 def too_few_or_many(systems: int) -> str:
     """Why so many systems are not compared; empty where they are."""
@@ -142,27 +158,28 @@ def too_few_or_many(systems: int) -> str:
     return f"there are more than {MOST_SYSTEMS} systems" if systems > MOST_SYSTEMS else ""
 
 
-def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters) -> Record:
-    """Agreement of judge and humans [N] about systems: `ACCURACIES`, each with `_low` and `_high`,
-    articles resampled; `SAMPLED`; reason: why there is none, or no interval, else None.
+def system_record(judge: Array, system: Array, theirs: PairedSystems) -> Record:
+    """Agreement of a judge's scores [N] of texts by systems [N], numbers, with humans about systems:
+    `ACCURACIES`, each with `_low` and `_high`, articles resampled; `SAMPLED`; reason: why there is
+    none, or no interval, else None.
 
     With fewer articles systems are told apart less well, so that both accuracies are lower on
     average. Their intervals speak of data with as many articles, not of what more of them would
     show.
     """
-    names, system = np.unique(systems, return_inverse=True)
+    clusters = theirs.clusters
+    systems = len(theirs.table)
     record: Record = {
-        "systems": len(names),
+        "systems": systems,
         "articles": clusters.count,
         **unknown(ACCURACIES),
         **dict.fromkeys(SAMPLED),
         "reason": None,
     }
     # 1. pairs of systems that can be compared
-    if missing := too_few_or_many(len(names)):
+    if missing := too_few_or_many(systems):
         return record | {"reason": f"No pairwise accuracy: {missing}."}
-    ours = PairedSystems(mean_table(judge, system, clusters.number))
-    theirs = PairedSystems(mean_table(human, system, clusters.number))
+    ours = PairedSystems(mean_table(judge, system, clusters.number), clusters)
     if not len(ours.differences):
         missing = "no two systems have texts of the same group"
     elif np.abs(theirs.differences.sum(axis=1)).max() <= _ROUNDING:
@@ -170,8 +187,8 @@ def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters
     if missing:
         return record | {"reason": f"No pairwise accuracy: {missing}."}
     # 2. how many of them judge and humans order alike
-    soft = soft_accuracies(ours, theirs, clusters)
-    alike = ordered_alike(ours, theirs, clusters)
+    soft = soft_accuracies(ours, theirs)
+    alike = ordered_alike(ours, theirs)
     record |= clusters.record(dict(zip(ACCURACIES, (soft, alike), strict=True)))
     record |= SystemSample.of(ours, theirs).record(alike, clusters)
     if not clusters.resamples:
@@ -181,24 +198,21 @@ def system_record(judge: Array, human: Array, systems: Array, clusters: Clusters
     return record
 
 
-def soft_accuracies(judge: PairedSystems, human: PairedSystems, clusters: Clusters) -> Array:
+def soft_accuracies(judge: PairedSystems, human: PairedSystems) -> Array:
     """[1 + B] soft pairwise accuracy: in the data by flips, in the resamples by the normal law,
     moved by how far the two are apart in the data."""
     # 1. by the normal law
     # flips in each resample would be a thousand times the work; the normal law takes two products
-    accuracies = np.empty(len(clusters.weights))
+    accuracies = np.empty(len(judge.clusters.weights))
     for rows in chunks(len(accuracies), len(judge.differences)):
-        weights = clusters.weights[rows]
+        weights = judge.clusters.weights[rows]
         ours = judge.z_values(weights)  # [b, P]
         theirs = human.z_values(weights)
         p_ours = scipy.special.ndtr(-ours)
         p_theirs = scipy.special.ndtr(-theirs)
         accuracies[rows] = soft_pairwise_accuracy(p_ours, p_theirs)
     # 2. by flips
-    flipped, _ = flips(clusters.count, FLIPS, clusters.seed)
-    p_ours = judge.flip_p_values(flipped)  # [P]
-    p_theirs = human.flip_p_values(flipped)
-    in_data = soft_pairwise_accuracy(p_ours, p_theirs)
+    in_data = soft_pairwise_accuracy(judge.p_values, human.p_values)
     # the number shown is that of flips, as others compute it; the normal law gives its spread
     apart = in_data - accuracies[0]
     return np.clip(accuracies + apart, 0.0, 1.0)
@@ -215,22 +229,12 @@ def soft_pairwise_accuracy(judge: Array, human: Array) -> Array:
     return np.asarray(1 - np.abs(judge - human).mean(axis=-1))
 
 
-def ordered_alike(judge: PairedSystems, human: PairedSystems, clusters: Clusters) -> Array:
+def ordered_alike(judge: PairedSystems, human: PairedSystems) -> Array:
     """[1 + B] the share of pairs of systems that two sides order alike, of those that the second
     orders; a pair that the first ties counts half. Both tables have the same empty cells."""
-    return np.asarray(once(_ordered_alike, judge.table, human.table, clusters.weights))
-
-
-def _ordered_alike(judge: Array, human: Array, all_weights: Array) -> Array:
-    sides = PairedSystems(judge), PairedSystems(human)
-    shares = np.empty(len(all_weights))
-    for rows in chunks(len(shares), len(sides[0].differences)):
-        ours, theirs = (np.sign(side.z_values(all_weights[rows])) for side in sides)  # [b, P]
-        ordered = theirs != 0
-        alike = (1 + ours * theirs) / 2
-        right = np.where(ordered, alike, 0.0).sum(axis=1)
-        shares[rows] = safe_divide(right, ordered.sum(axis=1))
-    return shares
+    ordered = (human.order != 0).sum(axis=1)
+    agreeing = (judge.order * human.order).sum(axis=1)
+    return safe_divide((ordered + agreeing) / 2, ordered)
 
 
 class SystemSample(NamedTuple):
@@ -249,9 +253,8 @@ class SystemSample(NamedTuple):
     @classmethod
     def of(cls, judge: PairedSystems, human: PairedSystems) -> SystemSample:
         """From tables with the same empty cells."""
-        articles = np.ones((1, judge.table.shape[1]))
-        ours = np.sign(judge.z_values(articles))[0]  # [P]
-        theirs = np.sign(human.z_values(articles))[0]
+        ours = judge.order[0]  # [P]
+        theirs = human.order[0]
         ordered = theirs != 0
         first, second = judge.pairs
         # without a system all of its pairs are gone: pairs that share a system are not independent

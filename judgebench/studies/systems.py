@@ -10,6 +10,9 @@ little easier: with three raters of independent noise its variance is 1 / 3 in p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,12 +20,11 @@ from judgebench.stats.clusters import (
     Clusters,
     Numbers,
     expanded,
-    once,
     safe_divide,
     unknown,
     with_intervals,
 )
-from judgebench.studies.humans import CALIBRATED, RAW, Panel
+from judgebench.studies.humans import CALIBRATED, RAW
 from judgebench.studies.scores import JudgeScores
 from judgebench.studies.system_pairs import (
     PairedSystems,
@@ -57,33 +59,163 @@ _DIGITS = 12  # of means, to which they are rounded: those equal in truth must t
 def system_records(samples: Sequence[JudgeScores]) -> Rows:
     """The records of worth/systems.json: of every judge, decoding and range its agreement with the
     humans about systems, over the texts that humans rated."""
-    return [_record(sample) for sample in samples]
+    # many judges are of the same texts, and of the same people
+    humans = {id(sample.panel): _Humans(sample) for sample in samples}
+    return [_record(sample, humans[id(sample.panel)]) for sample in samples]
 
 
-def _record(sample: JudgeScores) -> Record:
-    rated = ~np.isnan(sample.human)
-    clusters = sample.clusters.at(rated)
-    systems = sample.systems[rated]
+@dataclass(frozen=True)
+class _Humans:
+    """What humans say of systems, whichever judge's texts they rated.
+
+    Attributes:
+        sample: one of the judges.
+    """
+
+    sample: JudgeScores
+
+    @cached_property
+    def rated(self) -> Array:
+        """[N] True for the texts that somebody rated."""
+        return ~np.isnan(self.sample.human)
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """Of these texts."""
+        return self.sample.clusters.at(self.rated)
+
+    @cached_property
+    def fifths(self) -> Clusters:
+        """The same, with each fifth of the articles left out."""
+        return self.clusters.fifths
+
+    @cached_property
+    def systems(self) -> tuple[Array, Array]:
+        """Names of the systems of all texts, and the number [N] of each text's."""
+        return np.unique(self.sample.systems, return_inverse=True)
+
+    @cached_property
+    def of_rated(self) -> tuple[Array, Array]:
+        """The same of the rated texts."""
+        return np.unique(self.sample.systems[self.rated], return_inverse=True)
+
+    @cached_property
+    def pairs(self) -> PairedSystems:
+        """Pairs of the systems of rated texts; none where they are not compared."""
+        names, system = self.of_rated
+        table = np.zeros((len(names), 0))
+        if not too_few_or_many(len(names)):
+            table = mean_table(self.sample.human[self.rated], system, self.clusters.number)
+        return PairedSystems(table, self.clusters)
+
+    @cached_property
+    def means(self) -> list[Numbers]:
+        """The means of the systems of rated texts, with intervals."""
+        return self.means_of(self.sample.human)
+
+    def means_of(self, scores: Array) -> list[Numbers]:
+        """The same of scores [N]."""
+        names, system = self.of_rated
+        means = system_means(scores[self.rated], system, len(names), self.clusters)
+        return _by_system("mean", means, system, self.clusters)
+
+    def rater_pairs(self, values: Array, column: int) -> PairedSystems:
+        """Pairs of systems by values [N] on the texts that a rater and others rated."""
+        panel = self.sample.panel
+        names, system = self.systems
+        rows = ~np.isnan(panel.others[:, column])
+        shape = len(names), panel.clusters.count
+        table = mean_table(values[rows], system[rows], panel.clusters.number[rows], shape)
+        return PairedSystems(table, panel.clusters)
+
+    @cached_property
+    def others(self) -> dict[int, PairedSystems]:
+        """Column of a counted rater -> pairs of systems by the mean of the other raters."""
+        panel = self.sample.panel
+        return {
+            column: self.rater_pairs(panel.others[:, column], column) for column in panel.counted
+        }
+
+    @cached_property
+    def ceiling(self) -> Array:
+        """[1 + B] the share of pairs that one rater orders as the others do."""
+        panel = self.sample.panel
+
+        def share(column: int, rows: Array) -> Array:
+            rater = self.rater_pairs(panel.ratings[:, column], column)
+            return ordered_alike(rater, self.others[column])
+
+        return panel.over_raters(share)
+
+    @cached_property
+    def constant(self) -> _Errors:
+        """Of the mean rating of other systems."""
+        return self.errors_of(self.sample.constant_unseen)
+
+    def errors_of(self, scores: Array) -> _Errors:
+        """The errors of systems' means by scores [N]."""
+        names, system = self.systems
+        system = system[self.rated]
+        apart = (scores - self.sample.human)[self.rated]
+        # errors of single texts cancel in a system's mean; what is left is its bias
+        errors = system_means(apart, system, len(names), self.clusters)  # [1 + B, S]
+        # of a system with one article no resample shows the noise
+        articles = [len(np.unique(self.clusters.number[system == s])) for s in range(len(names))]
+        distances, noise = _distances(errors[:1] if min(articles) < 2 else errors)
+        without_fifths = system_means(apart, system, len(names), self.fifths)
+        in_parts = _distances(without_fifths)[0][1]
+        return _Errors(errors, distances, noise, in_parts)
+
+    @cached_property
+    def rater_errors(self) -> Numbers:
+        """`ERRORS` of one rater from the others: means over raters, weighted by their texts."""
+        panel = self.sample.panel
+        names, system = self.systems
+
+        def distances(column: int, _: Array) -> Array:
+            apart = panel.ratings[:, column] - panel.others[:, column]
+            return np.stack(_distances(system_means(apart, system, len(names), panel.clusters)))
+
+        sizes, noise = panel.over_raters(distances)
+        return distances_record("rater_error", sizes, noise, panel.clusters)
+
+
+class _Errors(NamedTuple):
+    """Errors of systems' means [1 + B, S]; their `_distances` and those of noise; and the largest
+    [1 + P] with each fifth of the articles left out."""
+
+    of_systems: Array
+    distances: Array
+    noise: Array
+    in_parts: Array
+
+    @property
+    def largest(self) -> Array:
+        """[1 + B] without the excess of noise."""
+        return without_excess(self.distances[1])
+
+
+def _record(sample: JudgeScores, humans: _Humans) -> Record:
+    rated = humans.rated
     record = {
         **sample.head,
         "texts": int(rated.sum()),
-        **system_record(sample.on_scale[rated], sample.human[rated], systems, clusters),
+        **system_record(sample.on_scale[rated], humans.of_rated[1], humans.pairs),
         "means_held": None,
         "systems_held": None,
         "ranking": [],
     }
     # 1. pairs of systems, compared with one rater's
-    panel = Panel(sample.ratings, sample.clusters)
-    few = too_few_or_many(len(np.unique(sample.systems)))
+    few = too_few_or_many(len(humans.systems[0]))
     no_rater = few
     if not few and not sample.raters:
         no_rater = "only means of ratings are known"
-    elif not few and panel.missing:
+    elif not few and sample.panel.missing:
         no_rater = "no rater rated enough texts that others rated, too"
     record |= unknown(ORDER)
     record["pairwise_reason"] = f"Pairs are not compared with one rater: {no_rater}."
     if not no_rater:
-        record |= _order(sample, panel)
+        record |= _order(sample, humans)
     # 2. errors of systems' means, of judge and of one rater
     unmeasured = "the humans' scale is unknown" if sample.scale is None else few
     if not unmeasured and not rated.any():
@@ -96,17 +228,17 @@ def _record(sample: JudgeScores) -> Record:
         "error_reason": f"No errors of systems' means: {unmeasured}." if unmeasured else None,
     }
     if not unmeasured:
-        of_judge, by_system = _errors(sample, clusters, rated)
+        of_judge, by_system = _errors(sample, humans)
         record |= of_judge
         if not no_rater:
-            record |= _rater_errors(sample, panel)
+            record |= humans.rater_errors
     # 3. means of systems, judge and humans
     if not rated.any():
         record["reason"] = "No text has a rating."
     if too_few_or_many(record["systems"]):
         return record
     # the plain question of a reader: does the judge's interval hold what humans say of the system?
-    record["ranking"] = _ranking(sample, rated, clusters)
+    record["ranking"] = _ranking(sample, humans)
     for row in record["ranking"]:
         row |= by_system.get(row["system"], unknown(["error"]))
     inside = [row["held"] for row in record["ranking"] if row["held"] is not None]
@@ -118,24 +250,20 @@ def _record(sample: JudgeScores) -> Record:
     return record
 
 
-def _ranking(sample: JudgeScores, rated: Array, clusters: Clusters) -> Rows:
+def _ranking(sample: JudgeScores, humans: _Humans) -> Rows:
     """A record a system, the best by the judge first: its rated texts; the means of judge and
     humans with intervals by its articles; held: whether the judge's interval has the humans'
     mean."""
-    names, system = np.unique(sample.systems[rated], return_inverse=True)
+    names, system = humans.of_rated
     texts = np.bincount(system).tolist()
-    means = []
-    for values in (sample.on_scale[rated], sample.human[rated]):
-        of_systems = system_means(values, system, len(names), clusters)
-        means.append(_by_system("mean", of_systems, system, clusters))
-    judge, human = means
+    judge = humans.means_of(sample.on_scale)
     rows = []
     for place, name in enumerate(names.tolist()):
         row = {
             "system": str(name),
             "texts": texts[place],
             **judge[place],
-            **{f"human_{key}": value for key, value in human[place].items()},
+            **{f"human_{key}": value for key, value in humans.means[place].items()},
             "held": None,
         }
         if sample.scale is not None and row["mean_low"] is not None:
@@ -169,35 +297,27 @@ def _by_system(name: str, values: Array, system: Array, clusters: Clusters) -> l
 # --- errors, and one rater in the judge's place -------------------------------------------------
 
 
-def _order(sample: JudgeScores, panel: Panel) -> Record:
+def _order(sample: JudgeScores, humans: _Humans) -> Record:
     """`ORDER`, and `SAMPLED` of the judge: means over raters, weighted by their texts."""
-    names, system = np.unique(sample.systems, return_inverse=True)
-    clusters = panel.clusters
+    panel = sample.panel
     compared: list[SystemSample] = []
     texts: list[float] = []
 
-    def shares(column: int, rows: Array) -> Array:
-        def pairs(values: Array) -> PairedSystems:
-            shape = len(names), clusters.count
-            return PairedSystems(
-                mean_table(values[rows], system[rows], clusters.number[rows], shape)
-            )
-
-        others = pairs(panel.others[:, column])
-        ours = pairs(sample.scores)
+    def share(column: int, rows: Array) -> Array:
         # the judge on this rater's texts alone: both meet the same means, on the same texts
-        judge = ordered_alike(ours, others, clusters)
+        ours = humans.rater_pairs(sample.scores, column)
+        judge = ordered_alike(ours, humans.others[column])
         if np.isfinite(judge[0]):
-            compared.append(SystemSample.of(ours, others))
+            compared.append(SystemSample.of(ours, humans.others[column]))
             texts.append(float(rows.sum()))
-        rater = ordered_alike(pairs(panel.ratings[:, column]), others, clusters)
-        return np.stack([judge, rater])  # [2, 1 + B]
+        return judge
 
-    judge, ceiling = panel.over_raters(shares)
-    figures = dict(zip(ORDER, (judge, ceiling, centered(judge - ceiling)), strict=True))
-    record = clusters.record(figures)
+    judge = panel.over_raters(share)
+    difference = centered(judge - humans.ceiling)
+    figures = dict(zip(ORDER, (judge, humans.ceiling, difference), strict=True))
+    record = panel.clusters.record(figures)
     if compared:
-        record |= SystemSample.mean(compared, texts).record(judge, clusters)
+        record |= SystemSample.mean(compared, texts).record(judge, panel.clusters)
     tied = (
         "Pairs are not compared with one rater: the other raters' means of all systems are the "
         "same."
@@ -205,76 +325,34 @@ def _order(sample: JudgeScores, panel: Panel) -> Record:
     return record | {"pairwise_reason": tied if np.isnan(judge[0]) else None}
 
 
-def _errors(
-    sample: JudgeScores, clusters: Clusters, rated: Array
-) -> tuple[Record, dict[str, Numbers]]:
+def _errors(sample: JudgeScores, humans: _Humans) -> tuple[Record, dict[str, Numbers]]:
     """`ERRORS` of the judge, `SAVED`, error_system, the system with the largest of raw scores, and
     better_scores: raw where their largest error is below that of scores calibrated by other
     systems, with each fifth of the articles left out, too; else calibrated. And each system's
     error."""
-    names, system = np.unique(sample.systems, return_inverse=True)
-    system = system[rated]
-    record = Record()
-    by_system = dict[str, Numbers]()
-    largest = dict[str, Array]()
-    in_parts = dict[str, Array]()
-    # of a system with one article no resample shows the noise
-    single = any(len(np.unique(clusters.number[system == s])) < 2 for s in range(len(names)))
+    names, system = humans.systems
+    clusters = humans.clusters
     kinds = {
-        "": sample.on_scale,
-        "calibrated_": sample.calibrated,
-        "unseen_": sample.calibrated_unseen,
-        "constant_": sample.constant_unseen,
+        "": humans.errors_of(sample.on_scale),
+        "calibrated_": humans.errors_of(sample.calibrated),
+        "unseen_": humans.errors_of(sample.calibrated_unseen),
+        "constant_": humans.constant,
     }
-    for kind, scores in kinds.items():
-        apart = (scores - sample.human)[rated]
-        # errors of single texts cancel in a system's mean; what is left is its bias
-        errors = system_means(apart, system, len(names), clusters)  # [1 + B, S]
-        if not kind:
-            farthest = np.nanargmax(np.abs(errors[0]))
-            record["error_system"] = str(names[farthest])
-            rows = _by_system(
-                "error",
-                errors,
-                system,
-                clusters,
-            )
-            by_system = dict(zip(map(str, names), rows, strict=True))
+    raw = kinds[""]
+    record: Record = {"error_system": str(names[np.nanargmax(np.abs(raw.of_systems[0]))])}
+    rows = _by_system("error", raw.of_systems, system[humans.rated], clusters)
+    by_system = dict(zip(map(str, names), rows, strict=True))
+    for kind, errors in kinds.items():
         # the largest of many errors is large by noise alone: resamples show how large
-        distances, noise = _distances(errors[:1] if single else errors)
-        record |= distances_record(f"{kind}error", distances, noise, clusters)
-        largest[kind] = without_excess(distances[1])
-        # a fifth of the articles may be all that speaks for raw scores
-        without_fifths = system_means(apart, system, len(names), clusters.fifths)
-        in_parts[kind] = _distances(without_fifths)[0][1]
+        record |= distances_record(f"{kind}error", errors.distances, errors.noise, clusters)
     for kind, name in zip(("", "unseen_"), SAVED, strict=True):
         # paired: both errors are of the same resample
-        saved = largest["constant_"] - largest[kind]
+        saved = humans.constant.largest - kinds[kind].largest
         record |= clusters.record({name: saved})
-    raw_is_better = (in_parts[""] < in_parts["unseen_"]).all()
+    # a fifth of the articles may be all that speaks for raw scores
+    raw_is_better = (raw.in_parts < kinds["unseen_"].in_parts).all()
     record["better_scores"] = RAW if raw_is_better else CALIBRATED
     return record, by_system
-
-
-def _rater_errors(sample: JudgeScores, panel: Panel) -> Numbers:
-    """`ERRORS` of one rater from the others: means over raters, weighted by their texts."""
-    names, system = np.unique(sample.systems, return_inverse=True)
-    clusters = panel.clusters
-
-    def distances(column: int, _: Array) -> Array:
-        apart = panel.ratings[:, column] - panel.others[:, column]
-        drawn = clusters.number, clusters.weights
-        return np.asarray(once(_resampled_distances, apart, system, len(names), *drawn))
-
-    sizes, noise = panel.over_raters(distances)
-    return distances_record("rater_error", sizes, noise, clusters)
-
-
-def _resampled_distances(
-    apart: Array, system: Array, systems: int, number: Array, weights: Array
-) -> Array:
-    """[2, 2, 1 + B] the `_distances` of the means of values [N], as `system_means` takes them."""
-    return np.stack(_distances(system_means(apart, system, systems, Clusters(number, weights))))
 
 
 def _distances(errors: Array) -> tuple[Array, Array]:

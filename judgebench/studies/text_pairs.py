@@ -15,7 +15,6 @@ from __future__ import annotations
 import numpy as np
 
 from judgebench.stats.clusters import safe_divide, unknown
-from judgebench.studies.humans import Panel
 from judgebench.studies.scores import JudgeScores
 from judgebench.types import Array, Record
 
@@ -117,7 +116,7 @@ def text_pair_record(sample: JudgeScores) -> Record:
     exceeds each rater's, both by the others. Where most articles have one rated
     text, pairs are of all texts. The raters' are None where no text has two ratings; those of one
     system with fewer than two systems, or where no system has two texts."""
-    panel = Panel(sample.ratings, sample.clusters)
+    panel = sample.panel
     rated = np.isfinite(sample.human)
     raters = bool(sample.raters) and panel.missing is None
     system = np.unique(sample.systems, return_inverse=True)[1]

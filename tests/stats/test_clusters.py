@@ -17,7 +17,6 @@ from judgebench.stats.clusters import (
     group_weights,
     jackknife,
     left_out,
-    once,
     quantiles,
     unknown,
     weights_of,
@@ -161,16 +160,3 @@ def test_quantiles_are_numpys(numbers, low):
     values = np.array(numbers)
     expected = np.quantile(values, (low, 1 - low))
     np.testing.assert_allclose(quantiles(values, (low, 1 - low)), expected, rtol=1e-12, atol=1e-9)
-
-
-def test_equal_content_is_computed_once():
-    calls = []
-
-    def doubled(values, factor):
-        calls.append(factor)
-        return factor * values
-
-    values = np.arange(6.0).reshape(2, 3)
-    for arguments in ((values, 2), (values.copy(), 2), (values.T.copy().T, 2), (values.reshape(3, 2), 2), (values, 3)):
-        np.testing.assert_array_equal(once(doubled, *arguments), arguments[0] * arguments[1])
-    assert calls == [2, 2, 3]  # another shape is another content

@@ -15,16 +15,14 @@ from judgebench.stats.clusters import Clusters
 from judgebench.stats.folds import cross_fitted
 from judgebench.studies.humans import (
     CALIBRATED,
-    FEWEST_TEXTS,
     POINTS_FIGURES,
     RAW,
-    Panel,
     beside_humans_records,
     human_records,
-    means_of_others,
     points_record,
     rounded,
 )
+from judgebench.studies.panel import FEWEST_TEXTS, Panel, means_of_others
 from judgebench.studies.scores import JudgeScores, ScoreSeries
 from tests.stats.panels import FIVE, built, panel, ragged
 

@@ -48,12 +48,22 @@ JUDGE_P = [842, 931, 990, 919, 918, 674, 905, 700, 579, 781, 550, 428, 259, 181,
 SOFT = 0.7880666666666667
 
 
+def paired(table):
+    return PairedSystems(table, Clusters.of(range(table.shape[1]), 0))
+
+
+def beside(judge, human, systems, clusters):
+    """Of a judge beside humans."""
+    system = np.unique(systems, return_inverse=True)[1]
+    return system_record(judge, system, PairedSystems(mean_table(human, system, clusters.number), clusters))
+
+
 def test_mt_metrics_eval_gives_the_same_p_values_and_accuracy_on_the_same_flips():
     rng = np.random.default_rng(1)
     human = rng.normal(size=(6, 50)) + 0.1 * np.arange(6)[:, None]
     judge = human + rng.normal(size=human.shape)
     kept = np.rint(np.random.default_rng(4).random(size=(1000, 50), dtype=np.float32))  # as it draws them
-    p_human, p_judge = (PairedSystems(side).flip_p_values((1 - kept).astype(int)) for side in (human, judge))
+    p_human, p_judge = (paired(side).flip_p_values((1 - kept).astype(int)) for side in (human, judge))
     np.testing.assert_allclose([p_human, p_judge], np.array([HUMAN_P, JUDGE_P]) / 1000)
     assert soft_pairwise_accuracy(p_judge, p_human) == pytest.approx(SOFT)
 
@@ -62,7 +72,7 @@ def test_mt_metrics_eval_gives_the_same_p_values_and_accuracy_on_the_same_flips(
 def test_the_order_of_systems_does_not_matter(seed):
     table = np.random.default_rng(seed).integers(1, 4, (4, 7)) + 0.0
     flipped = flips(7, 1000)[0]
-    forth, back = PairedSystems(table).flip_p_values(flipped), PairedSystems(table[::-1]).flip_p_values(flipped)
+    forth, back = paired(table).flip_p_values(flipped), paired(table[::-1]).flip_p_values(flipped)
     ordered = dict(zip(combinations(range(4), 2), forth, strict=True))
     for (first, second), p in zip(combinations(range(4), 2), back, strict=True):
         assert ordered[3 - second, 3 - first] == pytest.approx(1 - p)
@@ -70,14 +80,14 @@ def test_the_order_of_systems_does_not_matter(seed):
 
 def test_the_normal_law_is_close_to_the_flips():
     rng = np.random.default_rng(3)
-    systems = PairedSystems(rng.normal(size=(5, 40)) + 0.1 * np.arange(5)[:, None])
+    systems = paired(rng.normal(size=(5, 40)) + 0.1 * np.arange(5)[:, None])
     p = scipy.special.ndtr(-systems.z_values(np.ones((1, 40))))[0]
     np.testing.assert_allclose(p, systems.flip_p_values(flips(40, 20000)[0]), atol=0.015)
 
 
 def test_pairwise_accuracy_by_loops():
     judge, human, group, system = columns()
-    record = system_record(judge, human, system, Clusters.of(group, 50, 4))
+    record = beside(judge, human, system, Clusters.of(group, 50, 4))
     tables = judge.reshape(12, 5), human.reshape(12, 5)
 
     def accuracy(articles):
@@ -102,8 +112,8 @@ def test_a_judge_and_its_opposite_share_all_pairs_and_a_constant_has_half(seed):
     judge, human = rng.integers(0, 3, (2, 5, 6)).astype(float)
     human[0, 0] += 0.5  # not all means are the same
     clusters = Clusters.of(np.arange(6), 20, seed)
-    ours, turned, constant = (PairedSystems(side) for side in (judge, -judge, 0 * judge))
-    shares = [ordered_alike(side, PairedSystems(human), clusters) for side in (ours, turned, constant)]
+    ours, turned, constant = (PairedSystems(side, clusters) for side in (judge, -judge, 0 * judge))
+    shares = [ordered_alike(side, PairedSystems(human, clusters)) for side in (ours, turned, constant)]
     known = ~np.isnan(shares[0])
     np.testing.assert_allclose((shares[0] + shares[1])[known], 1.0)
     np.testing.assert_allclose(shares[2][known], 0.5)
@@ -114,7 +124,7 @@ def test_the_interval_of_a_share_of_pairs_holds_it_and_the_truth():
     records = []
     for seed in range(60):
         sample = simulate.simulated_judge("as a rater", 12, seed)
-        records.append(system_record(sample.scores, sample.human, sample.systems, sample.clusters))
+        records.append(beside(sample.scores, sample.human, sample.systems, sample.clusters))
     values, lows, highs = (np.array([r[f"pairwise_accuracy{end}"] for r in records]) for end in ("", "_low", "_high"))
     assert ((lows <= values) & (values <= highs)).all()
     truth = values.mean()
@@ -157,7 +167,7 @@ def test_means_of_gpt_4o_hold_few_of_the_experts_by_scipys_bootstrap(dimension, 
     data, sample = recorded(dimension, "gpt-4o"), of_recorded(dimension, resamples=1000)
     (record,) = system_records([sample])
     assert (record["systems_held"], record["means_held"], record["systems"]) == (inside, inside / 16, 16)
-    found = system_record(data.judge, data.human, data.systems, sample.clusters)
+    found = beside(data.judge, data.human, data.systems, sample.clusters)
     # those of `SAMPLED` are by single raters
     assert {name: record[name] for name in found if name not in SAMPLED} == {
         name: value for name, value in found.items() if name not in SAMPLED
@@ -195,7 +205,7 @@ def test_systems_are_compared_over_the_articles_that_both_have():
     """Systems 0 and 1 share articles, 2 and 3 others: two pairs, and one of them is turned."""
     system, group = np.array([0, 1, 0, 1, 2, 3, 2, 3]), np.array([0, 0, 1, 1, 2, 2, 3, 3])
     human, judge = np.array([1.0, 2, 2, 3, 1, 5, 2, 4]), np.array([1.0, 2, 2, 3, 5, 1, 4, 2])
-    pairs = PairedSystems(mean_table(human, system, group)).pairs
+    pairs = paired(mean_table(human, system, group)).pairs
     assert [side.tolist() for side in pairs] == [[0, 2], [1, 3]]
     (record,) = system_records([of_systems(judge, human, group, system)])
     assert record["pairwise_accuracy"] == 0.5

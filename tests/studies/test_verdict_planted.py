@@ -84,7 +84,8 @@ def test_shares_without_a_system_are_those_of_plain_loops():
     rng = np.random.default_rng(3)
     human, judge = rng.integers(1, 4, (2, 5, 12)).astype(float)
     judge[2, :4] = human[2, :4] = np.nan
-    found = SystemSample.of(PairedSystems(judge), PairedSystems(human))
+    clusters = Clusters.of(range(12), 0)
+    found = SystemSample.of(*(PairedSystems(side, clusters) for side in (judge, human)))
 
     def share(left):
         right = []
