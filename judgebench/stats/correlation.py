@@ -65,14 +65,14 @@ def tied_ranks(values: Array, axis: int = -1) -> tuple[Array, Array]:
         >>> [ranks.tolist() for ranks in tied_ranks(np.array([5.0, 1.0, 5.0]))]
         [[2, 1, 2], [3, 1, 3]]
     """
-    import pandas as pd  # it takes long to import
 
-    columns = pd.DataFrame(values if axis == 0 or values.ndim == 1 else values.T)
-    low = columns.rank(method="min").to_numpy(np.int64)
-    high = columns.rank(method="max").to_numpy(np.int64)
-    if values.ndim == 1:
-        return low[:, 0], high[:, 0]
-    return (low, high) if axis == 0 else (low.T, high.T)
+    def ranks(row: Array) -> Array:
+        ordered = np.sort(row)
+        low = np.searchsorted(ordered, row, "left") + 1
+        return np.stack([low, np.searchsorted(ordered, row, "right")])
+
+    low, high = np.moveaxis(np.apply_along_axis(ranks, axis, values), 2 * axis, 0)
+    return low, high
 
 
 def mid_ranks(values: Array) -> Array:
@@ -109,7 +109,7 @@ def correlate_rows(judge: Array, human: Array) -> Array:
     `CORRELATIONS`; 0.0 where either side of a row is constant. Many short rows are compared all
     with all at a time, N * N each, for Kendall's tau; long ones take n log n each."""
     rows, width = judge.shape
-    if not width:
+    if not judge.size:
         return np.zeros((3, rows))
     # all pairs of a row at once, N * N signs, are faster for short rows than sorting each
     if width > _LONG:
@@ -204,7 +204,10 @@ class DistinctPairs:
         ones = np.ones(len(pair), dtype=np.float32)
         self.pairs_of = _sums_by(pair, count, self.groups, group_count, ones)  # [J, G]
         ones = ones[:count]
-        self.of_x = _sums_by(self.jx, len(self.x.values), places, count, ones)  # [Kx, J]
+        # where every pair has an x of its own, in this order, a table over xs is one over pairs
+        self.of_x = None
+        if len(self.x.values) < count:
+            self.of_x = _sums_by(self.jx, len(self.x.values), places, count, ones)  # [Kx, J]
         self.of_y = _sums_by(self.jy, len(self.y.values), places, count, ones)  # [Ky, J]
 
     def correlations(self, weights: Array) -> Array:
@@ -249,8 +252,6 @@ class DistinctPairs:
         long rows.
         """
         results = np.empty((3, len(weights)))
-        # where every pair has an x of its own, in this order, a table over xs is one over pairs
-        own = len(self.x.values) == len(self.jx)
         # some resamples at a time: the tables [J, b] stay in the processor's cache
         step = max(16, _PAIR_CHUNK // len(self.jx))
         for start in range(0, len(weights), step):
@@ -260,14 +261,14 @@ class DistinctPairs:
             # no sum of weights and ranks is beyond the square of the texts
             exact = np.float32 if count.max() ** 2 < _EXACT else np.float64
             pairs = self.pairs_of @ drawn.astype(exact)  # [J, b]
-            mass_x = pairs if own else self.of_x @ pairs  # [Kx, b]
+            mass_x = pairs if self.of_x is None else self.of_x @ pairs  # [Kx, b]
             mass_y = np.asarray(self.of_y @ pairs, dtype=np.float64)  # [Ky, b]
             untied_x = self.x.untied(mass_x, drawn)
             untied_y = self.y.untied(mass_y, drawn)
             # the sum over pairs of w x y: first over the pairs of each y, then over the ys, whose
             # ranks are from their mean, so that those of x may be from any number
             ranks = _twice_ranks(mass_x)
-            pairs *= ranks if own else ranks[self.jx]
+            pairs *= ranks if self.of_x is None else ranks[self.jx]
             of_y = self.of_y @ pairs
             product = np.einsum("kb,kb->b", of_y, _twice_ranks(mass_y) - count)
             # squares of ranks are a third of the triples that are not all tied
@@ -655,7 +656,7 @@ def correlate(
         facts = _constant_groups(judge, human, group, within)
         law = partial(_mean_over_groups, within)
     else:
-        sides = [partial(_means, side, group, system) for side in (judge, human)]
+        sides = [_means(side, group, system, count) for side in (judge, human)]
         law = partial(_over_systems, sides)
         for name, side in zip(facts, sides, strict=True):
             facts[name] = is_constant(side(weights[:1])[0])
@@ -722,9 +723,12 @@ def _constant_groups(judge: Array, human: Array, group: Array, within: Array) ->
     }
 
 
-def _means(values: Array, group: Array, system: Array, weights: Array) -> Array:
-    """[B, S] the systems' means by weights [B, G], shifted and scaled by what correlations do not
-    see; NaN where a system was not drawn.
+Means = Callable[[np.ndarray], np.ndarray]
+
+
+def _means(values: Array, group: Array, system: Array, groups: int) -> Means:
+    """[B, G] weights -> [B, S] the systems' means in each resample, shifted and scaled by what
+    correlations do not see; NaN where a system was not drawn.
 
     Rounded to 12 digits of the spread: means that are equal in truth must tie, whatever order they
     were summed in.
@@ -732,19 +736,20 @@ def _means(values: Array, group: Array, system: Array, weights: Array) -> Array:
     spread = np.ptp(values)
     # to spread 1, so that rounding to so many digits means the same for any scale
     scaled = (values - values.min()) / (spread or 1.0)
-    drawn = np.ascontiguousarray(weights.T, dtype=np.float64)
-    sums, sizes = (
-        _sums_by(system, int(system.max()) + 1, group, len(drawn), entries) @ drawn
-        for entries in (scaled, np.ones(len(values)))
-    )
-    means = safe_divide(sums, sizes)
-    return np.ascontiguousarray(np.round(means, 12).T)
+    place = (system, int(system.max()) + 1, group, groups)
+    sums = _sums_by(*place, scaled)
+    sizes = _sums_by(*place, np.ones(len(values)))
+
+    def at(weights: Array) -> Array:
+        drawn = np.ascontiguousarray(weights.T, dtype=np.float64)
+        means = safe_divide(sums @ drawn, sizes @ drawn)
+        return np.ascontiguousarray(np.round(means, 12).T)
+
+    return at
 
 
 def _over_systems(
-    sides: Sequence[Callable[[np.ndarray], np.ndarray]],
-    weights: Array,
-    rng: np.random.Generator | None = None,
+    sides: Sequence[Means], weights: Array, rng: np.random.Generator | None = None
 ) -> Array:
     """[3, B] the correlations over systems in each resample of the groups, of which judge and humans
     each give the means; with `rng`, of as many systems drawn from it, and NaN where these are not

@@ -153,12 +153,9 @@ class _Choices:
         return [n for n in range(2, most + 1) if n <= _ONE_BY_ONE or (n & (n - 1)) == 0]
 
     @cached_property
-    def without_judge(self) -> dict[str, dict[int | None, Array]]:
+    def random_and_best(self) -> list[dict[int | None, Array]]:
         """The `means` of a random pick, and of the best."""
-        return {
-            "random": self.means(np.zeros(len(self.human))),
-            "best": self.means(self.human),
-        }
+        return [self.means(by) for by in (np.zeros(len(self.human)), self.human)]
 
     def means(self, by: Array) -> dict[int | None, Array]:
         """Number of draws, None for all -> [S] people's mean score of the pick by some scores [N], see
@@ -222,7 +219,8 @@ def _record(sample: JudgeScores, choices: _Choices) -> Record:
         # choose among the texts that it could read.
         scores = np.where(sample.unread, -np.inf, scores)
     scores = scores[choices.rows]
-    sides = choices.without_judge | {"chosen": choices.means(scores)}
+    random, best = choices.random_and_best
+    sides = {"random": random, "chosen": choices.means(scores), "best": best}
     record |= choices.by_system
     means = {name: side[None] for name, side in sides.items()}
     for name, values in means.items():
