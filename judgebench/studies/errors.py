@@ -41,7 +41,7 @@ def _record(sample: JudgeScores) -> Record:
     errors = sample.on_scale - sample.human
     used = np.isfinite(errors)
     errors = errors[used]
-    groups = sample.groups[used]
+    groups = sample.clusters.number[used]
     human = sample.human[used]
     record: Record = {
         "texts": len(errors),

@@ -195,7 +195,7 @@ def paired_figures(
     listed = [cell for of_range in cells for cell in of_range]
     parts = common_rows([table.part(cell) for cell in listed])
     human = parts[0]["human"]
-    groups = parts[0]["group_id"]
+    groups = np.unique(parts[0]["group_id"], return_inverse=True)[1]
     scores = [part["score"] for part in parts]
     ends = [cell.range.ends for cell in listed]
     rescaled = [rescale(*pair) for pair in zip(scores, ends, strict=True)]

@@ -496,7 +496,7 @@ class JudgeScores:
     def calibrated(self) -> Array:
         """[N] scores mapped to the humans' scale by what texts of other groups teach, see
         `cross_fitted`."""
-        return cross_fitted(self.scores, self.human, self.groups, seed=self.seed)
+        return cross_fitted(self.scores, self.human, self.clusters.number, seed=self.seed)
 
     @cached_property
     def calibrated_unseen(self) -> Array:
@@ -506,7 +506,9 @@ class JudgeScores:
     @cached_property
     def constant(self) -> Array:
         """[N] the mean rating of other groups."""
-        return cross_fitted(self.human, self.human, self.groups, "constant", seed=self.seed)
+        return cross_fitted(
+            self.human, self.human, self.clusters.number, "constant", seed=self.seed
+        )
 
     @cached_property
     def constant_unseen(self) -> Array:
@@ -517,6 +519,17 @@ class JudgeScores:
     def categories(self) -> Array | None:
         """[C] all scores that a rater may give, ascending; None where there is no list."""
         return None if self.scale is None else categories_of(self.ratings, self.scale)
+
+
+def _logprobs_of(read: pd.DataFrame | None, names: list[str]) -> dict[str, Array]:
+    """main, assistant -> [N, K] log-probabilities of the texts that were read."""
+    logprobs = {}
+    for role in ("main", "assistant") if read is not None else ():
+        rows = read.loc[names, f"{role}_logprobs"].tolist()  # type: ignore[union-attr]
+        # of a server some answers may come without them; then the judge's are not known
+        if all(row is not None and len(row) for row in rows):
+            logprobs[role] = np.array([np.asarray(row, dtype=np.float64) for row in rows])
+    return logprobs
 
 
 def samples_of(
@@ -552,6 +565,7 @@ def samples_of(
     samples = []
     first: dict[Key, JudgeScores] = {}
     tables: dict[Key, tuple[Array, list[str]]] = {}
+    logprobs: dict[Key, dict[str, Array]] = {}
     for cell in (
         cell for cell in scores.cells if cell.attack == CLEAN and cell.split == scores.split
     ):
@@ -563,13 +577,9 @@ def samples_of(
         if key not in tables:
             tables[key] = ratings_of(ratings, cell.dimension, names)
         table, raters = tables[key]
-        logprobs: dict[str, Array] = {}
-        read = asked.get(tuple(cell.named.get(name) or "" for name in condition))
-        for role in ("main", "assistant") if read is not None else ():
-            rows = read.loc[names, f"{role}_logprobs"].tolist()  # type: ignore[union-attr]
-            # of a server some answers may come without them; then the judge's are not known
-            if all(row is not None and len(row) for row in rows):
-                logprobs[role] = np.array([np.asarray(row, dtype=np.float64) for row in rows])
+        place = tuple(cell.named.get(name) or "" for name in condition)
+        if (key, place) not in logprobs:
+            logprobs[key, place] = _logprobs_of(asked.get(place), names)
         sample = JudgeScores(
             cell=cell,
             names=part["example_id"],
@@ -581,7 +591,7 @@ def samples_of(
             scale=scale.get(cell.dimension),
             classes=(classes or {}).get(cell.dimension),
             unread=part["status"] == FAILED,
-            logprobs=logprobs,
+            logprobs=logprobs[key, place],
             texts=[texts[name] for name in names] if texts else [],
             questions=np.array([questions[name] for name in names]) if questions else None,
             alpha=float(getattr(decoding, "alpha", 0.0)),
