@@ -383,15 +383,19 @@ def records(rows: Any) -> Rows:
     """Rows, or those of a frame, with None for what is unknown."""
     rows = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
     return [
-        {str(name): value if is_known(value) else None for name, value in row.items()}
+        {
+            str(name): None if isinstance(value, float) and value != value else value
+            for name, value in row.items()
+        }
         for row in rows
     ]
 
 
 def labelled_rows(given: Iterable[Row]) -> Rows:
     """Records with labels as by `labelled`, with None for what is unknown."""
-    rows = list(given)
-    return records(labelled(rows)) if rows else []
+    rows = records(labelled(given))
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name) for name in names} for row in rows]
 
 
 def rows_by(rows: Iterable[Record], keys: Sequence[str]) -> list[Rows]:

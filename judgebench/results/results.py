@@ -550,9 +550,9 @@ def cached(make: Callable[..., Shown]) -> Callable[..., Shown]:
     return known
 
 
-def labelled(records: Iterable[Row]) -> pd.DataFrame:
-    """Records of cells and series as a frame that tables show: sorted by dimension, attack, defense
-    (in order of appearance), range and series, with labels as further columns.
+def labelled(records: Iterable[Row]) -> list[Record]:
+    """Records of cells and series as tables show them: sorted by dimension, attack, defense
+    (in order of appearance), range and series, with labels as further keys.
 
     Added are `series`, such as "pair, contrastive", with its setting where several are tried side
     by side; `who`, the same without; `setting`, lambda and t; `range`; and `condition`, such as
@@ -561,8 +561,8 @@ def labelled(records: Iterable[Row]) -> pd.DataFrame:
     Example:
         >>> cell = dict.fromkeys(CELL, 1) | {"dimension": "coherence", "attack": "dsi", "defense": "none"}
         >>> cell |= {"range_max": 5}
-        >>> frame = labelled([cell | {"judge": "pair", "decoding": "contrastive", "lambda": 0.1, "temperature": 1}])
-        >>> frame[["series", "setting", "range", "condition"]].iloc[0].tolist()
+        >>> [row] = labelled([cell | {"judge": "pair", "decoding": "contrastive", "lambda": 0.1, "temperature": 1}])
+        >>> [row[name] for name in ("series", "setting", "range", "condition")]
         ['pair, contrastive', 'λ 0.1, t 1', '1-5', 'coherence, attack dsi']
     """
     rows = [dict(record) for record in records]
@@ -582,5 +582,4 @@ def labelled(records: Iterable[Row]) -> pd.DataFrame:
             "setting": setting(row),
         }
         row |= {"range": str(score_range), "condition": condition_text(row)}
-    frame = pd.DataFrame(rows)
-    return frame.iloc[sorted(range(len(rows)), key=order.__getitem__)].reset_index(drop=True)
+    return [rows[place] for place in sorted(range(len(rows)), key=order.__getitem__)]

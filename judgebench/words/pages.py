@@ -20,6 +20,7 @@ def page_templates(folder: Path) -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        optimized=False,  # a page is written once: what that saves there, it costs in compiling
         finalize=lambda said: (
             said if isinstance(said, Markup) or not isinstance(said, str) else escape_control(said)
         ),

@@ -187,7 +187,7 @@ def _place_data(run: Results, place: Place) -> Record:
 
 def _number(value: Any, places: int = 4) -> float | int | None:
     """A number as JSON has it, short; None for what is not finite."""
-    if value is None or pd.isna(value) or not math.isfinite(value):
+    if value is None or value is pd.NA or not math.isfinite(value):
         return None
     short = round(float(value), places)
     return int(short) if short == int(short) else short

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import Any
 from unicodedata import east_asian_width
 
@@ -114,7 +115,7 @@ class Chart:
         """True for bars."""
         return any(mark.start is not None for _, marks in self.lines for mark in marks)
 
-    @property
+    @cached_property
     def label_width(self) -> int:
         """Of the longest label as it is written; the rest is the axis."""
         return 12 + round(max([25.0, *(self.long(self.written(label)) for label, _ in self.lines)]))
@@ -142,7 +143,7 @@ class Chart:
         """Of the lines and the axis, in units of the SVG."""
         return self.line_height * len(self.lines) + 18
 
-    @property
+    @cached_property
     def span(self) -> Ends:
         """The ends of the axis: as given, else of all numbers, a little wider."""
         if self.ends:
@@ -226,6 +227,7 @@ class Chart:
         return thing
 
 
+@cache
 def _em(letter: str) -> float:
     """The width of a letter as a part of its height, in a wide sans serif."""
     if east_asian_width(letter) in "WF":

@@ -4,6 +4,7 @@ repair changes; and paired differences between judges.
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from judgebench.report.table import (
@@ -176,9 +177,10 @@ def advised_rows(results: Results) -> Rows:
 def cell_scores(results: Results, lead: Row) -> pd.DataFrame:
     """The rows of scores.parquet of the cell that a row is about."""
     rows = results.scores
+    here = np.ones(len(rows), dtype=bool)
     for name, value in ScoreSeries.of(lead).named.items():
-        rows = rows[rows[name].isna() if value is None else rows[name] == value]
-    return rows
+        here &= (rows[name].isna() if value is None else rows[name] == value).to_numpy(bool)
+    return rows[here]
 
 
 def of_advised(results: Results, rows: Rows) -> Rows:

@@ -44,7 +44,7 @@ def phrase_frame(results: Results) -> pd.DataFrame:
     standing = with_stand_ins(results.suffix)
     if not standing:
         return pd.DataFrame()
-    rows = labelled(standing).rename(columns={"series": "base"})
+    rows = pd.DataFrame(labelled(standing)).rename(columns={"series": "base"})
     # 1. names
     rows["series"] = rows["base"]
     if rows["defense"].nunique() > 1:
