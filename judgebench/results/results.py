@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property, partial, wraps
+from functools import cache, cached_property, partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -482,7 +482,12 @@ def number(value: Any) -> float | None:
 
 
 def range_of(row: Row) -> ScoreRange:
-    return ScoreRange.of(row)
+    return _range_of(*(row[name] for name in RANGE), row.get(LABELS))
+
+
+@cache
+def _range_of(*columns: Any) -> ScoreRange:
+    return ScoreRange.of(dict(zip((*RANGE, LABELS), columns, strict=True)))
 
 
 def ranges_of(frame: pd.DataFrame) -> list[tuple[ScoreRange, pd.DataFrame]]:

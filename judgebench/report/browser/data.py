@@ -190,7 +190,7 @@ def _number(value: Any, places: int = 4) -> float | int | None:
     if value is None or value is pd.NA or not math.isfinite(value):
         return None
     short = round(float(value), places)
-    return int(short) if short == int(short) else short
+    return int(short) if short.is_integer() else short
 
 
 def _scale(run: Results, dimension: str) -> list[float] | None:
@@ -304,7 +304,8 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
             reading["order"] = orders[at]
         for short, name in (("m", "main_logprobs"), ("a", "assistant_logprobs")):
             if isinstance(columns[name][at], Sequence | np.ndarray):
-                reading[short] = [_number(value, 3) for value in columns[name][at]]
+                values = np.asarray(columns[name][at]).tolist()
+                reading[short] = [_number(value, 3) for value in values]
         if at in decided:
             reading["p"] = decided[at]
         if run.examples is not None:
