@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from string import Formatter
 from typing import Any
 
@@ -393,9 +394,9 @@ def records(rows: Any) -> Rows:
 
 def labelled_rows(given: Iterable[Row]) -> Rows:
     """Records with labels as by `labelled`, with None for what is unknown."""
-    rows = records(labelled(given))
-    names = dict.fromkeys(name for row in rows for name in row)
-    return [{name: row.get(name) for name in names} for row in rows]
+    rows = labelled(given)
+    names = dict.fromkeys(chain.from_iterable(rows))
+    return records(names | row for row in rows)
 
 
 def rows_by(rows: Iterable[Record], keys: Sequence[str]) -> list[Rows]:

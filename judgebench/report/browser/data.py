@@ -7,7 +7,6 @@ import base64
 import gzip
 import itertools
 import json
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -128,7 +127,7 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> Record:
 
     def as_rated(scores: Array) -> list[float | int | None]:
         rows = zip(dimensions, scores.tolist(), strict=True)
-        return [_number(run.as_rated(dimension, score)) for dimension, score in rows]
+        return _numbers([run.as_rated(dimension, score) for dimension, score in rows])
 
     # 5. scores that failed or were moved
     statuses = []
@@ -149,7 +148,7 @@ def index_data(index: Index, run: Results, cuts: Sequence[int]) -> Record:
         "example": index.example.tolist(),
         "place": index.place.tolist(),
         "human": as_rated(index.human),
-        "scores": [list(map(_number, scores.tolist())) for scores in index.scores],
+        "scores": list(map(_numbers, index.scores)),
         "advised": [list(pair) for pair in index.advised],
         "calibrated": as_rated(index.calibrated),
         "status": statuses,
@@ -185,12 +184,11 @@ def _place_data(run: Results, place: Place) -> Record:
     }
 
 
-def _number(value: Any, places: int = 4) -> float | int | None:
-    """A number as JSON has it, short; None for what is not finite."""
-    if value is None or value is pd.NA or not math.isfinite(value):
-        return None
-    short = round(float(value), places)
-    return int(short) if short.is_integer() else short
+def _numbers(values: Any, places: int = 4) -> list[float | int | None]:
+    """Numbers as JSON has them, short; None for what is not finite."""
+    short = np.round(np.asarray(values, dtype=np.float64), places)
+    short[~np.isfinite(short)] = np.nan
+    return [None if x != x else int(x) if x.is_integer() else x for x in short.tolist()]
 
 
 def _scale(run: Results, dimension: str) -> list[float] | None:
@@ -231,7 +229,7 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
         examples = {row["example_id"]: row for row in run.examples.to_dict("records")}
     references: dict[str, list[list[Any]]] = {}
     for group, *texts, high, low in run.references[list(_REFERENCES)].itertuples(index=False):
-        entry = [*texts, _number(high, 3), _number(low, 3)]
+        entry = [*texts, *_numbers([high, low], 3)]
         references.setdefault(group, []).append(entry)
     # 2. the pieces
     chunks = []
@@ -261,7 +259,7 @@ def text_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
                     rival = [row["rival_id"], row["rival"]]
                 for name, value in zip(row["dimensions"], row["human"], strict=True):
                     rated = None if value is None else run.as_rated(name, value)
-                    human.append([name, _number(rated)])
+                    human.append([name, *_numbers([rated])])
             chunk["group"].append(groups[key])
             chunk["output"].append(output)
             chunk["rival"].append(rival)
@@ -294,6 +292,11 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
     # 2. reading by reading
     columns = {name: run.readings[name].tolist() for name in run.readings}
     orders = columns.get("order") or [""] * len(rows)
+    seconds = _numbers(columns["seconds"])
+    logprobs = {
+        short: _logprobs(columns[name])
+        for short, name in (("m", "main_logprobs"), ("a", "assistant_logprobs"))
+    }
     for at, row in enumerate(rows):
         if row is None:
             continue
@@ -302,10 +305,7 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
         reading: Record = {}
         if orders[at]:
             reading["order"] = orders[at]
-        for short, name in (("m", "main_logprobs"), ("a", "assistant_logprobs")):
-            if isinstance(columns[name][at], Sequence | np.ndarray):
-                values = np.asarray(columns[name][at]).tolist()
-                reading[short] = [_number(value, 3) for value in values]
+        reading |= {short: read[at] for short, read in logprobs.items() if at in read}
         if at in decided:
             reading["p"] = decided[at]
         if run.examples is not None:
@@ -322,9 +322,17 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
             prompt = str(columns["prompt"][at])
             reading["prompt"] = _pieces(prompt, parts, chunks[piece], interned[piece])
         numbers = [int(columns[name][at]) for name in _COUNTS]
-        reading["n"] = [*numbers, _number(columns["seconds"][at], 4)]
+        reading["n"] = [*numbers, seconds[at]]
         chunks[piece]["rows"].setdefault(str(row), []).append(reading)
     return chunks
+
+
+def _logprobs(rows: Sequence[Any]) -> dict[int, list[Any]]:
+    """Reading -> its log-probabilities, of those that have some."""
+    known = {at: row for at, row in enumerate(rows) if isinstance(row, Sequence | np.ndarray)}
+    # all in one: a reading has few
+    numbers = iter(_numbers(np.concatenate([[], *known.values()]), 3))
+    return {at: list(itertools.islice(numbers, len(row))) for at, row in known.items()}
 
 
 def _contrasted(

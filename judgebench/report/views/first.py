@@ -133,7 +133,8 @@ def _graded(results: Results, part: pd.DataFrame, lead: Row) -> Iterator[Record]
     asked = ScoreSeries.of(lead).range
     plain = rescale(part["score"].to_numpy(float), asked.ends, scale)
     part = part.assign(judged=part[CALIBRATED].fillna(pd.Series(plain, part.index)))
-    rows: Any = part.to_dict("records")
+    names = ["example_id", "group_id", "score", "human", "judged", CALIBRATED]
+    rows: Any = part[names].to_dict("records")
     for row in rows:
         gap = abs(row["judged"] - row["human"]) / (scale[1] - scale[0])
         judge, human = (results.as_rated(dimension, row[name]) for name in ("judged", "human"))
