@@ -291,6 +291,7 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
         changed = {(*key, order or ""): text for *key, order, text in made}
     # 2. reading by reading
     columns = {name: run.readings[name].tolist() for name in run.readings}
+    pieces = (np.searchsorted(cuts, index.example, side="right") - 1).tolist()
     orders = columns.get("order") or [""] * len(rows)
     seconds = _numbers(columns["seconds"])
     logprobs = {
@@ -300,8 +301,7 @@ def reading_chunks(index: Index, run: Results, cuts: Sequence[int]) -> Rows:
     for at, row in enumerate(rows):
         if row is None:
             continue
-        example = int(index.example[row])
-        piece = int(np.searchsorted(cuts, example, side="right")) - 1
+        piece = pieces[row]
         reading: Record = {}
         if orders[at]:
             reading["order"] = orders[at]
@@ -341,15 +341,14 @@ def _contrasted(
     """Reading -> series of the pair -> its probabilities [candidates], normalized over them: the
     law of decoding at the series' own lambda and t."""
     shares: dict[int, dict[str, list[Any]]] = {}
-    both = run.readings["main_logprobs"].notna() & run.readings["assistant_logprobs"].notna()
+    readings = run.readings[["main_logprobs", "assistant_logprobs"]]
     by_place: dict[int, list[int]] = {}
-    for at in np.flatnonzero(both.to_numpy()).tolist():
+    for at in np.flatnonzero(readings.notna().all(axis=1)).tolist():
         if (row := rows[at]) is not None:
             by_place.setdefault(int(index.place[row]), []).append(at)
     for place, numbers in by_place.items():
-        part = run.readings.iloc[numbers]
-        main = np.array(part["main_logprobs"].tolist(), dtype=np.float64)
-        assistant = np.array(part["assistant_logprobs"].tolist(), dtype=np.float64)
+        part = readings.iloc[numbers]
+        main, assistant = (np.array(part[name].tolist(), dtype=np.float64) for name in readings)
         for number, series in enumerate(index.series):
             if series.judge != "pair" or (number, place) not in index.hyperparameters:
                 continue
