@@ -232,8 +232,7 @@ class DistinctPairs:
         n = np.maximum(n, 1.0)
         square_x = xx - of_x * of_x / n
         square_y = yy - of_y * of_y / n
-        positive = np.maximum(square_x, 0.0), np.maximum(square_y, 0.0)
-        correlations = ratio(xy - of_x * of_y / n, *positive)
+        correlations = ratio(xy - of_x * of_y / n, abs(square_x), abs(square_y))
         # 2. from each pair's distance from the mean of the resample, where that varies far less
         # than the data
         close = np.flatnonzero((square_x <= _CLOSE * xx) | (square_y <= _CLOSE * yy))
@@ -298,7 +297,7 @@ class DistinctPairs:
         for part in chunks(len(x), len(x)):
             # 1 where both sides order two pairs alike, -1 where they do not, 0 where one of them
             # ties
-            signs = (_above(x, part) * _above(y, part)).astype(np.float32)  # [J, j]
+            signs = (_above(x, part) * _above(y, part)).astype(np.float64)  # [J, j]
             if by_pair:
                 sums += ((weights @ signs) * weights[:, part]).sum(axis=1)
             else:

@@ -112,6 +112,17 @@ def test_many_resamples_take_several_chunks(levels):
     assert resampled_correlations(judge, human, groups, alone) == pytest.approx(built(judge, human, groups, alone))
 
 
+@pytest.mark.parametrize("kind", ["thirds", "real"])
+def test_thousands_of_texts_are_as_exact_as_few(kind):
+    """Whole numbers beyond those that 4 bytes hold."""
+    rng = np.random.default_rng(3)
+    human = KINDS["thirds"](rng, 9000)
+    judge = human + KINDS[kind](rng, 9000)
+    groups, weights = np.repeat([0, 1], 4500), np.array([[1, 1], [2, 0], [0, 2], [1, 0]])
+    found = resampled_correlations(judge, human, groups, weights)
+    assert found == pytest.approx(built(judge, human, groups, weights), abs=1e-12)
+
+
 _ = np.nan
 # Krippendorff, "Computing Krippendorff's Alpha-Reliability" (2011), example C/D: 4 observers, 12 units.
 PUBLISHED = np.array(

@@ -54,6 +54,24 @@ def test_ragged_ratings_meet_their_texts_by_name_and_means_stand_in():
     np.testing.assert_array_equal(means.human, columns["human"])
 
 
+def test_judges_of_the_same_texts_share_what_people_say_and_others_do_not():
+    columns = {name: np.concatenate([column, column]) for name, column in table(scores, scores).items()}
+    count = len(NAMES)
+    columns["judge"] = np.repeat(["main", "assistant"], count)
+    columns["score"][count:] = columns["score"][:count][::-1]
+    first, second = samples(columns)
+    for name in ("clusters", "human", "panel", "constant", "constant_unseen"):
+        assert getattr(first, name) is getattr(second, name)
+    columns["status"] = np.where(np.arange(2 * count) == count + 1, "failed", "parsed")
+    first, second = samples(columns)
+    alone = replace(second)  # knows nothing of others
+    for name in ("human", "constant", "constant_unseen"):
+        assert len(getattr(second, name)) == count - 1
+        np.testing.assert_array_equal(getattr(second, name), getattr(alone, name))
+    assert second.panel is not first.panel
+    assert second.panel.of_texts.number.tolist() == alone.clusters.number.tolist()
+
+
 def test_failed_answers_are_no_part_of_a_sample_which_knows_all_texts_at_worst_and_at_best():
     columns = table(scores, scores)
     failed = np.arange(len(NAMES)) % 4 == 1
