@@ -226,23 +226,35 @@ class DistinctPairs:
         # 1. from sums of each group
         x = _unit(self.x.values)[self.x.place]
         y = _unit(self.y.values)[self.y.place]
-        columns = (np.ones(len(x)), x, y, x * x, y * y, x * y)
-        totals = [np.bincount(self.groups, column, weights.shape[1]) for column in columns]
-        n, of_x, of_y, xx, yy, xy = np.stack(totals) @ weights.T.astype(np.float64)  # [B] each
-        n = np.maximum(n, 1.0)
-        square_x = xx - of_x * of_x / n
-        square_y = yy - of_y * of_y / n
-        correlations = ratio(xy - of_x * of_y / n, abs(square_x), abs(square_y))
-        # 2. from each pair's distance from the mean of the resample, where that varies far less
-        # than the data
-        close = np.flatnonzero((square_x <= _CLOSE * xx) | (square_y <= _CLOSE * yy))
-        for part in chunks(len(close), len(self.jx)):
-            mass = self.pairs_of @ weights[close[part]].T.astype(np.float64)  # [J, b]
-            x = _apart(self.x.values[self.jx], mass)
-            y = _apart(self.y.values[self.jy], mass)
-            sums = [np.einsum("kb,kb,kb->b", mass, *sides) for sides in ((x, y), (x, x), (y, y))]
-            correlations[close[part]] = ratio(*sums)
+        totals = []
+        for column in (np.ones(len(x)), x, y, x * x, y * y, x * y):
+            totals.append(np.bincount(self.groups, column, weights.shape[1]))
+        drawn = weights.T.astype(np.float64)
+        n, of_x, of_y, xx, yy, xy = np.stack(totals) @ drawn  # [B] each
+        mean_x, mean_y = np.stack([of_x, of_y]) / np.maximum(n, 1.0)
+        square_x = xx - of_x * mean_x
+        square_y = yy - of_y * mean_y
+        product = xy - of_x * mean_y
+        correlations = ratio(product, abs(square_x), abs(square_y))
+        # 2. pair by pair, where a resample varies far less than the data
+        close = (square_x <= _CLOSE * xx) | (square_y <= _CLOSE * yy)
+        rows = np.flatnonzero(close)
+        for part in chunks(len(rows), len(self.jx)):
+            few = rows[part]
+            correlations[few] = self._pearson_by_pairs(weights[few])
         return correlations
+
+    def _pearson_by_pairs(self, weights: Array) -> Array:
+        """The same, from each pair's distances from the means of a resample."""
+        mass = self.pairs_of @ weights.T.astype(np.float64)  # [J, b]
+        x = _apart(self.x.values[self.jx], mass)
+        y = _apart(self.y.values[self.jy], mass)
+        weighted = mass * x
+        return ratio(
+            np.einsum("kb,kb->b", weighted, y),
+            np.einsum("kb,kb->b", weighted, x),
+            np.einsum("kb,kb,kb->b", mass, y, y),
+        )
 
     def _ranked(self, weights: Array) -> Array:
         """Spearman's rho, and the ordered pairs of texts not tied in x, and in y: [B, G] -> [3, B].
@@ -324,14 +336,16 @@ class _Values:
     def untied(self, mass: Array, drawn: Array) -> list[Array]:
         """Ordered pairs of texts with different values, and ordered triples that are not all of one
         value, [b] each; of values that count so often, mass [K, b], and groups that do, [G, b]."""
+        mass = mass[self.tied].astype(np.float64)
         # a text by itself counts as often as its group: no table over all values
-        sides = (self.sizes @ drawn, drawn, mass[self.tied].astype(np.float64))
-        powers = list(sides)
+        sides = [self.sizes @ drawn, drawn, mass]
+        powers = sides
         untied = []
-        for _ in range(2):
+        for _ in ("pairs", "triples"):
             powers = [power * side for power, side in zip(powers, sides, strict=True)]
             count, alone, shared = powers
-            untied.append(count - self.alone @ alone - shared.sum(axis=0))
+            tied = self.alone @ alone + shared.sum(axis=0)
+            untied.append(count - tied)
         return untied
 
 
@@ -354,10 +368,11 @@ def _twice_ranks(mass: Array) -> Array:
     and twice that a whole number.
     """
     # running sums within blocks, then of the blocks: NumPy's take each column by itself
-    width = math.isqrt(len(mass))
-    blocks = -(-len(mass) // width)
-    sums = np.zeros((blocks, width, mass.shape[1]), dtype=mass.dtype)
-    ranks = sums.reshape(blocks * width, -1)[: len(mass)]
+    count, many = mass.shape
+    width = math.isqrt(count)
+    blocks = -(-count // width)
+    sums = np.zeros((blocks, width, many), dtype=mass.dtype)
+    ranks = sums.reshape(-1, many)[:count]
     ranks[:] = mass
     for place in range(1, width):
         sums[:, place] += sums[:, place - 1]
@@ -649,10 +664,16 @@ def correlate(
     # 2. correlations of the data, and of the resamples
     facts: Record = {"constant": is_constant(judge), "constant_humans": is_constant(human)}
     if level == "dataset":
-        law = DistinctPairs(judge, human, group, count).correlations
+        pairs = DistinctPairs(judge, human, group, count)
+        law = pairs.correlations
     elif level == "document":
         within = _within_groups(judge, human, group, count)
-        facts = _constant_groups(judge, human, group, within)
+        facts = _constant_groups(
+            judge,
+            human,
+            group,
+            within,
+        )
         law = partial(_mean_over_groups, within)
     else:
         sides = [_means(side, group, system, count) for side in (judge, human)]
@@ -665,7 +686,8 @@ def correlate(
             rng = np.random.default_rng([clusters.seed, 2])
             facts["over_systems"] = law(weights[1:], rng)
     # the data by themselves: to the bit the same with resamples and without
-    values = np.hstack([law(weights[:1]), law(weights[1:])])
+    data = law(weights[:1])
+    values = np.hstack([data, law(weights[1:])])
     return Correlated(values, n, count, law=law, missing=missing, **facts)
 
 
@@ -734,15 +756,18 @@ def _means(values: Array, group: Array, system: Array, groups: int) -> Means:
     """
     spread = np.ptp(values)
     # to spread 1, so that rounding to so many digits means the same for any scale
-    scaled = (values - values.min()) / (spread or 1.0)
-    place = (system, int(system.max()) + 1, group, groups)
+    lowest = values.min()
+    scaled = (values - lowest) / (spread or 1.0)
+    systems = int(system.max()) + 1
+    place = (system, systems, group, groups)
     sums = _sums_by(*place, scaled)
     sizes = _sums_by(*place, np.ones(len(values)))
 
     def at(weights: Array) -> Array:
         drawn = np.ascontiguousarray(weights.T, dtype=np.float64)
         means = safe_divide(sums @ drawn, sizes @ drawn)
-        return np.ascontiguousarray(np.round(means, 12).T)
+        rounded = np.round(means, 12)
+        return np.ascontiguousarray(rounded.T)
 
     return at
 

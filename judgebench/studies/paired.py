@@ -257,17 +257,25 @@ def _correlations(
     """The correlations of both sides; None where nothing can be correlated."""
     # on the texts of both: one judge may have failed where texts are hard
     sides = common_rows([table.rated(cell) for cell in cells])
-    both = [
-        correlate_cell(table, level, cell, resamples, seed, side)
-        for cell, side in zip(cells, sides, strict=True)
-    ]
+    both = []
+    for cell, side in zip(cells, sides, strict=True):
+        known = correlate_cell(table, level, cell, resamples, seed, side)
+        both.append(known)
     if not both[0].known:
         return None
     values = np.stack([side.values for side in both])
     left = values[..., :0]
-    if values.shape[-1] > 1:  # without resamples nothing is tested
+    # without resamples nothing is tested
+    if values.shape[-1] > 1:
         left = np.stack([side.jackknife for side in both])
-    return SeriesGap([cells], values, left, np.unique(sides[0]["group_id"]).tolist(), both[0].n)
+    labels = np.unique(sides[0]["group_id"])
+    return SeriesGap(
+        [cells],
+        values,
+        left,
+        labels.tolist(),
+        both[0].n,
+    )
 
 
 def _compared(gap: SeriesGap, tested: bool, seed: int, ends: bool) -> Rows:

@@ -41,7 +41,7 @@ from judgebench.studies.scores import (
     common_rows,
     series_of,
 )
-from judgebench.types import Array, Record, Row, Rows, Scale, Scales, ScoreRange
+from judgebench.types import Array, Columns, Record, Row, Rows, Scale, Scales, ScoreRange
 
 # The family of comparisons is fixed here, before scores are seen: what is corrected together must
 # not depend on what came out.
@@ -220,16 +220,16 @@ def paired_figures(
         "p": None,
         "reason": None,
     }
-    if kind == POINTS and (bottom, top) != scale:
-        record["reason"] = "The humans' scale is unknown."
-    elif kind == RANGE_SHARE and len(cells) < 2:
-        record["reason"] = "There is one range, and the range's share takes two."
-    elif calibrates and not used.any():
-        record["reason"] = "Calibration takes rated texts of two groups."
-    elif used.sum() < 2:
-        record["reason"] = "There are fewer than two texts."
-    if record["reason"] is not None:
-        return record
+    missing = {
+        "The humans' scale is unknown.": kind == POINTS and (bottom, top) != scale,
+        "There is one range, and the range's share takes two.": kind == RANGE_SHARE
+        and len(cells) < 2,
+        "Calibration takes rated texts of two groups.": calibrates and not used.any(),
+        "There are fewer than two texts.": used.sum() < 2,
+    }
+    for reason, is_so in missing.items():
+        if is_so:
+            return record | {"reason": reason}
     # 3. after and before, [1 + B + J] each: of the data, the resamples, and without each group
     shares = shares[:, :, used]
     human = human[used]
@@ -239,12 +239,9 @@ def paired_figures(
         shares = shares[:, ::2] - shares[:, 1::2]  # attacked less clean
     drawn = with_jackknife(clusters)
     if kind == AGREEMENT:
-        rated = [at_rows(part, used) for part in parts]
-        known = [
-            correlate_cell(table, LEVELS[0], cell, resamples, seed, part)
-            for cell, part in zip(listed, rated, strict=True)
-        ]
-        spearman = [np.hstack([of.values, of.jackknife])[SPEARMAN] for of in known]
+        spearman = _spearman(
+            table, listed, [at_rows(part, used) for part in parts], resamples, seed
+        )
         after, before = (np.mean(spearman[side::2], axis=0) for side in (0, 1))
     else:
         after, before = (_figure(kind, shares[:, side], human, clusters, drawn) for side in (0, 1))
@@ -260,6 +257,17 @@ def paired_figures(
         }
     [p] = paired_p_values(difference[:1], rest[None, 1:], seed)
     return record | {"p": p}
+
+
+def _spearman(
+    table: Scores, cells: Sequence[ScoreSeries], parts: Sequence[Columns], resamples: int, seed: int
+) -> list[Array]:
+    """[1 + B + J] of each cell with the humans, on the rows of a part of it."""
+    spearman = []
+    for cell, part in zip(cells, parts, strict=True):
+        known = correlate_cell(table, LEVELS[0], cell, resamples, seed, part)
+        spearman.append(np.append(known.values[SPEARMAN], known.jackknife[SPEARMAN]))
+    return spearman
 
 
 def _figure(kind: str, side: Array, human: Array, clusters: Clusters, drawn: Clusters) -> Array:

@@ -203,9 +203,10 @@ def soft_accuracies(judge: PairedSystems, human: PairedSystems) -> Array:
     moved by how far the two are apart in the data."""
     # 1. by the normal law
     # flips in each resample would be a thousand times the work; the normal law takes two products
-    accuracies = np.empty(len(judge.clusters.weights))
+    all_weights = judge.clusters.weights
+    accuracies = np.empty(len(all_weights))
     for rows in chunks(len(accuracies), len(judge.differences)):
-        weights = judge.clusters.weights[rows]
+        weights = all_weights[rows]
         ours = judge.z_values(weights)  # [b, P]
         theirs = human.z_values(weights)
         p_ours = scipy.special.ndtr(-ours)

@@ -66,7 +66,7 @@ def system_records(samples: Sequence[JudgeScores]) -> Rows:
 
 @dataclass(frozen=True)
 class _Humans:
-    """What humans say of systems, whichever judge's texts they rated.
+    """The humans' side of systems, the same for all judges of the same texts.
 
     Attributes:
         sample: one of the judges.
@@ -155,16 +155,26 @@ class _Humans:
     def errors_of(self, scores: Array) -> _Errors:
         """The errors of systems' means by scores [N]."""
         names, system = self.systems
-        system = system[self.rated]
-        apart = (scores - self.sample.human)[self.rated]
+        apart = scores - self.sample.human
+        of_texts = (
+            apart[self.rated],
+            system[self.rated],
+            len(names),
+        )
         # errors of single texts cancel in a system's mean; what is left is its bias
-        errors = system_means(apart, system, len(names), self.clusters)  # [1 + B, S]
+        errors = system_means(*of_texts, self.clusters)  # [1 + B, S]
         # of a system with one article no resample shows the noise
-        articles = [len(np.unique(self.clusters.number[system == s])) for s in range(len(names))]
-        distances, noise = _distances(errors[:1] if min(articles) < 2 else errors)
-        without_fifths = system_means(apart, system, len(names), self.fifths)
-        in_parts = _distances(without_fifths)[0][1]
-        return _Errors(errors, distances, noise, in_parts)
+        shown = errors[:1] if min(self.articles) < 2 else errors
+        distances, noise = _distances(shown)
+        without_fifths = system_means(*of_texts, self.fifths)
+        in_parts, _ = _distances(without_fifths)
+        return _Errors(errors, distances, noise, in_parts[1])
+
+    @cached_property
+    def articles(self) -> list[int]:
+        """Numbers of articles of which each system has rated texts."""
+        names, system = self.systems
+        return _articles(system[self.rated], len(names), self.clusters)
 
     @cached_property
     def rater_errors(self) -> Numbers:
@@ -283,10 +293,15 @@ def system_means(values: Array, system: Array, systems: int, clusters: Clusters)
     )
 
 
+def _articles(system: Array, systems: int, clusters: Clusters) -> list[int]:
+    """Numbers of articles of which each system has texts."""
+    return [len(np.unique(clusters.number[system == number])) for number in range(systems)]
+
+
 def _by_system(name: str, values: Array, system: Array, clusters: Clusters) -> list[Numbers]:
     """A record a system of values [1 + B, S], with the interval for its number of articles; none
     for one article."""
-    articles = [len(np.unique(clusters.number[system == s])) for s in range(values.shape[1])]
+    articles = _articles(system, values.shape[1], clusters)
     return [
         # a system's interval knows as many articles as it has texts of, and no more
         with_intervals({name: values[: None if count > 1 else 1, s]}, expanded(count))
