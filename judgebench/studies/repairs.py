@@ -211,15 +211,7 @@ def paired_figures(
         shares = np.stack([calibrated, shares[:, 0]], axis=1)  # after, and before
     # 2. what cannot be compared
     clusters = Clusters.of(groups[used], resamples, seed)
-    record: Record = {
-        "n": int(used.sum()),
-        "groups": clusters.count,
-        "before": None,
-        "after": None,
-        **unknown(["difference"]),
-        "p": None,
-        "reason": None,
-    }
+    record = _unmeasured(int(used.sum()), clusters.count)
     missing = {
         "The humans' scale is unknown.": kind == POINTS and (bottom, top) != scale,
         "There is one range, and the range's share takes two.": kind == RANGE_SHARE
@@ -239,9 +231,8 @@ def paired_figures(
         shares = shares[:, ::2] - shares[:, 1::2]  # attacked less clean
     drawn = with_jackknife(clusters)
     if kind == AGREEMENT:
-        spearman = _spearman(
-            table, listed, [at_rows(part, used) for part in parts], resamples, seed
-        )
+        rated = [at_rows(part, used) for part in parts]
+        spearman = _spearman(table, listed, rated, resamples, seed)
         after, before = (np.mean(spearman[side::2], axis=0) for side in (0, 1))
     else:
         after, before = (_figure(kind, shares[:, side], human, clusters, drawn) for side in (0, 1))
@@ -257,6 +248,19 @@ def paired_figures(
         }
     [p] = paired_p_values(difference[:1], rest[None, 1:], seed)
     return record | {"p": p}
+
+
+def _unmeasured(texts: int, groups: int) -> Record:
+    """The figures of a comparison before anything is measured."""
+    return {
+        "n": texts,
+        "groups": groups,
+        "before": None,
+        "after": None,
+        **unknown(["difference"]),
+        "p": None,
+        "reason": None,
+    }
 
 
 def _spearman(

@@ -17,13 +17,12 @@ from judgebench.results.results import (
     first_condition,
     range_of,
     ranges_of,
-    with_labels,
 )
 from judgebench.stats.maps import nearest_place, rescale
 from judgebench.studies.evaluate import histogram
 from judgebench.studies.scores import shown_split
 from judgebench.studies.variance import RANGES
-from judgebench.types import RANGE, Row, Rows, Scale, ScoreRange
+from judgebench.types import Row, Rows, Scale, ScoreRange
 from judgebench.words.formats import is_known, percent, points, two
 
 MAPPING_NOTE = (
@@ -98,9 +97,7 @@ def favorites(results: Results) -> Rows:
     rows: Rows = []
     if results.compares:
         return rows
-    names = ["dimension", "split", "attack", "defense", "example_id", "human", *RANGE]
-    narrow = results.scores[with_labels(names, results.scores)]
-    for dimension, scores in narrow.groupby("dimension", sort=False):
+    for dimension, scores in results.scores.groupby("dimension", sort=False):
         split = shown_split(scores["split"].unique())
         shown, _ = first_condition(scores[scores["split"] == split])
         for score_range, part in ranges_of(shown):

@@ -11,7 +11,7 @@ from typing import Any
 from judgebench.report.table import Block, Col, Paragraph, View, mean_of, rows_by
 from judgebench.report.views.advice import choice_rows, recommendations
 from judgebench.report.views.correlations import comparison_note, comparison_rows, correlation_rows
-from judgebench.results.results import Results, range_of, ranges_of, unattacked, with_labels
+from judgebench.results.results import Results, range_of, ranges_of, unattacked
 from judgebench.stats.clusters import Estimate, keys_of
 from judgebench.studies.humans import CALIBRATED, RAW
 from judgebench.studies.paired import BETTER, LESS, MORE, WORSE
@@ -73,12 +73,11 @@ def _mean(rows: Rows) -> Record:
 
 def _prompt_tokens(results: Results) -> dict[Any, dict[Any, float]]:
     """Dimension and defense -> range -> the mean tokens of a prompt of clean texts."""
-    names = with_labels(["dimension", "defense", "prompt_tokens", *RANGE], results.readings)
-    clean = results.readings.loc[results.readings["attack"] == CLEAN, names]
+    clean = results.readings[results.readings["attack"] == CLEAN]
     tokens: dict[Any, dict[Any, float]] = defaultdict(dict)
-    for place, part in clean.groupby(["dimension", "defense"], sort=False):
+    for names, part in clean.groupby(["dimension", "defense"], sort=False):
         for score_range, texts in ranges_of(part):
-            tokens[place][score_range] = float(texts["prompt_tokens"].mean())
+            tokens[names][score_range] = float(texts["prompt_tokens"].mean())
     return tokens
 
 
