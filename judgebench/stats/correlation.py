@@ -165,7 +165,6 @@ def ratio(product: Array, square_x: Array, square_y: Array) -> Array:
 
 _PAIR_CHUNK = 1 << 18  # entries at work on at a time: they stay near the processor
 _EXACT = 1 << 24  # whole numbers up to which 4 bytes hold each
-_CLOSE = 1e-3  # part of squares around the data's mean below which their difference loses digits
 
 
 def resampled_correlations(judge: Array, human: Array, groups: Array, weights: Array) -> Array:
@@ -191,9 +190,9 @@ class DistinctPairs:
     """
 
     def __init__(self, judge: Array, human: Array, groups: Array, group_count: int) -> None:
-        self.groups = np.asarray(groups)
-        self.x = _Values(judge, self.groups, group_count)
-        self.y = _Values(human, self.groups, group_count)
+        groups = np.asarray(groups)
+        self.x = _Values(judge, groups, group_count)
+        self.y = _Values(human, groups, group_count)
         # one code for each pair of places: a sort of whole numbers in place of one of rows
         several = len(self.y.values)
         codes, pair = np.unique(self.x.place * several + self.y.place, return_inverse=True)
@@ -202,7 +201,7 @@ class DistinctPairs:
         places = np.arange(count)
         # 4 bytes: a product with 8 of them takes 8
         ones = np.ones(len(pair), dtype=np.float32)
-        self.pairs_of = _sums_by(pair, count, self.groups, group_count, ones)  # [J, G]
+        self.pairs_of = _sums_by(pair, count, groups, group_count, ones)  # [J, G]
         ones = ones[:count]
         # where every pair has an x of its own, in this order, a table over xs is one over pairs
         self.of_x = None
@@ -222,39 +221,23 @@ class DistinctPairs:
         return self._ranked(weights)[0]
 
     def pearson(self, weights: Array) -> Array:
-        """Pearson's r alone: [B, G] -> [B]; 0.0 as above."""
-        # 1. from sums of each group
-        x = _unit(self.x.values)[self.x.place]
-        y = _unit(self.y.values)[self.y.place]
-        totals = []
-        for column in (np.ones(len(x)), x, y, x * x, y * y, x * y):
-            totals.append(np.bincount(self.groups, column, weights.shape[1]))
-        drawn = weights.T.astype(np.float64)
-        n, of_x, of_y, xx, yy, xy = np.stack(totals) @ drawn  # [B] each
-        mean_x, mean_y = np.stack([of_x, of_y]) / np.maximum(n, 1.0)
-        square_x = xx - of_x * mean_x
-        square_y = yy - of_y * mean_y
-        product = xy - of_x * mean_y
-        correlations = ratio(product, abs(square_x), abs(square_y))
-        # 2. pair by pair, where a resample varies far less than the data
-        close = (square_x <= _CLOSE * xx) | (square_y <= _CLOSE * yy)
-        rows = np.flatnonzero(close)
-        for part in chunks(len(rows), len(self.jx)):
-            few = rows[part]
-            correlations[few] = self._pearson_by_pairs(weights[few])
-        return correlations
+        """Pearson's r alone: [B, G] -> [B]; 0.0 as above.
 
-    def _pearson_by_pairs(self, weights: Array) -> Array:
-        """The same, from each pair's distances from the means of a resample."""
-        mass = self.pairs_of @ weights.T.astype(np.float64)  # [J, b]
-        x = _apart(self.x.values[self.jx], mass)
-        y = _apart(self.y.values[self.jy], mass)
-        weighted = mass * x
-        return ratio(
-            np.einsum("kb,kb->b", weighted, y),
-            np.einsum("kb,kb->b", weighted, x),
-            np.einsum("kb,kb,kb->b", mass, y, y),
-        )
+        Each resample's distances are from its own mean, for plain moments would cancel where it
+        varies far less than the data.
+        """
+        correlations = np.empty(len(weights))
+        for part in chunks(len(weights), len(self.jx)):
+            mass = self.pairs_of @ weights[part].T.astype(np.float64)  # [J, b]
+            x = _apart(self.x.values[self.jx], mass)
+            y = _apart(self.y.values[self.jy], mass)
+            weighted = mass * x
+            correlations[part] = ratio(
+                np.einsum("kb,kb->b", weighted, y),
+                np.einsum("kb,kb->b", weighted, x),
+                np.einsum("kb,kb,kb->b", mass, y, y),
+            )
+        return correlations
 
     def _ranked(self, weights: Array) -> Array:
         """Spearman's rho, and the ordered pairs of texts not tied in x, and in y: [B, G] -> [3, B].
@@ -381,12 +364,6 @@ def _twice_ranks(mass: Array) -> Array:
     ranks *= 2
     ranks -= mass
     return ranks
-
-
-def _unit(values: Array) -> Array:
-    """Values [K], ascending, from their middle, with spread 1."""
-    apart = values - values[0]
-    return apart / (apart[-1] or 1.0) - 0.5
 
 
 def _apart(values: Array, mass: Array) -> Array:
