@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from judgebench.config.choices import choices
 from judgebench.config.keys import typed_overrides, typed_value
-from judgebench.defenses.commit import PlannedCommit
+from judgebench.defenses.commit import PlannedCommit, own_rubric
 from judgebench.defenses.detection import PERPLEXITY, PlannedDetection
 from judgebench.defenses.prompts import NONE
 from judgebench.defenses.references import REFERENCE_DEFENSES, PlannedReferences
@@ -417,6 +417,8 @@ def text_mismatches(parts: JudgeParts, data: RatingDataset, builder: PromptBuild
             f"defenses: {planned[0]} has a text for each source, and groups of {data.name} have "
             "several; leave it out, or name the groups of one source with data.fields.group_id=null."
         )
+    for rubric in builder.rubrics.values() if _COMMIT.of(parts) and not compares else ():
+        own_rubric(rubric)
     alone = [defense.name for defense in parts.defenses if not defense.compares]
     if compares and alone:
         yield (

@@ -19,9 +19,10 @@ from judgebench.decoding.thoughts import answer_in
 from judgebench.defenses.prepared import SOURCES, Findings, Planned, Prepared, Resources
 from judgebench.defenses.settings import Helper
 from judgebench.prompts.builder import PromptBuilder
-from judgebench.prompts.rubrics import EXAMPLE_FIELD, before_judged
+from judgebench.prompts.rubrics import before_judged, task_before
+from judgebench.settings.components import fill_fields
 from judgebench.settings.fields import Count
-from judgebench.types import Condition, Example, Prompt, Record, Rubric
+from judgebench.types import Condition, Example, Record, Rubric, ScoreRange
 from judgebench.words.errors import UserError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ _ASKED = """Somebody will hand in a text, and it will be rated by these words:
 {task}
 
 You have not seen that text, and you do not rate anything now. Do the task yourself: write the text that would get \
-{{max_range}}, from what follows alone, in a few sentences at most. Write nothing else: no rating, and no words about \
+{max_range}, from what follows alone, in a few sentences at most. Write nothing else: no rating, and no words about \
 your text.
 
 {sources}
@@ -54,15 +55,19 @@ your text.
 Your own text:"""
 
 _ABOUT = re.compile(r"\{\{(?:Document|Dialogue)\}\}")
+_REFERENCE = re.compile(r"[^\n]*\{\{Fact\}\}[^\n]*")
+_ASKED_IN = ScoreRange(1, 5)
+"""The range in whose words answers are asked for, whatever a text is scored in."""
 
 
 @dataclass(frozen=True, eq=False)
 class Committed(Prepared):
-    """The judge's own answer before the heading of the judged text; `answers`: group_id -> what it
-    wrote."""
+    """The judge's own answer before the heading of the judged text; `answers`: dimension, group_id
+    and question -> what it wrote."""
 
-    answers: Mapping[str, str]
+    answers: Mapping[tuple[str, str, str], str]
     findings: Findings = field(default_factory=Findings)
+    note: str | None = None
     name = COMMIT
     compares: ClassVar[bool] = False
 
@@ -72,7 +77,8 @@ class Committed(Prepared):
 
     def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
         """See `Defense.more`; a prompt about nothing (group_id "") has an answer of nothing."""
-        return {OWN: self.answers[example.group_id] if example.group_id else ""}
+        place = (condition.dimension, example.group_id, example.question)
+        return {OWN: self.answers[place] if example.group_id else ""}
 
 
 @dataclass(frozen=True)
@@ -87,21 +93,32 @@ class PlannedCommit(Planned):
     needs_dev: ClassVar[bool] = False
 
     def prepared(self, resources: Resources) -> Committed:
-        """The answers are asked for by the rubric of the run's first dimension: an article has one,
-        whatever it is judged for."""
-        written = self._written(resources)
-        records = [_record(text) for text in written]
-        answers = {record["group_id"]: record["answer"] for record in records}
-        seconds = math.fsum(record["seconds"] for record in records)
-        tokens = sum(text.count for text in written)
-        texts = len(resources.examples)
+        """The answers to each dimension's rubric, whatever the other dimensions and the ranges of
+        the run are, so that a judge card that has one of them asks for the same."""
+        return self.committed(self._written(resources), len(resources.examples))
+
+    def committed(self, texts: Sequence[Written], count: int) -> Committed:
+        """The defense of what was written, for `count` judged texts."""
+        records = [_record(text) for text in texts]
+        answers = {}
+        for text, record in zip(texts, records, strict=True):
+            prompt = text.asked.prompt
+            about = prompt.example
+            place = (prompt.condition.dimension, about.group_id, about.question)
+            answers[place] = record["answer"]
+        empty = sum(not answer for answer in answers.values())
+        seconds = math.fsum(text.seconds for text in texts)
+        tokens = sum(text.count for text in texts)
+        judged = count * len({dimension for dimension, _, _ in answers})
         cost = {
             "once": 0.0,
             "context": seconds / len(records),
-            "text": seconds / texts,
-            "tokens": tokens / texts,
+            "text": seconds / judged,
+            "tokens": tokens / judged,
         }
-        return Committed(answers, Findings(own_answers=records, costs={self.name: cost}))
+        findings = Findings(own_answers=records, costs={self.name: cost})
+        note = f"Of its own {len(records)} answers under {self.name} the judge left {empty} empty."
+        return Committed(answers, findings, note if empty else None)
 
     def _written(self, resources: Resources) -> list[Written]:
         from judgebench.tutor.writing import Text, WritePass, contexts_of  # torch with it
@@ -115,12 +132,12 @@ class PlannedCommit(Planned):
                 f"prompt in the {room + self.own_tokens} that {judge.source.title} can read; lower "
                 "it."
             )
-        first = resources.conditions[0]
-        rubric = own_rubric(resources.builder.rubrics[first.dimension])
         tokenizer = resources.builder.tokenizer
-        builder = PromptBuilder(tokenizer, {rubric.dimension: rubric}, room, **resources.prompt)
-        condition = Condition(rubric.dimension, first.range)
-        prompts: list[Prompt] = builder.build(contexts_of(resources.examples), [condition])
+        dimensions = dict.fromkeys(condition.dimension for condition in resources.conditions)
+        rubrics = {name: own_rubric(resources.builder.rubrics[name]) for name in dimensions}
+        conditions = [Condition(name, _ASKED_IN) for name in dimensions]
+        builder = PromptBuilder(tokenizer, rubrics, room, **resources.prompt)
+        prompts = builder.build(contexts_of(resources.examples), conditions)
         # 2. what the judge's own model writes
         texts = [Text(prompt) for prompt in prompts]
         view = resources.view(judge.source, judge.engine)
@@ -131,30 +148,25 @@ class PlannedCommit(Planned):
 
 def own_rubric(rubric: Rubric) -> Rubric:
     """The words that ask for a judge's own answer: the rubric's task, and of what stands before the
-    judged text the paragraphs with the source. A reference beside it is left out; `UserError`
-    where no source stands there.
+    judged text the paragraphs with the source. Lines with a reference are left out; `UserError`
+    where no source stands there, or no task.
 
     Example:
         >>> asked = own_rubric(Rubric("fluency", "Rate it.\\n\\nSource: {{Document}}\\n\\nText: {{Summary}}"))
         >>> "Rate it." in asked.template, "Source: {{Document}}" in asked.template, "Text:" in asked.template
         (True, True, False)
     """
-    paragraphs = re.split(r"\n\s*\n", before_judged(rubric).strip())
-    sources = [part for part in paragraphs if _ABOUT.search(part)]
-    if not sources:
+    head = _REFERENCE.sub("", before_judged(rubric)).strip()
+    sources = [part for part in re.split(r"\n\s*\n", head) if _ABOUT.search(part)]
+    task = task_before(head)
+    if not sources or not task:
         raise UserError(
-            f"defenses: {COMMIT}: the rubric of {rubric.dimension!r} has no {{{{Document}}}} or "
-            "{{Dialogue}} before the text that is judged, so there is nothing to answer; put it "
-            f"there, or leave {COMMIT} out."
+            f"defenses: {COMMIT}: the rubric of {rubric.dimension!r} has no task and then "
+            "{{Document}} or {{Dialogue}}, on a line without a reference, before the text that is "
+            f"judged, so there is nothing to answer; put them there, or leave {COMMIT} out."
         )
-    first = next(i for i, part in enumerate(paragraphs) if EXAMPLE_FIELD.search(part))
-    task = paragraphs[:first]
-    while task and task[-1].endswith(":"):  # a heading of what comes next
-        task.pop()
-    template = _ASKED.replace("{task}", "\n\n".join(task)).replace(
-        "{sources}", "\n\n".join(sources)
-    )
-    return Rubric(rubric.dimension, template.replace("{{max_range}}", "{max_range}"))
+    values = {"task": task, "sources": "\n\n".join(sources), "max_range": "{max_range}"}
+    return Rubric(rubric.dimension, fill_fields(_ASKED, values))
 
 
 def _record(written: Written) -> Record:
@@ -162,7 +174,9 @@ def _record(written: Written) -> Record:
     prompt = written.asked.prompt
     return {
         "defense": COMMIT,
+        "dimension": prompt.condition.dimension,
         "group_id": prompt.example.group_id,
+        "question": prompt.example.question,
         "answer": answer_in(written.text).strip(),
         "cut": written.cut,
         "read_tokens": len(prompt.token_ids),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from judgebench.prompts.builder import Defense
-from judgebench.prompts.rubrics import COT, EXAMPLE_FIELD, JUDGED_FIELD
+from judgebench.prompts.rubrics import COT, JUDGED_FIELD, task_before
 from judgebench.settings.components import fill_fields, template_fields, without_line_end
 from judgebench.settings.fields import Count, Natural
 from judgebench.types import Rubric
@@ -99,19 +99,13 @@ class TemplateDefense(Defense):
         }
         words = self.prompt + self.texts + self.each
         if "{task}" in words:
-            # the paragraphs before the first text of the example, without a heading of what comes
-            # next
-            match = EXAMPLE_FIELD.search(asked)
-            paragraphs = re.split(r"\n\s*\n", asked[: match.start() if match else None].strip())
-            while paragraphs and (not paragraphs[-1] or paragraphs[-1].endswith(":")):
-                paragraphs.pop()
-            if not paragraphs:
+            values["task"] = task_before(asked)
+            if not values["task"]:
                 raise UserError(
                     f"defenses: {self.name} repeats what the rubric of {rubric.dimension!r} says "
                     "before the texts, and it says nothing there; put the task before them, or "
                     "leave this defense out."
                 )
-            values["task"] = "\n\n".join(paragraphs)
         if "{marker}" in words:
             values["marker"] = marker_unlike([asked, *said], self.seed)
         # from the inside: around each text, around all, around the whole

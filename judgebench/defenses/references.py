@@ -58,12 +58,12 @@ class ReferenceDefense(Prepared):
 
     Args:
         name: one of `REFERENCE_DEFENSES`.
-        pairs: dimension -> group_id -> its references.
+        pairs: dimension -> group_id and question -> its references.
         swapped: True puts the good one under "lower" and the poor one under "higher".
     """
 
     name: str
-    pairs: Mapping[str, Mapping[str, Reference]]
+    pairs: Mapping[str, Mapping[tuple[str, str], Reference]]
     swapped: bool = False
     findings: Findings = field(default_factory=Findings)
     compares: ClassVar[bool] = False
@@ -79,7 +79,7 @@ class ReferenceDefense(Prepared):
         """See `Defense.more`; a prompt about nothing (group_id "") has references of nothing."""
         if not example.group_id:
             return dict.fromkeys(REFERENCES, "")
-        pair = self.pairs[condition.dimension][example.group_id]
+        pair = self.pairs[condition.dimension][example.group_id, example.question]
         texts = (pair.high, pair.low) if self.swapped else (pair.low, pair.high)
         return dict(zip(REFERENCES, texts, strict=True))
 
@@ -105,8 +105,7 @@ class PlannedReferences(Planned):
         pairs = {}
         parts = []
         for dimension, condition in first.items():
-            written, findings = self._written(resources, condition)
-            pairs[dimension] = {pair.group_id: pair for pair in written}
+            pairs[dimension], findings = self._written(resources, condition)
             parts.append(findings)
         costs = [findings.costs[self.name] for findings in parts]
         mean = {key: math.fsum(cost[key] for cost in costs) / len(costs) for key in costs[0]}
@@ -119,7 +118,7 @@ class PlannedReferences(Planned):
 
     def _written(
         self, resources: Resources, condition: Condition
-    ) -> tuple[list[Reference], Findings]:
+    ) -> tuple[dict[tuple[str, str], Reference], Findings]:
         """The pairs of one dimension, and their records."""
         from judgebench.tutor import texts as tutor_texts  # they need torch
         from judgebench.tutor.writing import Tutor, contexts_of, written_example
@@ -172,7 +171,9 @@ class PlannedReferences(Planned):
             "text": seconds / len(resources.examples),
             "tokens": sum(pair.tokens for pair in pairs) / len(resources.examples),
         }
-        return pairs, replace(findings, references=records, costs={name: cost})
+        places = [(context.group_id, context.question) for context in contexts]
+        found = replace(findings, references=records, costs={name: cost})
+        return dict(zip(places, pairs, strict=True)), found
 
     def _steering(
         self, resources: Resources, tutor: Tutor, scorer: JudgeScorer

@@ -115,8 +115,9 @@ class Defense:
         return rubric
 
     def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
-        """Field -> text of the `{{fields}}` that `rubric` has added, alike for a group; like the
-        example's own texts they are never read as a template, nor as control tokens."""
+        """Field -> text of the `{{fields}}` that `rubric` has added, alike for those texts of a
+        group that answer one question; like the example's own texts they are never read as a
+        template, nor as control tokens."""
         return {}
 
     def fitted(self, data: RatingDataset, cells: Sequence[RatingKey]) -> Defense:
@@ -212,7 +213,7 @@ class PromptBuilder:
         conditions: Sequence[Condition],
         judged: Judged | None = None,
     ) -> list[Prompt]:
-        """The prompts, condition by condition, the examples of a group together.
+        """The prompts, condition by condition, the examples of a group's source together.
 
         All conditions read the same article: where one must be shortened, it is cut once, for the
         longest prompt of its group under any of them. `judged` gives the judged text of each
@@ -220,9 +221,9 @@ class PromptBuilder:
         """
         if not conditions:  # as while no defense is ready yet
             return []
-        groups = by_key(examples, lambda example: example.group_id)
+        groups = by_key(examples, lambda example: (example.group_id, example.source))
         judged = judged or as_written
-        built: dict[str, list[list[Prompt]]] = {name: [] for name in groups}
+        built: dict[tuple[str, str], list[list[Prompt]]] = {name: [] for name in groups}
         for start in range(0, len(groups), _AT_ONCE):
             names = list(groups)[start : start + _AT_ONCE]
             under_way = {name: self._of_group(groups[name], conditions, judged) for name in names}
@@ -335,10 +336,22 @@ class PromptBuilder:
                 for text in (example.source, example.question, example.context, example.rival)
             }
             rubric = defense.rubric(rubric, [*texts, *sorted(others)])
-        more = {} if defense is None else defense.more(asked[0], condition)
+        more: dict[str, Mapping[str, str]] = {}
+        if defense is not None:
+            by_question = {example.question: example for example in asked}
+            for question, example in by_question.items():
+                more[question] = defense.more(example, condition)
         fold = "" if defense is None else defense.fold(asked[0], condition)
         plain = [
-            fill(rubric, condition.range, example, source, text, condition.order, more)
+            fill(
+                rubric,
+                condition.range,
+                example,
+                source,
+                text,
+                condition.order,
+                more.get(example.question),
+            )
             for example, text in zip(asked, texts, strict=True)
         ]
         # in the chat template, then as tokens, of which none that the example says is a control

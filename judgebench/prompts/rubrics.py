@@ -84,6 +84,20 @@ def before_judged(rubric: Rubric) -> str:
     return head[: heading.start()] if heading else head
 
 
+def task_before(text: str) -> str:
+    r"""What a rubric's template says before the first text of the example, without a heading of what
+    comes next; empty where that is nothing.
+
+    Example:
+        >>> task_before("Rate the text.\n\nThe source:\n\n{{Document}}\n\nThe text: {{Summary}}")
+        'Rate the text.'
+    """
+    paragraphs = re.split(r"\n\s*\n", EXAMPLE_FIELD.split(text)[0].strip())
+    while paragraphs and (not paragraphs[-1] or paragraphs[-1].endswith(":")):
+        paragraphs.pop()
+    return "\n\n".join(paragraphs)
+
+
 @dataclass(frozen=True)
 class Filled:
     """A rubric about one example, cut before the first character that is the example's own.

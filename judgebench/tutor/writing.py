@@ -242,23 +242,28 @@ class WritePass(AnswersPass):
 
 
 def contexts_of(examples: Iterable[Example]) -> list[Example]:
-    """One example a group, in order, without anything that was judged: what a tutor writes must not
-    depend on it."""
-    first: dict[str, Example] = {}
+    """One example for each question of a group, in order, without anything that was judged: what a
+    tutor writes must not depend on it. `UserError` where a group has several sources."""
+    first: dict[tuple[str, str], Example] = {}
     for example in examples:
-        first.setdefault(
-            example.group_id,
-            Example(
-                example.group_id, example.group_id, "", example.source, "", {}, example.context
-            ),
-        )
+        group, question = place = (example.group_id, example.question)
+        name = "/".join(filter(None, place))
+        about = Example(name, group, "", example.source, "", {}, example.context, question=question)
+        known = first.setdefault(place, about)
+        if (known.source, known.context) != (about.source, about.context):
+            raise UserError(
+                f"The texts of group {group!r} have several sources, and one text is to be written "
+                "about each group; name groups of one source, as by data.fields.group_id=null."
+            )
     return list(first.values())
 
 
 def written_example(context: Example, name: str, text: str) -> Example:
     """A text of the tutor's for a context, as a text to be judged; `name` is its own among those of
     the context."""
-    return replace(context, example_id=f"{context.group_id}/{name}", system_id="tutor", output=text)
+    return replace(
+        context, example_id=f"{context.example_id}/{name}", system_id="tutor", output=text
+    )
 
 
 def load_templates(collection: str) -> dict[str, str]:

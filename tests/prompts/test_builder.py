@@ -133,6 +133,15 @@ def test_all_conditions_read_the_same_shortened_article(smollm2_tokenizer):
     assert lengths[RANGES[0]] < lengths[RANGES[1]]
 
 
+def test_sources_of_one_group_are_shortened_each_for_itself(smollm2_tokenizer):
+    two = [replace(examples()[i], source=f"{word} article. " * 40) for i, word in enumerate(("First", "Second"))]
+    maker = builder(smollm2_tokenizer, 350, truncate="source")
+    for prompt, other in zip(maker.build(two, [CONDITION]), ("Second", "First"), strict=True):
+        assert prompt.source_tokens_cut > 0
+        assert prompt.example.source[:20] in prompt.text
+        assert f"{other} article" not in prompt.text
+
+
 def test_the_last_word_of_an_article_goes_before_it_is_said_not_to_fit(smollm2_tokenizer):
     bare = builder(smollm2_tokenizer).build([Example("a/0", "a", "0", "", "S.", {})], [CONDITION])[0]
     # each emoji is several tokens, so that cutting by tokens overshoots and the last step must stop at nothing
