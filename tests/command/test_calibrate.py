@@ -2,6 +2,8 @@
 
 import json
 import math
+import shutil
+import sqlite3
 import sys
 from functools import partial
 from pathlib import Path
@@ -287,6 +289,37 @@ def test_files_of_a_defense_go_with_the_card(kind, score, calibrate, calibrated,
     (there / name).unlink()
     code, _, err = score(*command)
     assert (code, "copy the folder defense of the run" in err) == (2, True), err
+
+
+def test_a_judge_that_answers_first_answers_alike_for_its_run_and_its_cards(
+    score, calibrate, calibrated, tiny_pair, monkeypatch, tmp_path
+):
+    """Whatever else the run judged; and once an article, also where its texts lie in several shards."""
+    monkeypatch.chdir(tmp_path)
+    asked = ("dimensions=[coherence,fluency]", "ranges=[[0,9],[1,5]]", "defenses=[{name: commit, own_tokens: 6}]")
+    calibrate(*asked, "decoding=[expectation]", "judge=local", f"judge.path={tiny_pair[0]}", "data.limit_groups=6")
+    scores = pd.read_parquet("run/scores.parquet")
+    written = {row["answer"] for row in json.loads(Path("run/defense/own_answers.json").read_text())}
+    assert len(written) > 6
+    texts = texts_of(calibrated)
+    for dimension in ("coherence", "fluency"):
+        card = JudgeCard.read(f"run/judge_card_{dimension}.yaml")
+        own = (scores["dimension"] == dimension) & (scores["range_max"] == card.range.maximum)
+        run = scores[own & (scores["judge"] == "main")].set_index("example_id")["score"]
+        command = (f"card=run/judge_card_{dimension}.yaml", f"data.path={calibrated}/texts.jsonl")
+        # the texts of an article in shards of two and less, without what the run has stored
+        store = f"store={dimension}.sqlite"
+        assert score(*command, store, "out=folder", "shard=1")[0] == 0
+        assert len(list(Path("folder").glob("part-*"))) > 6
+        (rows,) = sqlite3.connect(f"{dimension}.sqlite").execute("SELECT count(*) FROM tokens")
+        assert rows == (6,), "an answer an article"
+        np.testing.assert_allclose(pd.read_parquet("folder")["score"], run[[t["example_id"] for t in texts]], atol=1e-5)
+        # what was killed goes on without another answer
+        Path("folder/part-000002.parquet").unlink()
+        assert score(*command, store, "out=folder", "shard=1")[0] == 0
+        (rows,) = sqlite3.connect(f"{dimension}.sqlite").execute("SELECT count(*) FROM tokens")
+        assert rows == (6,)
+        shutil.rmtree("folder")
 
 
 def test_a_class_of_ones_own_and_ranges_that_a_rubric_does_not_name_are_refused(
