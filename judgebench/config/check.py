@@ -291,7 +291,7 @@ class _Mistakes(Mistakes):
 def check_config(config: DictConfig, here: bool = True) -> Parts:
     """The parts of a configuration, of which they hold a complete one; `UserError` with all of its
     mistakes, those of this machine's paths and devices only where it runs `here`."""
-    config = complete_all(settle(config))
+    config = settle(config)
     mistakes = _Mistakes(config)
     # 1. the data and the judge, which complete the configuration
     data = judge = None
@@ -302,6 +302,7 @@ def check_config(config: DictConfig, here: bool = True) -> Parts:
         config = complete_dimensions(config, data)
     with mistakes.caught():
         judge = JUDGE_MAKERS["judge"](config)
+    config = complete_all(config, judge)
     with mistakes.caught():
         config = complete_rubrics(config, judge)
     # 2. all other parts and settings

@@ -4,6 +4,7 @@ and rubrics where no judge is asked anything. Each gives a new configuration."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -12,7 +13,7 @@ from judgebench.attacks import unlearned_attacks
 from judgebench.config.keys import list_at, typed_value
 from judgebench.data.dataset import DataSettings, RatingDataset
 from judgebench.defenses import unlearned_defenses
-from judgebench.judges.spec import UNKNOWN_PROMPTS, JudgeSettings
+from judgebench.judges.spec import LOCAL, UNKNOWN_PROMPTS, JudgeSettings
 from judgebench.prompts.rubrics import BRIEF, EXAMPLE_FIELD, UNASKED, load_rubrics
 from judgebench.runtime.values import as_word, with_value, written
 from judgebench.settings.components import entry_name
@@ -26,10 +27,12 @@ _USUAL = "coherence"
 """The dimension that is judged of several where none is named."""
 
 
-def complete_all(config: DictConfig) -> DictConfig:
+def complete_all(config: DictConfig, judge: JudgeSettings | None) -> DictConfig:
     """A configuration with the names for which `all` stands, of attacks and defenses, but for those
-    that other entries name."""
-    for key, every in (("attacks", unlearned_attacks), ("defenses", unlearned_defenses)):
+    that other entries name, or that need a model here and the judge is none."""
+    here = judge is None or LOCAL in judge.capabilities
+    defenses = partial(unlearned_defenses, here)
+    for key, every in (("attacks", unlearned_attacks), ("defenses", defenses)):
         given = plain(config.get(key))
         entries = [given] if given == ALL else given
         if not isinstance(entries, list) or ALL not in entries:

@@ -56,10 +56,12 @@ def shipped_defenses(tutor: TutorSpec | None = None) -> dict[str, Callable[..., 
     return makers
 
 
-def unlearned_defenses() -> list[str]:
+def unlearned_defenses(here: bool = True) -> list[str]:
     """Names of the defenses for which `all` stands: those that need no training, no labels and no
-    tutor."""
-    others = (*ANCHORS, PERPLEXITY, *REFERENCE_DEFENSES, Reasoning.name)
+    tutor; of a judge that is no model `here` none that it must write for."""
+    others = [*ANCHORS, PERPLEXITY, *REFERENCE_DEFENSES, Reasoning.name]
+    if not here:
+        others.append(PlannedCommit.name)
     return [name for name in shipped_defenses() if name not in others]
 
 

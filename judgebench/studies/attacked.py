@@ -21,10 +21,13 @@ from judgebench.stats.classes import label_shares
 from judgebench.stats.clusters import keys_of, safe_divide, unknown
 from judgebench.stats.shares import clustered_share
 from judgebench.studies.scores import CLEAN, JudgeScores, Scores, ScoreSeries
-from judgebench.types import Array, Record, Rows
+from judgebench.types import FAILED, Array, Record, Rows
 
 NO_MARK = "No false passes: nothing says which labels pass; give data.pass_from=LABEL."
 """The reason where no text passes or fails."""
+
+NO_ANSWER = "No false passes: no answer to a text under that attack could be read."
+"""The reason where a judge refuses all texts."""
 
 NO_ORDER = "No order: the attack leaves nothing of a text, and so no order of texts to keep."
 """The reason of an attack that puts one text in the place of all."""
@@ -73,6 +76,8 @@ def attacked_records(
                 worth = np.zeros(len(passed)) if record["replaces"] else passed
                 sides = [passes_of(scores, each, sample, mark) for each in (clean, cell)]
                 record |= false_passes(sample, worth, sides[1])
+                if not record["texts"]:
+                    record["reason"] = NO_ANSWER
                 if cell != clean:
                     record |= _more(sample, (passed, worth), sides)
             records.append(record)
@@ -80,12 +85,13 @@ def attacked_records(
 
 
 def passes_of(scores: Scores, cell: ScoreSeries, sample: JudgeScores, mark: float) -> Array:
-    """[N] 1 for a text of the sample that passes in a cell, else 0; NaN where the cell lacks it. An
-    answer that could not be read does not pass."""
+    """[N] 1 for a text of the sample that passes in a cell, else 0; NaN where the cell lacks it, or
+    has no answer that could be read. One answer of others that could not be read does not pass."""
     part = scores.part(cell)
     _, rows, of_text = np.intersect1d(part["example_id"], sample.names, return_indices=True)
     passes = np.full(len(sample.names), np.nan)
-    passes[of_text] = part["score"][rows] >= mark
+    if (part["status"][rows] != FAILED).any():
+        passes[of_text] = part["score"][rows] >= mark
     return passes
 
 

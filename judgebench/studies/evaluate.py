@@ -242,6 +242,14 @@ def _standing(clean: Array, scores: Array, group: Array) -> tuple[Array, Array]:
     return rank, win
 
 
+def answered(parts: Sequence[Columns]) -> list[dict[str, Array]]:
+    """The rows of parts of a table whose examples all parts have, each with an answer that could be
+    read, in one order: a refusal is no score."""
+    common = common_rows(parts)
+    read = np.all([part["status"] != FAILED for part in common], axis=0)
+    return [at_rows(part, read) for part in common]
+
+
 def against_clean(
     cell: ScoreSeries,
     parts: Mapping[ScoreSeries, Columns],
@@ -252,7 +260,8 @@ def against_clean(
 ) -> Rows:
     """Changes of one cell by its attack, an entry a level: `robustness`, paired_groups,
     clean_correlation (Spearman of attacked with clean scores), and Spearman under attack less
-    Spearman of the clean texts; with 95 % intervals, and None where there is no clean cell.
+    Spearman of the clean texts; with 95 % intervals, and None where there is no clean cell. They
+    are of texts that are `answered` on both sides.
 
     Args:
         parts: the columns of scores of each cell.
@@ -260,7 +269,7 @@ def against_clean(
     """
     unattacked = parts.get(cell.clean, at_rows(parts[cell], np.arange(0)))
     # the same texts on both sides: an attack may have been run on fewer
-    clean, attacked = common_rows([unattacked, parts[cell]])
+    clean, attacked = answered([unattacked, parts[cell]])
     sides = (clean["score"], attacked["score"])
     clusters = Clusters.of(attacked["group_id"], resamples, seed)
     changed = robustness(*sides, cell.range, clusters, attacked.get("text_id"))
@@ -269,13 +278,12 @@ def against_clean(
     if len(clean["score"]) > 1:
         pairs = DistinctPairs(*sides, clusters.number, clusters.count)
         in_order = pairs.spearman(clusters.weights)
-    # only the rated texts of both count: all of each cell, or those that were read on both sides
-    read = (clean["status"] != FAILED) & (attacked["status"] != FAILED)
-    rated = np.isfinite(attacked["human"]) & (read | ~read.any())
+    # only the rated texts of both count
+    rated = np.isfinite(attacked["human"])
     rated_sides = [at_rows(side, rated) for side in (clean, attacked)]
     sizes = {len(part["human"]) for part in (attacked, parts[cell], unattacked)}
     # then both correlations are known already, and resampled alike
-    all_rated = read.all() and len(sizes) == 1
+    all_rated = len(sizes) == 1
     records = []
     for level in levels:
         if all_rated:
@@ -387,7 +395,7 @@ def suffix_records(
             clean = _of_part(table.part(cell), learned, contexts, systems)
             for length in lengths:
                 # each length with the clean scores: effects of words add up along the phrase
-                both = common_rows([clean, table.part(cells[length])])
+                both = answered([clean, table.part(cells[length])])
                 before, after = (side["score"] for side in both)
                 if not len(before):
                     continue

@@ -21,13 +21,16 @@ _clause = partial(say, "clause_attacks")
 
 def attacks_verdict(facts: JudgeFindings) -> Verdict:
     """The effect that does most harm without a defense, and whether a defense leaves none."""
+    bare = facts.sample.cell.defense
+    effects_by = _effects_by_defense(facts)
     worst = {}  # effect of each defense
-    for defense, effects in _effects_by_defense(facts).items():
+    for defense, effects in effects_by.items():
         # an attacker takes the attack that works best
-        worst[defense] = max(effects, key=_Effect.harm)
-    effect = worst.pop(facts.sample.cell.defense, None)
+        if effects:
+            worst[defense] = max(effects, key=_Effect.harm)
+    effect = worst.pop(bare, None)
     if effect is None:
-        return Verdict(UNMEASURED, _clause(part="none"))
+        return Verdict(UNMEASURED, _clause(part="unread" if bare in effects_by else "none"))
     # 1. resisted with a defense
     verdict = effect.verdict
     resisted = {}  # size of what is left
@@ -45,19 +48,20 @@ def attacks_verdict(facts: JudgeFindings) -> Verdict:
 
 
 def _effects_by_defense(facts: JudgeFindings) -> dict[str, list[_Effect]]:
-    """Defense -> the effects of all attacks on the same judge under it."""
+    """Defense -> the effects of all attacks on the same judge under it; none of attacks under which
+    no answer could be read."""
     cell = facts.sample.cell
     level = facts.metric.get("level")
     effects: dict[str, list[_Effect]] = {}
     for row in facts.metrics:
         other = ScoreSeries.of(row)
-        if row["level"] != level or other.attack == CLEAN or row.get("change") is None:
+        if row["level"] != level or other.attack == CLEAN or "change" not in row:
             continue
         # the same judge, decoding and range, under any attack and defense
         if other._replace(attack=CLEAN, defense=cell.defense) != cell:
             continue
         of_defense = effects.setdefault(other.defense, [])
-        for kind, size, clause in _sizes(facts, row):
+        for kind, size, clause in _sizes(facts, row) if row["change"] is not None else ():
             margin = getattr(facts.margins, kind)
             articles = row["paired_groups"]
             of_defense.append(_Effect(kind, size, clause, margin, articles, facts.margins.fewest))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from judgebench.settings.costs import Asking, Costs
-from judgebench.studies.attacked import NO_MARK, attacked_records
+from judgebench.studies.attacked import NO_ANSWER, NO_MARK, attacked_records
 from judgebench.studies.decisions import decision_records
 from judgebench.studies.scores import Scores
 from judgebench.types import Classes
@@ -49,6 +49,16 @@ def test_false_passes_are_of_the_texts_that_should_fail():
     # every question alike, so that no resample differs
     assert (bed["more"], bed["more_low"], bed["more_high"]) == (0.5, 0.5, 0.5)
     assert not bed["replaces"]
+
+
+def test_an_answer_that_cannot_be_read_is_no_pass_and_none_at_all_no_share():
+    refused = np.where(GROUPS < "p4", np.nan, RATINGS)
+    scores = {("none", "none"): RATINGS, ("some", "none"): refused, ("all", "none"): RATINGS * np.nan}
+    rows = records([graded()], scores, threshold=2.0)
+    assert rows["none", "none"]["false_pass"] == 0.5
+    assert (rows["some", "none"]["false_pass"], rows["some", "none"]["reason"]) == (0.25, None)
+    none = rows["all", "none"]
+    assert (none["false_pass"], none["more"], none["texts"], none["reason"]) == (None, None, 0, NO_ANSWER)
 
 
 def test_what_an_attack_puts_in_the_place_of_a_text_should_never_pass():

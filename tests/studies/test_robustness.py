@@ -117,6 +117,27 @@ def test_attacked_records_alone_are_told_against_their_clean_cell():
     assert {record[name] for name in (*CHANGES, "clean_mean_score", "clean_spearman", "spearman_change")} == {None}
 
 
+def test_an_answer_that_cannot_be_read_is_no_score_that_fell():
+    columns = cells(raised)
+    refused = np.arange(64) >= 48  # the last four groups under attack
+    unread = {
+        "status": np.where(refused, "failed", columns["status"]),
+        "score": np.where(refused, 1.0, columns["score"]),
+    }
+    _, record = evaluate(columns | unread, "m", ["dataset"], resamples=20)
+    assert (record["n"], record["paired"], record["paired_groups"], record["failed_share"]) == (16, 16, 4, 0.5)
+    both = columns["score"][:16], columns["score"][32:48]
+    assert record["change"] == pytest.approx(both[1].mean() - both[0].mean())
+    assert record["clean_correlation"] == pytest.approx(stats.spearmanr(*both)[0])
+    assert record["clean_spearman"] == pytest.approx(stats.spearmanr(both[0], columns["human"][:16])[0])
+    # of a judge that refuses all of them nothing is known
+    all_of_them = np.arange(64) >= 32
+    unread = {"status": np.where(all_of_them, "failed", columns["status"])}
+    _, record = evaluate(columns | unread, "m", ["dataset"], resamples=20)
+    assert (record["paired"], record["failed_share"]) == (0, 1.0)
+    assert {record[name] for name in (*CHANGES, "clean_correlation", "spearman_change")} == {None}
+
+
 PHRASES = ("truly", "truly great", "truly great wow")
 
 
