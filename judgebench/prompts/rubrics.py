@@ -131,6 +131,11 @@ def load_rubrics(
             the names that such files would have, without `.txt`.
         variants: dimension -> name of another file for it, as `relevance: relevance_as_printed`.
     """
+    if braced := [name for name in dimensions if "{" in name]:
+        raise UserError(
+            f"dimensions: {braced[0]!r} holds a brace, as the fields of templates do, so words that "
+            "name it would be read as one; call it something else in the data."
+        )
     # 1. name -> function that gives the rubric's text, of every file
     if isinstance(collection, Mapping):
         if not collection or not all(

@@ -173,9 +173,10 @@ def shipped_templates(package: str) -> dict[str, str]:
 
 
 def read_template(file: Path, key: str) -> str:
-    """The text of a template file of the user's, which a config key names; `UserError` where it
-    cannot be read."""
-    return read_text(file, f"{key}: template {file}", remedy="give an existing text file")
+    """The text of a template file of the user's, which a config key names, without the mark that
+    some editors put first; `UserError` where it cannot be read."""
+    text = read_text(file, f"{key}: template {file}", remedy="give an existing text file")
+    return text.removeprefix("\ufeff")
 
 
 def template_fields(template: str, known: Sequence[str], owner: str) -> list[str]:

@@ -277,3 +277,10 @@ def test_between_the_ends_a_reversed_scale_has_mirrored_numbers_and_letters_have
 
 def test_letters_that_are_the_scores_are_no_choice_of_others():
     assert choices_of("A) 3, B) 2, C) 1", ScoreRange.parse(["C", "B", "A"])) == {}
+
+
+def test_a_dimension_whose_name_reads_as_a_field_is_refused():
+    """A file may call a column so, and a defense's words name the dimension."""
+    for name in ("{{Nope}}", "{min_range}", "{{Summary}}"):
+        with pytest.raises(UserError, match="holds a brace, as the fields of templates do"):
+            load_rubrics({name: "Rate {{Summary}} for {{Document}}."}, [name])

@@ -150,3 +150,10 @@ def test_an_attack_gives_text(gives, sentence):
     attacks = select_attacks([{"_target_": "mine.Blind", "gives": gives}])
     with pytest.raises(UserError, match=f"^attacks: blind makes of the text of example a/1 {sentence}"):
         attacked_text(attacks)(EXAMPLE, Condition("fluency", ScoreRange(1, 5), "blind"))
+
+
+def test_the_mark_that_editors_put_before_a_text_is_no_part_of_it(tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_text("Beware.\n\n{prompt}", "utf-8-sig")
+    (mine,) = select_defenses([str(file)])
+    assert mine.prompt == "Beware.\n\n{prompt}"
