@@ -188,7 +188,7 @@ EXAMPLES = [Example(f"a/{i}", "a", str(i), "The source.", f"Judged text {i}.", {
 
 
 def prompts(tokenizer, collection, dimension, pair=PAIR, swapped=False, examples=EXAMPLES, score_range=RANGE):
-    defense = ReferenceDefense("cap", {dimension: {"a": pair}}, swapped)
+    defense = ReferenceDefense("cap", {dimension: {("a", ""): pair}}, swapped)
     builder = PromptBuilder(tokenizer, load_rubrics(collection, [dimension]), 4000).under([defense])
     attacks = select_attacks(["adaptive"])
     return builder.build(examples, [Condition(dimension, score_range, "adaptive", "cap")], attacked_text(attacks))
@@ -238,7 +238,7 @@ def test_other_rubrics_get_our_words_before_the_heading_of_the_judged_text(smoll
 
 
 def test_the_prompt_about_nothing_has_references_of_nothing(smollm2_tokenizer):
-    defense = ReferenceDefense("cap", {"joint": {"a": PAIR}})
+    defense = ReferenceDefense("cap", {"joint": {("a", ""): PAIR}})
     builder = PromptBuilder(smollm2_tokenizer, load_rubrics("cap_summary", ["joint"]), 4000).under([defense])
     text = builder.null(Condition("joint", RANGE, "none", "cap")).text
     assert "Summary 1 (Lower Reference): \n" in text

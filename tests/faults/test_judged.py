@@ -45,7 +45,7 @@ def test_every_rubric_attack_and_defense_holds_them_literally(smollm2_tokenizer,
     attacks = select_attacks(ATTACKS)
     defenses = list(select_defenses(DEFENSES[1:]))
     if not compared:
-        pairs = {name: {"g": Reference("g", f"High: {SAID}", f"Low: {SAID}")} for name in rubrics}
+        pairs = {name: {("g", ""): Reference("g", f"High: {SAID}", f"Low: {SAID}")} for name in rubrics}
         defenses.append(ReferenceDefense("cap", pairs))
     defenses = [one for one in defenses if one.compares or not compared]
     builder = PromptBuilder(smollm2_tokenizer, rubrics, 100_000).under(defenses)
