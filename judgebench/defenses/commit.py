@@ -9,14 +9,13 @@ that they share.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from judgebench.decoding.thoughts import answer_in
-from judgebench.defenses.prepared import SOURCES, Findings, Planned, Prepared, Resources
+from judgebench.defenses.prepared import SOURCES, Findings, Planned, Prepared, Resources, cost_of
 from judgebench.defenses.settings import Helper
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import before_judged, task_before
@@ -107,15 +106,8 @@ class PlannedCommit(Planned):
             place = (prompt.condition.dimension, about.group_id, about.question)
             answers[place] = record["answer"]
         empty = sum(not answer for answer in answers.values())
-        seconds = math.fsum(text.seconds for text in texts)
-        tokens = sum(text.count for text in texts)
-        judged = count * len({dimension for dimension, _, _ in answers})
-        cost = {
-            "once": 0.0,
-            "context": seconds / len(records),
-            "text": seconds / judged,
-            "tokens": tokens / judged,
-        }
+        dimensions = {dimension for dimension, _, _ in answers}
+        cost = cost_of(texts, count * len(dimensions))
         findings = Findings(own_answers=records, costs={self.name: cost})
         note = f"Of its own {len(records)} answers under {self.name} the judge left {empty} empty."
         return Committed(answers, findings, note if empty else None)

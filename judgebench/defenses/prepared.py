@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -109,6 +110,18 @@ class Findings:
                 else:
                     whole[name] = [*whole.get(name, []), *value]
         return cls(**whole)
+
+
+def cost_of(written: Sequence[Any], texts: int, once: float = 0.0) -> dict[str, float]:
+    """The costs of `Findings`, of what was written for each context (its `seconds`, and the `count`
+    of its tokens) in a run of so many texts."""
+    seconds = math.fsum(each.seconds for each in written)
+    return {
+        "once": once,
+        "context": seconds / len(written),
+        "text": seconds / texts,
+        "tokens": sum(each.count for each in written) / texts,
+    }
 
 
 class Prepared(Defense):

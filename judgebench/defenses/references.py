@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from judgebench.defenses.prepared import SOURCES, Findings, Planned, Prepared, Resources
+from judgebench.defenses.prepared import SOURCES, Findings, Planned, Prepared, Resources, cost_of
 from judgebench.judges.spec import JudgeSpec
 from judgebench.prompts.rubrics import (
     REFERENCES,
@@ -164,13 +164,7 @@ class PlannedReferences(Planned):
             }
             for pair in pairs
         ]
-        seconds = math.fsum(pair.seconds for pair in pairs)
-        cost = {
-            "once": once,
-            "context": seconds / len(pairs),
-            "text": seconds / len(resources.examples),
-            "tokens": sum(pair.tokens for pair in pairs) / len(resources.examples),
-        }
+        cost = cost_of(pairs, len(resources.examples), once)
         places = [(context.group_id, context.question) for context in contexts]
         found = replace(findings, references=records, costs={name: cost})
         return dict(zip(places, pairs, strict=True)), found

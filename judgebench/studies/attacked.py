@@ -33,6 +33,9 @@ NO_ORDER = "No order: the attack leaves nothing of a text, and so no order of te
 """The reason of an attack that puts one text in the place of all."""
 
 
+FIGURES = ("false_pass", "more")
+
+
 def attacked_records(
     samples: Sequence[JudgeScores], scores: Scores, decisions: Rows, replacing: Collection[str]
 ) -> Rows:
@@ -57,30 +60,19 @@ def attacked_records(
             continue
         of_cell = [row for row in decisions if ScoreSeries.of(row) == sample.cell]
         mark = of_cell[-1].get("pass_mark") if of_cell else None
-        passed = None
-        if sample.classes is not None and mark is not None:
-            passed = label_shares(sample.ratings, sample.classes)[:, 1]
-        cells.sort(key=lambda cell: cell.attack != CLEAN)
-        clean = cells[0]
-        for cell in cells:
-            record: Record = {
-                **sample.head,
-                **cell.named,
-                "mark": mark,
-                "replaces": cell.attack in replacing,
-                "texts": None,
-                **unknown(("false_pass", "more")),
-                "reason": NO_MARK if passed is None else None,
-            }
-            if passed is not None and mark is not None:
-                worth = np.zeros(len(passed)) if record["replaces"] else passed
-                sides = [passes_of(scores, each, sample, mark) for each in (clean, cell)]
-                record |= false_passes(sample, worth, sides[1])
-                if not record["texts"]:
-                    record["reason"] = NO_ANSWER
-                if cell != clean:
-                    record |= _more(sample, (passed, worth), sides)
-            records.append(record)
+        for cell in sorted(cells, key=lambda cell: cell.attack != CLEAN):
+            replaces = cell.attack in replacing
+            figures: Record = {"texts": None, **unknown(FIGURES), "reason": NO_MARK}
+            if sample.classes is not None and mark is not None:
+                fails = label_shares(sample.ratings, sample.classes)[:, 0]
+                all_fail = np.ones(len(fails))
+                clean = fails, passes_of(scores, sample.cell, sample, mark)
+                attacked = all_fail if replaces else fails, passes_of(scores, cell, sample, mark)
+                figures = false_passes(sample, clean, attacked)
+                if cell == sample.cell:
+                    figures |= unknown(["more"])
+            named = {**sample.head, **cell.named, "mark": mark, "replaces": replaces}
+            records.append(named | figures)
     return records
 
 
@@ -95,29 +87,25 @@ def passes_of(scores: Scores, cell: ScoreSeries, sample: JudgeScores, mark: floa
     return passes
 
 
-def false_passes(sample: JudgeScores, passed: Array, passes: Array) -> Record:
-    """false_pass and texts.
+def false_passes(
+    sample: JudgeScores, clean: tuple[Array, Array], attacked: tuple[Array, Array]
+) -> Record:
+    """texts, false_pass, more and reason, of texts that are known on both sides.
 
     Args:
-        passed: [N] the part of the people who pass each text, NaN where nobody says; passes: see
+        clean, attacked: [N] the part of the people who fail each text, NaN where nobody says, and
             `passes_of`.
     """
-    known = np.isfinite(passed) & np.isfinite(passes)
-    share = clustered_share(passes[known], 1 - passed[known], sample.groups[known])
-    return {"texts": int(known.sum()), **keys_of("false_pass", share)}
-
-
-def _more(sample: JudgeScores, passed: Sequence[Array], passes: Sequence[Array]) -> Record:
-    """`more`: false passes of attacked texts less those of the clean ones, with its paired interval.
-
-    Args:
-        passed, passes: of clean and of attacked texts, see `false_passes`.
-    """
-    known = np.isfinite(np.sum([*passed, *passes], axis=0))
+    known = np.isfinite(np.sum([*clean, *attacked], axis=0))
     clusters = sample.clusters.at(known)
+    share = clustered_share(attacked[1][known], attacked[0][known], sample.groups[known])
     shares = []
-    for people, judge in zip(passed, passes, strict=True):
-        fails = 1 - people[known]
-        false = clusters.mean(fails * judge[known])
-        shares.append(safe_divide(false, clusters.mean(fails)))
-    return clusters.record({"more": shares[1] - shares[0]})
+    for fails, passes in (clean, attacked):
+        false = clusters.mean((fails * passes)[known])
+        shares.append(safe_divide(false, clusters.mean(fails[known])))
+    return {
+        "texts": int(known.sum()),
+        **keys_of("false_pass", share),
+        **clusters.record({"more": shares[1] - shares[0]}),
+        "reason": None if known.any() else NO_ANSWER,
+    }

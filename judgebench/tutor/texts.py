@@ -173,7 +173,8 @@ def final_states(engine: Engine, model: PreTrainedModel, groups: Groups) -> torc
 @dataclass(frozen=True)
 class Reference:
     """The two texts of one context. `high_cut` and `low_cut` are True where one ends at the most
-    tokens; `seconds` is the time of both, `tokens` what was read and written for them."""
+    tokens; `seconds` is the time of both, `count` the tokens that were read and written for
+    them."""
 
     group_id: str
     high: str
@@ -181,7 +182,7 @@ class Reference:
     high_cut: bool = False
     low_cut: bool = False
     seconds: float = 0.0
-    tokens: int = 0
+    count: int = 0
 
 
 def steered_texts(

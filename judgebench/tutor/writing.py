@@ -277,7 +277,7 @@ def load_templates(collection: str) -> dict[str, str]:
     if folder is None:
         raise UserError(
             f"tutor.prompts={collection}: there is no such collection; give summary, dialogue, "
-            f"code, or a folder with {', '.join(f'{kind}.txt' for kind in KINDS)}."
+            f"code, grading, or a folder with {', '.join(f'{kind}.txt' for kind in KINDS)}."
         )
     templates = {}
     for kind in KINDS:
