@@ -100,13 +100,12 @@ class PlannedCommit(Planned):
         """The defense of what was written, for `count` judged texts."""
         records = [_record(text) for text in texts]
         answers = {}
-        for text, record in zip(texts, records, strict=True):
-            prompt = text.asked.prompt
-            about = prompt.example
-            place = (prompt.condition.dimension, about.group_id, about.question)
+        empty = 0
+        for record in records:
+            place = (record["dimension"], record["group_id"], record["question"])
             answers[place] = record["answer"]
-        empty = sum(not answer for answer in answers.values())
-        dimensions = {dimension for dimension, _, _ in answers}
+            empty += not record["answer"]
+        dimensions = {record["dimension"] for record in records}
         cost = cost_of(texts, count * len(dimensions))
         findings = Findings(own_answers=records, costs={self.name: cost})
         note = f"Of its own {len(records)} answers under {self.name} the judge left {empty} empty."

@@ -306,22 +306,22 @@ class PromptBuilder:
             cut = min(cut + excess, len(ends))
             kept = source[: ends[len(ends) - cut - 1]] if cut < len(ends) else ""
 
-    def _under(
+    def _filled(
         self,
         condition: Condition,
         group: Sequence[Example],
         judged: Judged,
         source: str | None,
-        cut: int,
-    ) -> Encoding[list[Prompt]]:
-        """The prompts of a group under one condition, with its article shortened to `source` by
-        `cut` tokens."""
+    ) -> tuple[list[Filled], str]:
+        """The rubric about each example of a group, as the condition's defense has it; and the
+        defense's fold of the group."""
         rubric = self.rubrics[condition.dimension]
-        defense = None if condition.defense == NO_DEFENSE else self._defenses[condition.defense]
-        # the rubric about each example, as the defense has it
         texts = [judged(example, condition) for example in group]
         asked = group
-        if defense is not None:
+        fold = ""
+        more: dict[str, Mapping[str, str]] = {}
+        if condition.defense != NO_DEFENSE:
+            defense = self._defenses[condition.defense]
             texts = [
                 defense.text(text, example, condition)
                 for text, example in zip(texts, group, strict=True)
@@ -336,24 +336,28 @@ class PromptBuilder:
                 for text in (example.source, example.question, example.context, example.rival)
             }
             rubric = defense.rubric(rubric, [*texts, *sorted(others)])
-        more: dict[str, Mapping[str, str]] = {}
-        if defense is not None:
             by_question = {example.question: example for example in asked}
             for question, example in by_question.items():
                 more[question] = defense.more(example, condition)
-        fold = "" if defense is None else defense.fold(asked[0], condition)
-        plain = [
-            fill(
-                rubric,
-                condition.range,
-                example,
-                source,
-                text,
-                condition.order,
-                more.get(example.question),
-            )
-            for example, text in zip(asked, texts, strict=True)
-        ]
+            fold = defense.fold(asked[0], condition)
+        filled = []
+        for example, text in zip(asked, texts, strict=True):
+            added = more.get(example.question)
+            about = fill(rubric, condition.range, example, source, text, condition.order, added)
+            filled.append(about)
+        return filled, fold
+
+    def _under(
+        self,
+        condition: Condition,
+        group: Sequence[Example],
+        judged: Judged,
+        source: str | None,
+        cut: int,
+    ) -> Encoding[list[Prompt]]:
+        """The prompts of a group under one condition, with its article shortened to `source` by
+        `cut` tokens."""
+        plain, fold = self._filled(condition, group, judged, source)
         # in the chat template, then as tokens, of which none that the example says is a control
         # token
         spelled = [self._control.broken(self._chat(filled)) for filled in plain]

@@ -85,8 +85,8 @@ def before_judged(rubric: Rubric) -> str:
 
 
 def task_before(text: str) -> str:
-    r"""What a rubric's template says before the first text of the example, without a heading of what
-    comes next; empty where that is nothing.
+    r"""Paragraphs of a rubric's template before the first text of the example, without a heading of
+    what comes next; empty where there are none.
 
     Example:
         >>> task_before("Rate the text.\n\nThe source:\n\n{{Document}}\n\nThe text: {{Summary}}")

@@ -65,9 +65,10 @@ def attacked_records(
             figures: Record = {"texts": None, **unknown(FIGURES), "reason": NO_MARK}
             if sample.classes is not None and mark is not None:
                 fails = label_shares(sample.ratings, sample.classes)[:, 0]
-                all_fail = np.ones(len(fails))
                 clean = fails, passes_of(scores, sample.cell, sample, mark)
-                attacked = all_fail if replaces else fails, passes_of(scores, cell, sample, mark)
+                if replaces:
+                    fails = np.ones(len(fails))
+                attacked = fails, passes_of(scores, cell, sample, mark)
                 figures = false_passes(sample, clean, attacked)
                 if cell == sample.cell:
                     figures |= unknown(["more"])
@@ -98,7 +99,9 @@ def false_passes(
     """
     known = np.isfinite(np.sum([*clean, *attacked], axis=0))
     clusters = sample.clusters.at(known)
-    share = clustered_share(attacked[1][known], attacked[0][known], sample.groups[known])
+    fails, passes = attacked
+    groups = sample.groups[known]
+    share = clustered_share(passes[known], fails[known], groups)
     shares = []
     for fails, passes in (clean, attacked):
         false = clusters.mean((fails * passes)[known])
