@@ -63,7 +63,9 @@ def _effects_by_defense(facts: JudgeFindings) -> dict[str, list[_Effect]]:
         of_defense = effects.setdefault(other.defense, [])
         for kind, size, clause in _sizes(facts, row) if row["change"] is not None else ():
             margin = getattr(facts.margins, kind)
-            articles = row["paired_groups"]
+            # of few answers that could be read nothing is claimed
+            answered = row["failed_share"] <= facts.margins.failed
+            articles = row["paired_groups"] if answered else 0
             of_defense.append(_Effect(kind, size, clause, margin, articles, facts.margins.fewest))
     return effects
 

@@ -132,7 +132,8 @@ def defense_sentences(results: Results) -> list[str]:
                 say(
                     "defenses",
                     bare=bare,
-                    least=min(defended, key=lambda row: abs(row["change"])),
+                    # one whose answers cannot be read leaves no scores to change
+                    least=min(defended, key=lambda row: (row["failed_share"], abs(row["change"]))),
                     defenses=len(defended),
                 )
             )
@@ -143,21 +144,24 @@ def defense_sentences(results: Results) -> list[str]:
 
 
 class Figure(NamedTuple):
-    """A figure of attacked texts: the line above its rows, its key in a row, its format, and the
-    number that emphasizes it where its interval leaves out 0."""
+    """A figure of attacked texts: the line above its rows, its key in a row, its format, the number
+    that emphasizes it where its interval leaves out 0, and whether it is one of clean texts and of
+    attacked ones."""
 
     line: str
     key: str
     form: Format
     beyond: str = ""
+    clean: bool = False
+    attacked: bool = True
 
 
 FIGURES = (
-    Figure("False passes", "false_pass", percent, "more"),
+    Figure("False passes", "false_pass", percent, "more", clean=True),
     Figure("Change", "change", signed_two, "change"),
     Figure("Order kept", "clean_correlation", two),
+    Figure("Tokens a text", "tokens", whole, clean=True, attacked=False),
 )
-_TOKENS = Figure("Tokens a text", "tokens", whole)
 _WIDTH = 13
 _EXACT = ("dimension", *RANGE, LABELS, "attack", "defense", "judge", *_SETTING)
 _MEASURED = ("change", "change_low", "change_high", "clean_correlation")
@@ -167,11 +171,13 @@ _PLACE = ("dimension", "range", "series")
 def _attacked_cells(results: Results) -> Rows:
     """The records of false_passes.json of the advised settings, each with its figures of
     metrics.json."""
+    costs = {row["defense"]: row.get("tokens") for row in results.costs}
     records = with_records(map(dict, results.false_passes), _EXACT, metric=results.shown)
     rows = []
     for row in records:
         metric = row.pop("metric")
         row |= {name: metric.get(name) for name in _MEASURED}
+        row["tokens"] = costs.get(row["defense"])
         if row["replaces"]:
             row |= {"clean_correlation": None, "reason": row["reason"] or NO_ORDER}
         rows.append(row)
@@ -180,27 +186,22 @@ def _attacked_cells(results: Results) -> Rows:
 
 
 def matrix_rows(results: Results) -> Rows:
-    """A row an attack of each figure in turn, with `cells`, defense -> the record under it, and a
-    last row of the tokens that a text costs; the clean texts first."""
-    costs = {row["defense"]: row.get("tokens") for row in results.costs}
+    """A row an attack of each figure in turn that is known, with `cells`, defense -> the record
+    under it; the clean texts first."""
     table: Rows = []
     for part in rows_by(_attacked_cells(results), _PLACE):
         place = {name: part[0][name] for name in _PLACE}
-        by_attack = rows_by(part, ["attack"])
+        place["reason"] = " ".join(dict.fromkeys(row["reason"] for row in part if row["reason"]))
         for figure in FIGURES:
-            known = [row for row in part if row[figure.key] is not None]
-            for rows in by_attack:
+            if all(row[figure.key] is None for row in part):
+                continue
+            for rows in rows_by(part, ["attack"]):
                 attack = rows[0]["attack"]
-                cells = {row["shown_defense"]: row for row in rows}
-                shown = figure.key == "false_pass" or attack != CLEAN
-                if known and shown:
+                if figure.clean if attack == CLEAN else figure.attacked:
+                    cells = {row["shown_defense"]: row for row in rows}
                     name = "clean" if attack == CLEAN else attack
                     row = {"figure": figure, "line": figure.line, "attack": name, "cells": cells}
                     table.append(place | row)
-        reasons = dict.fromkeys(row["reason"] for row in part if row["reason"])
-        cells = {row["shown_defense"]: {"tokens": costs.get(row["defense"])} for row in part}
-        row = {"figure": _TOKENS, "line": _TOKENS.line, "attack": "clean", "cells": cells}
-        table.append(place | row | {"reason": " ".join(reasons)})
     return table
 
 
