@@ -83,12 +83,13 @@ def _record(sample: JudgeScores, scores: Scores, decisions: Rows) -> Record:
     record["pass_mark"] = mark
     record |= _passes_record(of_cell[-1], sample, passed, sample.scores >= mark)
     # 3. false passes under attack
-    record["attacked"] = [
-        {"attack": cell.attack, "defense": cell.defense}
-        | false_passes(sample, passed, passes_of(scores, cell, sample, mark))
-        for cell in scores.cells
-        if cell.attack != CLEAN and cell.clean == sample.cell
-    ]
+    clean = 1 - passed, passes_of(scores, sample.cell, sample, mark)
+    record["attacked"] = []
+    for cell in scores.cells:
+        if cell.attack != CLEAN and cell.clean == sample.cell:
+            attacked = clean[0], passes_of(scores, cell, sample, mark)
+            named = {"attack": cell.attack, "defense": cell.defense}
+            record["attacked"].append(named | false_passes(sample, clean, attacked))
     return record
 
 
