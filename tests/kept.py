@@ -13,7 +13,6 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-import httpx._transports.default
 import pytest
 import yaml
 from hydra._internal import config_loader_impl
@@ -22,7 +21,6 @@ from hydra._internal.config_repository import CachingConfigRepository, ConfigRep
 from hydra._internal.hydra import Hydra
 
 from judgebench.config.keys import FOLDER
-from judgebench.results import folder
 
 KEPT = {"file://" + str(Path(FOLDER).resolve()), "pkg://hydra.conf", "structured://"}
 """Sources whose files stay as they are while tests run."""
@@ -36,6 +34,10 @@ def sources_of(repo) -> tuple[str, ...] | None:
 
 def keep(patch: pytest.MonkeyPatch) -> None:
     """Keeps what Hydra reads and merges, and what does not change while tests run; YAML is parsed in C."""
+    from httpx._transports import default
+
+    from judgebench.results import folder
+
     composed, load = Hydra.get_mode, ConfigRepository.load_config
     defaults_of, merge = config_loader_impl.create_defaults_list, ConfigLoaderImpl._compose_config_from_defaults_list
     files, lists, merged = {}, {}, {}
@@ -90,4 +92,4 @@ def keep(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(folder, "code_version", cache(folder.code_version))
     patch.setattr(metadata, "version", cache(metadata.version))
     # certificates of all authorities there are, which no server of the tests has
-    patch.setattr(httpx._transports.default, "create_ssl_context", cache(httpx._transports.default.create_ssl_context))
+    patch.setattr(default, "create_ssl_context", cache(default.create_ssl_context))

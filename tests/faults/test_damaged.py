@@ -18,7 +18,8 @@ from judgebench.study.storage import open_storage
 from judgebench.tutor.spec import Sizes
 from judgebench.tutor.vectors import load_vectors
 from judgebench.words.errors import UserError
-from tests.conftest import QUICK, tiny_llama, told, write_gguf
+from tests.conftest import QUICK, told
+from tests.models import tiny_llama, write_gguf
 from tests.runs.test_reference import ASKED, TUTOR
 
 

@@ -13,7 +13,7 @@ from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import Filled, load_rubrics
 from judgebench.prompts.tokens import BREAK, ControlTokens, PlainTokenizer, SpelledNames
 from judgebench.types import Condition, Example, Rubric, ScoreRange
-from tests.conftest import tiny_t5_tokenizer
+from tests.models import tiny_t5_tokenizer
 
 CONDITION = Condition("engagingness", ScoreRange(1, 5))
 RUBRICS = load_rubrics("dialogue", ["engagingness"])

@@ -18,7 +18,7 @@ from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.prompts.tokens import _WORDS_MEET, cuts_between_words, encode_groups
 from judgebench.types import Condition, Example, ScoreRange
-from tests.conftest import tiny_t5_tokenizer
+from tests.models import tiny_t5_tokenizer
 from tests.prompts.test_control import sentencepiece
 
 LLAMA3 = QWEN2.replace(r"\p{N}|", r"\p{N}{1,3}|")

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from judgebench.results.folder import RunFolder
-from tests.conftest import pair, swap_words, told
+from tests.conftest import pair, told
+from tests.models import swap_words
 
 WORDS = ["superb", "truly great", "seven", "outstandingly", "Quickly", "river", "summable", "well", "the", "good"]
 DATA = ("data.limit_groups=4", "data.dev_share=0.5")  # two articles to learn on, two to try on; six systems

@@ -15,8 +15,8 @@ from judgebench.judges.local.models import Models
 from judgebench.judges.local.passes import ModelView, ScorePass
 from judgebench.judges.local.session import PassSession
 from judgebench.words.errors import UserError
-from tests.conftest import SMOLLM2
 from tests.judges.local.test_planning import prompts_of
+from tests.models import SMOLLM2
 
 
 class Crowded:

@@ -17,7 +17,7 @@ from judgebench.judges.local.loading import ModelSource, hash_ahead
 from judgebench.readings.store import ReadingStore
 from judgebench.runtime import files
 from judgebench.words.errors import UserError
-from tests.conftest import SMOLLM2, tiny_llama, write_gguf
+from tests.models import SMOLLM2, tiny_llama, write_gguf
 
 
 def digest(path):

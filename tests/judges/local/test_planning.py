@@ -27,7 +27,7 @@ from judgebench.judges.local.passes import FreeAnswerPass, ModelView, ScorePass
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.types import Condition, Example, Prompt, ScoreRange
-from tests.conftest import SMOLLM2, tiny_llama
+from tests.models import SMOLLM2, tiny_llama
 
 CONDITIONS = [Condition("coherence", ScoreRange(1, 5)), Condition("coherence", ScoreRange(0, 4))]
 

@@ -20,7 +20,7 @@ from judgebench.judges.served.settings import ApiSpec, Bill
 from judgebench.prompts.builder import PromptBuilder
 from judgebench.readings.store import ReadingStore
 from judgebench.types import Condition, Example, Rubric, ScoreRange
-from tests.conftest import SMOLLM2
+from tests.models import SMOLLM2
 from tests.served import GGUF, LlamaServer
 
 RUBRIC = Rubric("coherence", "{{Document}}\n\n{{Summary}}\n\nRate the summary from {min_range} to {max_range}. Rating:")
