@@ -39,11 +39,12 @@ for module, *words in commands:
 """
 
 
-def ended(folder, never, *commands):
+def ended(folder, never, *commands, python=sys.executable, **environment):
     """Runs commands one after the other in one new process: of each its exit code, which of `never` had been imported
     at its end, and what it said."""
-    asked = [sys.executable, "-c", PROGRAM, json.dumps(never), json.dumps([list(map(str, one)) for one in commands])]
-    done = subprocess.run(asked, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    asked = [python, "-c", PROGRAM, json.dumps(never), json.dumps([list(map(str, one)) for one in commands])]
+    where = {**os.environ, **environment}
+    done = subprocess.run(asked, cwd=folder, env=where, capture_output=True, text=True, timeout=120, check=False)
     ends = re.findall(r"^ended (\d+) (.*)$", done.stdout, re.MULTILINE)
     assert len(ends) == len(commands), done.stdout + done.stderr
     said = re.split(r"^ended .*$", done.stderr, flags=re.MULTILINE)
@@ -140,9 +141,13 @@ def test_judges_that_are_no_model_here_import_no_torch(tmp_path, small_server):
         ("judgebench.command.store", "verify", "outputs/readings.sqlite"),
         ("judgebench.command.calibrate", *TEXTS, *served(small_server.url), *few, "run_dir=card"),
         ("judgebench.command.score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.csv"),
+        ("judgebench", "-m", *TEXTS, *REPLAY, "metrics.seed=0,1", "report=false", "run_dir=multirun"),
     )
-    for command, (code, imported, said) in zip(commands, ended(tmp_path, NEVER, *commands), strict=True):
+    *single, multirun = zip(commands, ended(tmp_path, NEVER, *commands), strict=True)
+    for command, (code, imported, said) in single:
         assert (code, imported.split(" ")[0]) == (0, ""), (command, imported, said)
+    _, (code, imported, said) = multirun  # its summary draws figures
+    assert (code, {*imported.split()[:-1]} & {"torch", "lightning"}) == (0, set()), (imported, said)
 
 
 @pytest.fixture(scope="module")
@@ -208,21 +213,30 @@ def test_the_wheel_works_in_a_folder_of_its_own_where_no_torch_is_installed(whee
     work.mkdir()
     rated(work, 10)
 
-    def judgebench(*arguments, code=0):
-        done = subprocess.run(
-            [python.with_name("judgebench"), *arguments], cwd=work, capture_output=True, text=True, timeout=120,
-            env={**os.environ, "PYTHONPATH": ""}, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, done.stderr
-        return done.stdout + done.stderr
+    def judgebench(*words):
+        script = [python.with_name("judgebench"), *words]
+        done = subprocess.run(script, cwd=work, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": ""})
+        return done.returncode, done.stdout + done.stderr
 
-    assert "  score " in judgebench("--help")
-    assert "give judgebench run +exp=demo" in judgebench("+exp=demo", code=2)
-    refused = judgebench("run", "+exp=demo_live", code=2)
-    assert re.search(r"`pip install transformers torch .*`, where there is no GPU from the index", refused)
-    judgebench("calibrate", *TEXTS, *served(small_server.url), "run_dir=card", "human_agreement=false", "force=true")
-    written = judgebench("score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.jsonl")
-    assert written.splitlines()[-1] == "scores.jsonl"
-    swept = judgebench("sweep", *TEXTS, *REPLAY, "decoding=greedy", "metrics.seed=0,1", "report=false", "run_dir=sweep")
-    assert (work / "sweep" / "1" / "metrics.json").is_file(), swept
-    assert judgebench("report", "sweep/1").splitlines()[-1] == "sweep/1/report.html"
+    for words, expected, sentence in (
+        (("--help",), 0, "  score "),
+        (("+exp=demo",), 2, r"give judgebench run \+exp=demo"),
+        (("run", "+exp=demo_live"), 2, r"`pip install transformers torch .*`, where there is no GPU from the index"),
+    ):
+        code, said = judgebench(*words)
+        assert (code, bool(re.search(sentence, said))) == (expected, True), said
+    # 3. more of them in one process
+    fast = ("run_dir=card", "human_agreement=false", "force=true")
+    swept = ("decoding=greedy", "metrics.seed=0,1", "report=false", "run_dir=sweep")
+    commands = (
+        ("judgebench", "calibrate", *TEXTS, *served(small_server.url), *fast),
+        ("judgebench", "score", "card=card/judge_card.yaml", "data.path=texts.jsonl", "out=scores.jsonl"),
+        ("judgebench", "sweep", *TEXTS, *REPLAY, *swept),
+        ("judgebench", "report", "sweep/1"),
+    )
+    for command, (code, _, said) in zip(
+        commands, ended(work, (), *commands, python=python, PYTHONPATH=""), strict=True
+    ):
+        assert code == 0, (command, said)
+    written = ("scores.jsonl", "sweep/0/metrics.json", "sweep/1/metrics.json", "sweep/1/report.html")
+    assert [name for name in written if not (work / name).is_file()] == []

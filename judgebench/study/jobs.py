@@ -99,6 +99,8 @@ def check_processes(config: DictConfig) -> None:
         return
 
     try:
+        if (config.trainer.get("devices"), config.trainer.get("num_nodes", 1)) == (1, 1):
+            return  # known without Lightning, which takes seconds to import
         make = instantiate(config.trainer)
         # what it says of devices is the run's affair
         logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
