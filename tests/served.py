@@ -381,6 +381,13 @@ def free_port() -> int:
         return int(trial.getsockname()[1])
 
 
+def by_torchrun() -> list[dict[str, str]]:
+    """The environments of two processes on this machine, as torchrun starts them."""
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "TORCHELASTIC_RUN_ID": "1"}
+    shared |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
+    return [{**shared, "RANK": rank, "LOCAL_RANK": rank} for rank in ("0", "1")]
+
+
 _LLAMA = """
 import sys
 import xllamacpp

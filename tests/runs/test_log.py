@@ -3,8 +3,6 @@
 import json
 import logging
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -130,11 +128,11 @@ def test_names_of_a_file_forge_no_line(judgebench):
         (["label", "mine.jsonl", "out=label.html"], [r"Wrote 20 texts to .*label\.html\."]),
     ],
 )
-def test_v_shows_the_steps_of_other_commands(mine, command, steps):
+def test_v_shows_the_steps_of_other_commands(mine, started, command, steps):
     word, *given = command
     for flags in ([], ["-v"]):
-        call = [sys.executable, "-m", "judgebench", word, *flags, *given]
-        done = subprocess.run(call, capture_output=True, text=True, check=True)
-        said = done.stdout.splitlines()
+        run = started(word, *flags, *given)
+        assert run.ends() == 0, run.said
+        said = run.said.splitlines()
         logged = [step for step in steps if any(re.match(step, line) for line in said)]
         assert logged == (steps if flags else [])

@@ -19,7 +19,7 @@ from tests.conftest import QUICK, told, write_rows
 from tests.faults.conftest import rows
 from tests.hosts import two_hosts
 from tests.processes import REPOSITORY
-from tests.served import free_port
+from tests.served import by_torchrun, free_port
 
 LEAN = (*QUICK, "metrics.levels=[dataset]", "judge.max_batch_tokens=500")
 DDP = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=1", "trainer.num_nodes=2")
@@ -160,9 +160,7 @@ def test_two_processes_hold_a_model_together(judgebench, started, tiny_pair):
     exits = (*exits, "run_dir=exit-whole")
     more = ("trainer=fsdp", "trainer.accelerator=cpu", "trainer.devices=2", "store=split.sqlite")
     split = [[*(word.replace("whole", "split") for word in command), *more] for command in (sharded, exits)]
-    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "TORCHELASTIC_RUN_ID": "1"}
-    shared |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}  # as torchrun starts them
-    ranks = [started(json.dumps(split), program=SPLIT, **shared, RANK=rank, LOCAL_RANK=rank) for rank in ("0", "1")]
+    ranks = [started(json.dumps(split), program=SPLIT, **where) for where in by_torchrun()]
     for command in (sharded, exits):
         judgebench(*command, "store=whole.sqlite")
     for rank in ranks:

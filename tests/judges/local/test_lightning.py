@@ -1,10 +1,8 @@
 """The script of docs/lightning.md reads what a run reads, alone, by two processes and resumed; and the one trainer of a
 run takes the callbacks, the profiler and the bars of its configuration."""
 
-import os
 import re
 import sqlite3
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -24,6 +22,7 @@ from judgebench.judges.local.models import Models
 from judgebench.judges.spec import JudgeSpec
 from judgebench.results.folder import RunFolder
 from tests.conftest import QUICK
+from tests.served import by_torchrun
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "lightning.md").read_text("utf-8")
@@ -59,16 +58,6 @@ def stored(path):
         return store.execute("SELECT key, logprobs, text FROM readings ORDER BY key").fetchall()
 
 
-def command(*words):
-    """Standard output of a command that must succeed, with the files of this folder at hand."""
-    path = os.pathsep.join(map(str, (ROOT, Path.cwd(), Path.cwd().parent)))
-    done = subprocess.run(
-        [sys.executable, *words], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def said(out):
     """(process, prompts) of each batch that the callback of the page told."""
     return [(int(rank), int(count)) for rank, count in re.findall(r"process (\d) read (\d+) prompts", out)]
@@ -79,7 +68,7 @@ def table(out):
 
 
 def test_the_script_reads_what_a_run_reads_alone_by_two_processes_and_resumed(
-    judgebench, files, tiny_pair, capfd, monkeypatch
+    judgebench, started, files, tiny_pair, capfd, monkeypatch
 ):
     given = (*model(tiny_pair), *SMALL)
     judgebench(*QUICK, *given, "trainer=cpu", "store=run.sqlite", "run_dir=run")
@@ -111,7 +100,11 @@ def test_the_script_reads_what_a_run_reads_alone_by_two_processes_and_resumed(
     # 3. by two processes
     Path("both").mkdir()
     monkeypatch.chdir("both")
-    both = command("../judge.py", *given, *DDP, SAID)
+    program = f"import sys\nsys.path.insert(0, '..')\n{Path('../judge.py').read_text()}"
+    ranks = [started(*given, *DDP, SAID, program=program, **where) for where in by_torchrun()]
+    for rank in ranks:
+        assert rank.ends() == 0, rank.said
+    both = "\n".join(rank.said for rank in ranks[::-1])
     shares = [sum(count for of, count in said(both) if of == rank) for rank in (0, 1)]
     assert sum(shares) == 36
     assert all(shares)
