@@ -59,7 +59,7 @@ class Started:
         while not reached():
             assert self.code is None, f"it ended before that moment: {self.said}"
             assert time.monotonic() < until, f"that moment does not come: {self.said}"
-            time.sleep(0.005)
+            time.sleep(0.015)
 
     def ends(self, seconds: float = 240) -> int:
         """Waits for its end; the exit code."""

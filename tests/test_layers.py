@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -27,9 +28,15 @@ def floors() -> dict[str, int]:
     return {room: floor for floor, names in enumerate(rooms) for room in names}
 
 
+@cache
+def nodes(module: str) -> list[ast.AST]:
+    """All of a module's syntax tree."""
+    return list(ast.walk(ast.parse(MODULES[module].read_text("utf-8"))))
+
+
 def imports(module: str) -> Iterator[tuple[str, int]]:
     """Modules of the package that a module imports, wherever it does, and the lines."""
-    for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8"))):
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -44,7 +51,7 @@ def imports(module: str) -> Iterator[tuple[str, int]]:
 def for_types(module: str) -> set[int]:
     """Lines of a module whose imports are names for types alone, which make no circle."""
     lines = set()
-    for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8"))):
+    for node in nodes(module):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             lines |= {*range(node.lineno, node.end_lineno + 1)}
     return lines

@@ -61,8 +61,8 @@ def check_equal(one, other, atol=0.0):
 def test_two_processes_write_what_one_writes(judgebench, two_nodes, tiny_pair):
     everything = (
         *(*judge(tiny_pair), *LEAN, "prompt=cap", "dimensions=[joint]", "data.dev_share=0.5", "decoding=[expectation]"),
-        *("attacks=[none,dsi]", "defenses=[none,{name: cot, answer_tokens: 8},perplexity,cap]"),
-        *("tutor=judge", "tutor.max_new_tokens=6", "tutor.candidates=12", "tutor.alpha_unit=norm"),
+        *("attacks=[none,dsi]", "defenses=[none,{name: cot, answer_tokens: 4},perplexity,cap]"),
+        *("tutor=judge", "tutor.max_new_tokens=4", "tutor.candidates=12", "tutor.alpha_unit=norm"),
         "tutor.strengths=[0.1,0.3]",
     )
     runs = two_nodes(*everything, "store=two.sqlite", "run_dir=two")
