@@ -69,6 +69,19 @@ def labelled(folder: Path, name: str, articles: int, seed: int, noise: float = 0
     return answers
 
 
+CALIBRATED = ("judge=replay", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]", "data=jsonl")
+CALIBRATED += ("dimensions=[coherence]", "logger=none", *FAST[:2])
+
+
+def calibrate(folder: Path, *words: str) -> None:
+    """Makes a card of a replayed judge in the folder's `run`."""
+    GlobalHydra.instance().clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["calibrate", *CALIBRATED, *words, "run_dir=run"])
+        calibrate_main()
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder with a card of a replayed judge, labels of several kinds, and answers to all of them."""
@@ -79,14 +92,7 @@ def place(tmp_path_factory):
     write_rows(folder / "judge" / "answers.jsonl", good)
     write_rows(folder / "worse.jsonl", labelled(folder / "judge", "labels", 24, 1, noise=4.0))
     write_rows(folder / "silent.jsonl", [{**row, "text": "I cannot say."} for row in good])
-    judge = ("judge=replay", "judge.path=judge/answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
-    data = ("data=jsonl", "data.path=judge/calibrated.jsonl", "data.scale=[1,5]", "dimensions=[coherence]")
-    GlobalHydra.instance().clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        command = ["calibrate", *judge, *data, "logger=none", "report=false", "metrics.resamples=200", "run_dir=run"]
-        patch.setattr(sys, "argv", command)
-        calibrate_main()
+    calibrate(folder, "judge.path=judge/answers.jsonl", "data.path=judge/calibrated.jsonl", "data.scale=[1,5]")
     (folder / "judge" / "judge_card.yaml").write_text((folder / "run" / "judge_card.yaml").read_text())
     return folder
 
@@ -344,14 +350,15 @@ def deciding(tmp_path_factory):
         for row in rows:
             row["human"] = {"coherence": ["pass" if score > 3 else "fail" for score in row["human"]["coherence"]]}
         write_rows(folder / f"{to}.jsonl", rows)
-    judge = ("judge=replay", "judge.path=answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
-    data = ("data=jsonl", "data.path=calibrated.jsonl", "dimensions=[coherence]")
-    GlobalHydra.instance().clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["calibrate", *judge, *data, "logger=none", *FAST[:2], "run_dir=run"])
-        calibrate_main()
+    calibrate(folder, "judge.path=answers.jsonl", "data.path=calibrated.jsonl")
     return folder
+
+
+@pytest.fixture
+def gate_here(called, monkeypatch):
+    """The gate of a card that a run in the current folder has made."""
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    return lambda run, *asked: called(gate_main, f"card={run}/judge_card.yaml", *asked, *FAST, mistaken=True)
 
 
 @pytest.mark.parametrize(
@@ -362,13 +369,11 @@ def deciding(tmp_path_factory):
         (["data.path=shares.jsonl", "require={decide: with_care}"], 2, "the card's judge says fail or pass, and these"),
     ],
 )
-def test_a_gate_of_pass_and_fail_takes_the_cards_pass_mark(deciding, called, monkeypatch, arguments, code, said):
+def test_a_gate_of_pass_and_fail_takes_the_cards_pass_mark(deciding, gate_here, monkeypatch, arguments, code, said):
     monkeypatch.chdir(deciding)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     rows = read_rows("labels.jsonl")
     write_rows("shares.jsonl", [{**row, "human": {"coherence": i % 3 / 2}} for i, row in enumerate(rows)])
-    more = ("drift=off", *FAST, *arguments)
-    found, out, err = called(gate_main, "card=run/judge_card.yaml", "data.path=labels.jsonl", *more, mistaken=True)
+    found, out, err = gate_here("run", "data.path=labels.jsonl", "drift=off", *arguments)
     assert (found, bool(re.search(said, f"{out} {err}"))) == (code, True), out + err
     if code != 2:
         mark = JudgeCard.read("run/judge_card.yaml").decision["pass_mark"]
@@ -376,18 +381,15 @@ def test_a_gate_of_pass_and_fail_takes_the_cards_pass_mark(deciding, called, mon
         assert {record["pass_mark"] for record in records if record["mark"] == "chosen mark"} == {mark}
 
 
-def test_a_gate_takes_the_two_classes_of_its_card(deciding, called, monkeypatch, tmp_path):
+def test_a_gate_takes_the_two_classes_of_its_card(deciding, called, gate_here, monkeypatch, tmp_path):
     """Its labels hold these classes; the command that calibrate prints need not name them."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     text = (deciding / "calibrated.jsonl").read_text()
     Path("labels.jsonl").write_text(text.replace('"fail"', '"not yet"').replace('"pass"', '"helpful"'))
     answers = f"judge.path={deciding / 'answers.jsonl'}"
-    judge = ("judge=replay", answers, "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
-    data = ("data=jsonl", "data.path=labels.jsonl", "dimensions=[coherence]", "data.classes=[not yet,helpful]")
-    _, shown, _ = called(calibrate_main, *judge, *data, "logger=none", *FAST[:2], "run_dir=run")
-    asked = ("card=run/judge_card.yaml", "data.path=labels.jsonl", f"+{answers}", *FAST)
-    code, out, err = called(gate_main, *asked, mistaken=True)
+    data = ("data.path=labels.jsonl", "data.classes=[not yet,helpful]")
+    _, shown, _ = called(calibrate_main, *CALIBRATED, answers, *data, "run_dir=run")
+    code, out, err = gate_here("run", "data.path=labels.jsonl", f"+{answers}")
     assert (code, bool(re.search("passed +decide: ", out))) == (0, True), out + err
     # one word for groups, and one for what it may decide, in both
     assert "articles" not in shown + out
@@ -395,38 +397,34 @@ def test_a_gate_takes_the_two_classes_of_its_card(deciding, called, monkeypatch,
     assert ("has no band of scores that it may decide" in out) == band
 
 
-def test_a_judge_that_passes_everything_fails_by_its_tnr(deciding, called, monkeypatch):
+def test_a_judge_that_passes_everything_fails_by_its_tnr(deciding, gate_here, monkeypatch):
     monkeypatch.chdir(deciding)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     rows = read_rows("answers.jsonl")
     write_rows("always.jsonl", [row | {"text": "5"} for row in rows])
-    asked = ("card=run/judge_card.yaml", "data.path=labels.jsonl", *FAST)
-    code, out, err = called(gate_main, *asked, "check_models=false", "+judge.path=always.jsonl", mistaken=True)
+    asked = ("run", "data.path=labels.jsonl")
+    code, out, err = gate_here(*asked, "check_models=false", "+judge.path=always.jsonl")
     assert code == 1, out + err
     assert re.search(
         r"failed +drift_tnr: within chance +0\.\d\d on the card, 0\.00 here: -0\.\d\d \[.*\], p < \.001", out
     )
     assert re.search(r"failed +decide: ", out)
-    code, out, err = called(gate_main, *asked, mistaken=True)
+    code, out, err = gate_here(*asked)
     assert code in (0, 2), f"it has not changed: {out + err}"
     assert not re.search("failed +drift", out)
     assert "half of such gates notice a fall of 0." in out
     assert re.search(r" of Spearman, of 0\.\d\d of TPR, of 0\.\d\d of TNR; a fall of 0.05 of Spearman takes", out)
 
 
-def test_the_gate_is_not_green_for_a_judge_that_may_not_decide(deciding, called, monkeypatch):
+def test_the_gate_is_not_green_for_a_judge_that_may_not_decide(deciding, called, gate_here, monkeypatch):
     """Its card's mark passes nearly all texts, so that its verdict on deciding is no."""
     monkeypatch.chdir(deciding)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    judge = ("judge=replay", "judge.path=answers.jsonl", "assistant=none", "decoding=[greedy]", "ranges=[[1,5]]")
-    data = ("data=jsonl", "data.path=calibrated.jsonl", "dimensions=[coherence]", "costs.threshold=1.5")
-    _, out, err = called(calibrate_main, *judge, *data, "logger=none", *FAST[:2], "run_dir=lenient")
+    given = ("judge.path=answers.jsonl", "data.path=calibrated.jsonl", "costs.threshold=1.5", "run_dir=lenient")
+    _, out, err = called(calibrate_main, *CALIBRATED, *given)
     assert re.search("decide +no ", out), out + err
     assert "It may not decide: a person must see every text." in out
-    asked = ("card=lenient/judge_card.yaml", "data.path=labels.jsonl", *FAST)
-    code, out, err = called(gate_main, *asked, mistaken=True)
+    code, out, err = gate_here("lenient", "data.path=labels.jsonl")
     assert (code, bool(re.search("failed +decide: with care +no; ", out))) == (1, True), out + err
-    code, out, err = called(gate_main, *asked, "require={failed: 0}", mistaken=True)
+    code, out, err = gate_here("lenient", "data.path=labels.jsonl", "require={failed: 0}")
     assert code == 0, out + err
     assert re.search(r"Not required: decide \(no on the card, no here\), order texts \(", " ".join(out.split()))
 

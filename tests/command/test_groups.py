@@ -26,10 +26,3 @@ def test_help_lists_experiments_sweeps_and_groups():
             assert f"{name} {sentence}" in words
     assert re.search(r"\bjudge: \w+, ", words)
     assert "${" not in done.stdout
-
-
-def test_the_shell_completes():
-    done = subprocess.run(
-        [sys.executable, "-m", "judgebench", "-sc", "install=bash"], capture_output=True, text=True, check=True
-    )
-    assert "complete " in done.stdout

@@ -410,6 +410,7 @@ def _name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+@lru_cache(maxsize=8)  # their sources keep the tokenizers, and a vocabulary takes long to list
 def check_vocabularies(main: PreTrainedTokenizerBase, assistant: PreTrainedTokenizerBase) -> None:
     """Raises UserError unless both models number the same tokens alike, which contrastive decoding
     needs."""

@@ -216,6 +216,9 @@ def compute(runner: PassRunner, todo: Todo, doing: str) -> L.Trainer:
         # what Lightning makes of Ctrl-C; a sweep would take it for a failed job
         except SystemExit as end:
             if isinstance(end.__context__, KeyboardInterrupt):
+                # Lightning has killed the processes that it started, and who watches over them
+                # would kill this one too, before it has said so
+                getattr(trainer.strategy.launcher, "procs", []).clear()
                 raise end.__context__ from None
             raise
     return trainer
