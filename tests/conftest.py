@@ -6,11 +6,13 @@ The process that only hands files to workers loads neither models nor torch, so 
 import csv
 import gc
 import json
+import logging
 import os
 import resource
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -61,6 +63,28 @@ def kept():
     """What runs would do again is done once, see `tests/kept.py`."""
     with pytest.MonkeyPatch.context() as patch:
         keep(patch)
+        yield
+
+
+@contextmanager
+def as_before() -> Iterator[None]:
+    """Logs and environment are afterwards as they were: a run sets both, and Hydra may disable all logs there are."""
+    named = [log for log in logging.Logger.manager.loggerDict.values() if isinstance(log, logging.Logger)]
+    logs = [(log, log.level, log.disabled, log.handlers[:]) for log in (logging.getLogger(), *named)]
+    environment = dict(os.environ)
+    yield
+    for log, level, disabled, handlers in logs:
+        log.setLevel(level)
+        log.disabled = disabled
+        log.handlers[:] = handlers
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def files_in_any_order():
+    with as_before():
         yield
 
 

@@ -1,6 +1,8 @@
 """The test command itself: it ends, red, when a worker dies or a test hangs."""
 
 import json
+import logging
+import logging.config
 import os
 import re
 import subprocess
@@ -8,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import as_before
 
 MAKEFILE = (Path(__file__).parents[1] / "Makefile").read_text("utf-8")
 (FLAGS,) = re.findall(r"^PYTEST = .* -m pytest -n \$\(WORKERS\) (.*)$", MAKEFILE, re.MULTILINE)
@@ -84,3 +88,14 @@ def test_what_tests_keep_of_hydra_is_what_hydra_composes(capsys):
         patch.setattr(sys, "argv", ["", words])
         exec(COMPOSED, {})
     assert capsys.readouterr().out == own.stdout
+
+
+def test_after_a_file_logs_and_environment_are_as_before_it():
+    """A log that Hydra disables for one run would say nothing in all files behind it."""
+    log = logging.getLogger("judgebench")
+    before = (log.level, log.disabled, log.handlers[:], dict(os.environ))
+    with as_before():
+        logging.config.dictConfig({"version": 1, "root": {"level": "ERROR"}, "disable_existing_loggers": True})
+        os.environ["A_NAME_OF_A_RUN"] = "1"
+        assert log.disabled
+    assert (log.level, log.disabled, log.handlers[:], dict(os.environ)) == before
