@@ -10,7 +10,7 @@ from rich.console import Console
 from judgebench.judges.served.settings import unpaid
 from judgebench.report.views.run import dry_run_view
 from judgebench.results.folder import code_version, describe_environment
-from judgebench.results.served import served_facts, served_notes
+from judgebench.results.served import served_notes
 from judgebench.types import Condition, Example, Prompt, ScoreRange
 
 EXACT = "<|im_start|>user\nScore [1] it :smile: [bold]now[/bold].  \n" + "A sentence of the article. " * 30 + "x" * 250
@@ -48,32 +48,8 @@ def test_conditions_and_their_tokens_stand_above():
     assert sum("first prompt" in line for line in lines) == 2
 
 
-CONDITION = {"dimension": "coherence", "range": "1-5", "attack": "none", "defense": "none", "order": None}
-CONDITION |= {"answers": None, "failed_answers": None}
-MAIN = {"url": "http://host/v1", "model": "m", "protocol": "chat", "scores_from": "logprobs", "explicit": None}
-MAIN |= {"samples": None, "temperature": 0.0, "price": {"input": 1.0, "output": 2.0}, "requests": 3, "retries": 2}
-MAIN |= {"failures": {"429": 2}, "uncounted_requests": 1, "prompt_tokens": 1200, "cached_tokens": 1000}
-MAIN |= {"completion_tokens": 6, "cost": 0.25, "unconfirmed_cost": 0.05}
-MAIN["served_as"] = [{"model": f"m-{i}", "fingerprint": name, "answers": 4 - i} for i, name in ((1, "a"), (2, None))]
-MAIN["conditions"] = [
-    {**CONDITION, "readings": 3, "unlisted": 0.1, "bounded": 3, "undecided": 1},
-    {**CONDITION, "readings": 1, "unlisted": 0.5, "bounded": 0, "undecided": 0},
-]
+MAIN = {"scores_from": "logprobs", "requests": 3, "failures": {"429": 2}, "cost": 0.25, "conditions": ["kept"]}
 SERVED = {"main": MAIN, "cost": 0.3, "max_cost": 1.0}
-
-
-def test_the_facts_say_where_scores_come_from_what_is_open_and_what_it_cost():
-    facts = dict(served_facts(SERVED))
-    assert facts["main asked"] == "m at http://host/v1, scores from listed log-probabilities (chat)"
-    # 3 readings with 0.1 and one with 0.5: 0.2 in the mean
-    assert "4, the lists leave out 20 % of probability in the mean; 3 are known within bounds" in facts["main readings"]
-    assert facts["main served as"] == "m-1 (a), m-2: it changed while it was asked"
-    assert "1,200 prompt tokens (1,000 of them cached) and 6 of answers" in facts["main requests"]
-    assert "1 answers did not count their tokens" in facts["main requests"]
-    assert "2 tries failed and were repeated (429 2x)" in facts["main requests"]
-    assert facts["cost of this run"] == "$0.3 of $1 at most, $0.05 of it for answers that were lost"
-    assert served_facts(None) == []
-    assert dict(served_facts({**SERVED, "cost": None}))["cost of this run"].startswith("not counted")
 
 
 def test_notes_for_a_table():
