@@ -187,6 +187,15 @@ def rated_texts(groups: int = 4) -> list[dict]:
     ]
 
 
+def run_in(folder: Path, main: Callable[[], object], *arguments: str) -> None:
+    """A command's `main` in a folder of this process, as fixtures of a whole file run it."""
+    GlobalHydra.instance().clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", ["judgebench", *arguments])
+        main()
+
+
 @pytest.fixture
 def called(monkeypatch, capfd):
     """A command's `main` in this process: it and its arguments -> (exit code, stdout, stderr).

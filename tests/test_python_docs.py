@@ -17,7 +17,7 @@ import judgebench
 from judgebench.__main__ import main as command_line
 from judgebench.command.calibrate import main as calibrate
 from judgebench.config.keys import FOLDER
-from tests.conftest import rated_texts, write_rows
+from tests.conftest import rated_texts, run_in, write_rows
 from tests.served import answer
 
 PAGE = Path(__file__).parents[1] / "docs" / "python.md"
@@ -43,9 +43,7 @@ def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
     monkeypatch.setattr(judgebench, "run", lambda overrides: run([*overrides, "data.limit_groups=24"]))
     settings = ["data=jsonl", "data.path=mine.jsonl", "data.scale=[1,5]", "ranges=[[1,5]]", "decoding=[expectation]"]
     models = ["judge=local", f"judge.path={tiny_pair[0]}", "force=true"]
-    monkeypatch.setattr(sys, "argv", ["judgebench.command.calibrate", *settings, *models, *QUICK, "run_dir=calibrated"])
-    GlobalHydra.instance().clear()
-    calibrate()
+    run_in(Path(), calibrate, *settings, *models, *QUICK, "run_dir=calibrated")
     Path("judge_card.yaml").write_text(Path("calibrated/judge_card.yaml").read_text())
     capsys.readouterr()
     cells: dict = {}
@@ -84,11 +82,9 @@ def test_importing_the_package_imports_nothing_slow():
         judgebench.walk  # noqa: B018
 
 
-def test_a_run_from_python_is_a_run_of_the_command_line(rated, monkeypatch):
+def test_a_run_from_python_is_a_run_of_the_command_line(rated):
     results = judgebench.run([*REPLAY, *QUICK, "run_dir=python"])
-    monkeypatch.setattr(sys, "argv", ["judgebench", *REPLAY, *QUICK, "run_dir=typed"])
-    GlobalHydra.instance().clear()
-    command_line()
+    run_in(Path(), command_line, *REPLAY, *QUICK, "run_dir=typed")
     typed = judgebench.Results.load("typed")
     assert list(typed) == list(results) == list(judgebench.Results.load("python"))
     for name in results:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
-from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.cards import Judge, JudgeCard
 from judgebench.command.calibrate import main
 from judgebench.words.errors import UserError
 from tests.cards.test_card import DECISION
+from tests.conftest import run_in
 
 ARTICLES = ["The river rose after days of rain.", "The council met on Monday.", "Nobody came."]
 ANSWERS = ["It rained, and the river rose.", "Bananas.", " "]
@@ -21,13 +21,9 @@ ANSWERS = ["It rained, and the river rose.", "Bananas.", " "]
 @pytest.fixture(scope="module")
 def card(tmp_path_factory, tiny_pair):
     folder = tmp_path_factory.mktemp("card")
-    GlobalHydra.instance().clear()
     small = ("data.limit_groups=2", "ranges=[[1,5]]", "assistant=none")
     more = ("decoding=[expectation]", "metrics.resamples=0", "logger=none", "report=false", "run_dir=run", "force=true")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["calibrate", "judge=local", f"judge.path={tiny_pair[0]}", *small, *more])
-        main()
+    run_in(folder, main, "judge=local", f"judge.path={tiny_pair[0]}", *small, *more)
     return folder / "run" / "judge_card.yaml"
 
 

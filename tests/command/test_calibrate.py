@@ -4,14 +4,12 @@ import json
 import math
 import shutil
 import sqlite3
-import sys
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.cards import Judge, JudgeCard
 from judgebench.command.calibrate import main as calibrate_main
@@ -19,7 +17,7 @@ from judgebench.command.score import main as score_main
 from judgebench.data.benchmarks import Mini
 from judgebench.settings.components import build_component
 from judgebench.words.errors import UserError
-from tests.conftest import write_rows
+from tests.conftest import run_in, write_rows
 
 SMALL = (
     "data.limit_groups=6",
@@ -36,11 +34,7 @@ SMALL = (
 def calibrated(tmp_path_factory, tiny_pair):
     """The run folder of a calibration, with its card, and a file of its texts without their scores."""
     folder = tmp_path_factory.mktemp("calibrated")
-    GlobalHydra.instance().clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["calibrate", *SMALL, "judge=local", f"judge.path={tiny_pair[0]}"])
-        calibrate_main()
+    run_in(folder, calibrate_main, *SMALL, "judge=local", f"judge.path={tiny_pair[0]}")
     data = Mini(limit_groups=6)
     data.setup()
     rows = [{"example_id": e.example_id, "source": e.source, "output": e.output} for e in data.examples]

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.cards import JudgeCard
 from judgebench.cards.calibration import Labelled, estimate_errors, fit, scores_of, share_in_card, text_digests
@@ -42,7 +41,7 @@ from judgebench.stats.correlation import DistinctPairs
 from judgebench.types import Example, ScoreRange
 from judgebench.words.errors import UserError
 from tests.cards.test_card import DECISION, card
-from tests.conftest import read_rows, write_rows
+from tests.conftest import read_rows, run_in, write_rows
 
 ROOT = Path(__file__).parents[2]
 FAST = ("metrics.resamples=200", "report=false", "run_dir=gate")
@@ -73,15 +72,6 @@ CALIBRATED = ("judge=replay", "assistant=none", "decoding=[greedy]", "ranges=[[1
 CALIBRATED += ("dimensions=[coherence]", "logger=none", *FAST[:2])
 
 
-def calibrate(folder: Path, *words: str) -> None:
-    """Makes a card of a replayed judge in the folder's `run`."""
-    GlobalHydra.instance().clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["calibrate", *CALIBRATED, *words, "run_dir=run"])
-        calibrate_main()
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder with a card of a replayed judge, labels of several kinds, and answers to all of them."""
@@ -92,7 +82,8 @@ def place(tmp_path_factory):
     write_rows(folder / "judge" / "answers.jsonl", good)
     write_rows(folder / "worse.jsonl", labelled(folder / "judge", "labels", 24, 1, noise=4.0))
     write_rows(folder / "silent.jsonl", [{**row, "text": "I cannot say."} for row in good])
-    calibrate(folder, "judge.path=judge/answers.jsonl", "data.path=judge/calibrated.jsonl", "data.scale=[1,5]")
+    texts = ("data.path=judge/calibrated.jsonl", "data.scale=[1,5]", "run_dir=run")
+    run_in(folder, calibrate_main, *CALIBRATED, "judge.path=judge/answers.jsonl", *texts)
     (folder / "judge" / "judge_card.yaml").write_text((folder / "run" / "judge_card.yaml").read_text())
     return folder
 
@@ -350,7 +341,8 @@ def deciding(tmp_path_factory):
         for row in rows:
             row["human"] = {"coherence": ["pass" if score > 3 else "fail" for score in row["human"]["coherence"]]}
         write_rows(folder / f"{to}.jsonl", rows)
-    calibrate(folder, "judge.path=answers.jsonl", "data.path=calibrated.jsonl")
+    texts = ("judge.path=answers.jsonl", "data.path=calibrated.jsonl", "run_dir=run")
+    run_in(folder, calibrate_main, *CALIBRATED, *texts)
     return folder
 
 

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from hydra.core.global_hydra import GlobalHydra
 
 from judgebench.__main__ import main as judge
 from judgebench.cards import Judge, JudgeCard
@@ -21,7 +19,7 @@ from judgebench.command.record import public
 from judgebench.data.benchmarks import Mini
 from judgebench.readings import reading
 from judgebench.results.folder import RunFolder
-from tests.conftest import left_of, told
+from tests.conftest import left_of, run_in, told
 from tests.served import answer
 
 QUICK = ("data.limit_groups=8", "data.dev_share=0.4", "logger=none", "report=false", "metrics.resamples=20")
@@ -40,9 +38,7 @@ def one_recording(tmp_path_factory, tiny_pair) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("OPENAI_API_KEY", "sk-planted-0123456789")
-        patch.setattr(sys, "argv", ["judgebench", *pair, *QUICK, *WHOLE, "name=sk-planted-0123456789", "run_dir=live"])
-        GlobalHydra.instance().clear()
-        judge()
+        run_in(folder, judge, *pair, *QUICK, *WHOLE, "name=sk-planted-0123456789", "run_dir=live")
         for words in (["live", "out=readings.parquet"], ["out=again.parquet", "live"]):
             assert record(words) == 0
     return folder

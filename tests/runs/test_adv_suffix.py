@@ -1,7 +1,6 @@
 """Phrases that are learned and judged with at the command line: what a run says of its search, its scores say too."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ import pandas as pd
 import pytest
 
 from judgebench.results.folder import RunFolder
-from tests.conftest import pair, told
+from tests.conftest import pair, run_in, told
 from tests.models import swap_words
 
 WORDS = ["superb", "truly great", "seven", "outstandingly", "Quickly", "river", "summable", "well", "the", "good"]
@@ -69,18 +68,12 @@ def agrees(run, phrase, prefix="adv_suffix", judge="main", decoding="expectation
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory, tiny_pair):
     """A run with everything on, and what it was started with; those that come after may share its store."""
-    from hydra.core.global_hydra import GlobalHydra
-
     from judgebench.__main__ import main
 
     folder = tmp_path_factory.mktemp("learned")
     more = ("search.shortlist=0.5", "+attacks.0.beam=2", "+attacks.0.refine=1")
     command = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, *DATA, *learning(folder, *more))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, "argv", ["judgebench", *command, "logger=none", "run_dir=run"])
-        GlobalHydra.instance().clear()
-        main()
+    run_in(folder, main, *command, "logger=none", "run_dir=run")
     return folder, command
 
 
