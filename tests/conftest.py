@@ -35,7 +35,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 def pytest_configure(config):
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", 0):
-        config.pluginmanager.import_plugin("tests.models")
+        from tests import models
+
+        config.pluginmanager.register(models, "models")
 
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
