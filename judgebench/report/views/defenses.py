@@ -128,12 +128,13 @@ def defense_sentences(results: Results) -> list[str]:
         ]
         if sections:
             bare, *defended = max(sections, key=lambda rows: rows[0]["change"])
+            # one whose answers cannot be read leaves no scores to change
+            read = [row for row in defended if (row.get("failed_share") or 0.0) <= 0.5]
             sentences.append(
                 say(
                     "defenses",
                     bare=bare,
-                    # one whose answers cannot be read leaves no scores to change
-                    least=min(defended, key=lambda row: (row["failed_share"], abs(row["change"]))),
+                    least=min(read or defended, key=lambda row: abs(row["change"])),
                     defenses=len(defended),
                 )
             )
