@@ -22,7 +22,7 @@ import numpy as np
 from judgebench.stats.clusters import Clusters, ends_of, expanded
 from judgebench.stats.folds import cross_fitted
 from judgebench.stats.permutation import holm
-from judgebench.stats.regression import Effect, Moments, paired_effect, rating_error, regression_effects
+from judgebench.stats.regression import Effect, paired_effect, rating_error, regression_effects
 
 SYSTEMS = 6
 PROBES = 6
@@ -66,17 +66,19 @@ def draw(seed: Sequence[int], articles: int, effect: float, raters: int) -> Data
     return Data(article, judge, ratings, x.astype(float), probes)
 
 
-def moments_of(data: Data) -> Moments:
+def data_effects(data: Data) -> list[Effect]:
+    """The effect of each of what varies."""
     human = data.ratings.mean(axis=1)
-    mapped = cross_fitted(data.judge, human, data.articles)
-    return Moments.of(mapped, human, data.x, rating_error(data.ratings), Clusters.of(data.articles, 0))
+    error = rating_error(data.ratings)
+    effects, _ = regression_effects(data.judge, human, data.x, error, Clusters.of(data.articles, 0))
+    return effects
 
 
 def family_of_effects(data: Data) -> list[Effect]:
     """All effects of a data set, those of the data first."""
     clusters = Clusters.of(data.articles, 0)
     probes = [paired_effect(differences, clusters) for differences in data.probes]
-    return [*regression_effects(moments_of(data), NAMES), *probes]
+    return [*data_effects(data), *probes]
 
 
 def holds_value(effect: Effect, truth: float) -> bool:
@@ -200,7 +202,7 @@ def family(data_sets: int, raters: int) -> None:
                 data, people, own = judges(number, articles, love, raters)
                 less = data.judge - people
                 plain.append(less[own].mean() - less[~own].mean())
-                [effect] = regression_effects(moments_of(data), ["own family"])
+                [effect] = data_effects(data)
                 sizes.append(effect.estimate.value)
                 told += effect.p is not None and effect.p <= 0.05
                 # points of people's scale, of which the judge's are .35 / .47
