@@ -27,7 +27,7 @@ from judgebench.studies.attacked import attacked_records
 from judgebench.studies.audit import (
     Probing,
     audit_records,
-    changed_prompts,
+    changed_scores,
     pair_audit_records,
     probed_rows,
 )
@@ -211,9 +211,7 @@ class _Measures:
         if self.config.human_agreement and not self.scores.compares:
             self._add_agreement(records)
         if self.config.get("audit") is not None and self.scores.compares:
-            records["audit"] = pair_audit_records(
-                self.scores, self._probing({}), self.dataset, **self.resampling
-            )
+            records["audit"] = pair_audit_records(self.scores, self._probing({}), self.dataset)
         if len(self.probes):
             records["probes"] = self.probes.reset_index(drop=True)
         if not all(map(self._ordered, self.scale)):
@@ -272,8 +270,7 @@ class _Measures:
             examples=self.experiment.examples,
             judge=str(self.experiment.titles["main"]),
             asked=[probe.asked for probe in probes_of(self.config)],
-            scores=Scores.of(self.probes) if len(self.probes) else None,
-            changed=changed_prompts(self.readings.frame),
+            scores=changed_scores(self.probes, self.readings.frame),
             answers=answers,
             reason=reason,
         )

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy  # its parts come when they are first used
 
-from judgebench.stats.clusters import CONFIDENCE, Clusters, Estimate, ends_of, safe_divide
+from judgebench.stats.clusters import CONFIDENCE, Clusters, Estimate, ends_of
 from judgebench.types import Array
 
 _TINY = 1e-9
@@ -113,7 +113,8 @@ def rating_error(ratings: Array) -> Array | None:
     if table.notna().all(axis=None):
         table -= table.mean()
     variance = table.var(axis=1).mean()
-    return None if np.isnan(variance) else variance / table.count(axis=1).to_numpy()
+    counts = table.count(axis=1).clip(lower=1).to_numpy()
+    return None if np.isnan(variance) else variance / counts
 
 
 def regression_effects(
@@ -144,7 +145,7 @@ def regression_effects(
     if error is not None:
         true = rest[:, 1, 1] - left.sums(error)
         known = bool(true[0] >= _LEAST_RELIABLE * rest[0, 1, 1])
-        slopes = [safe_divide(rest[:, 0, 1], true)] if known else slopes
+        slopes = [rest[:, 0, 1] / np.maximum(true, _TINY)] if known else slopes
     # 4. effects, and how much of what quality leaves each of them explains
     less = np.array([1.0, -slopes[0][0]])
     squares = (betas[0] @ less) ** 2 / np.diag(inverse[0])
@@ -163,15 +164,19 @@ def _slopes(rest: Array) -> list[Array]:
     """[1 + J] the judge's slope on quality where the humans' error is not known: in the middle, and
     at both ends; of squares and products `rest` [1 + J, 2, 2] of judge and human."""
     judge, both, human = rest[:, 0, 0], rest[:, 0, 1], rest[:, 1, 1]
-    lowest = safe_divide(both, human)
+    human = np.maximum(human, _TINY)
+    lowest = both / human
     low, _ = ends_of(t_effect(both, len(both)).estimate)
     # of a judge that does not follow the humans nothing tells how far
     if low <= 0:
         return [lowest]
-    alike = np.sqrt(safe_divide(judge, human))
+    alike = np.sqrt(judge / human)
     root = math.sqrt(MOST_RELIABLE)
     # neither is more than without error
-    ends = np.maximum(alike / root, lowest), np.minimum(alike * root, safe_divide(judge, both))
+    ends = (
+        np.maximum(alike / root, lowest),
+        np.minimum(alike * root, judge / np.maximum(both, _TINY)),
+    )
     return [alike, *ends]
 
 
@@ -182,4 +187,4 @@ def _widest(sides: Sequence[Effect]) -> Effect:
         return first._replace(estimate=Estimate(first.estimate.value), p=None)
     lows, highs = zip(*(ends_of(side.estimate) for side in sides), strict=True)
     estimate = Estimate(first.estimate.value, min(lows), max(highs))
-    return first._replace(estimate=estimate, p=max(side.p for side in sides))
+    return first._replace(estimate=estimate, p=max(side.p or 0.0 for side in sides))
