@@ -3,7 +3,8 @@
 FOLDER holds the sets that `external.py` reads. Of graded sets with people: the regression of judge less human. Of
 every set that has it, people or none: the order of a pair (a judge `... swapped`), the same prompt again (`repeats`),
 and other scales (GEMBA's, `scales`), in parts of the judge's scale. A line an effect that is told from chance, and
-counts.
+counts. `--halves N` tests what the verdict *steady* says of half of the groups, drawn N times, by the effects in the
+other half.
 """
 
 from __future__ import annotations
@@ -11,21 +12,29 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator
+from itertools import compress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recorded.sets import BY_QUESTION, QUESTION, Rows, read, sample_of, tasks_of
+from recorded.sets import BY_QUESTION, QUESTION, Rows, Task, read, sample_of, tasks_of
 
+from judgebench.settings.margins import Margins
 from judgebench.stats.clusters import SIGNIFICANCE, Clusters, Estimate
 from judgebench.stats.maps import rescale
 from judgebench.stats.permutation import holm
 from judgebench.stats.regression import paired_effect
-from judgebench.studies.audit import Probing, audit_records
-from judgebench.types import Example
+from judgebench.studies.audit import Probing, audit_records, effect_of
+from judgebench.studies.paired import correct
+from judgebench.studies.rules import FEW, NO, YES
+from judgebench.studies.verdict_steady import effect_state
+from judgebench.types import Example, by_key
 
 SEGMENTS = ("question", "criterion", "kind")
 MOST_JUDGES = 8
+MARGIN = Margins().steady
+RULES = ("steady", "size")
 Line = dict[str, Any]
 
 
@@ -119,6 +128,12 @@ def _on_scale(values: list[Any], ends: list[float]) -> np.ndarray:
     return rescale(np.array(values, float), (min(ends), max(ends)))
 
 
+def lines_of(name: str, rows: Rows) -> list[Line]:
+    """All effects of a set."""
+    people = any(row["human"] for row in rows) and rows[0]["labels"] != "nominal"
+    return [*(of_people(name, rows) if people else ()), *of_readings(name, rows)]
+
+
 def show(lines: list[Line]) -> None:
     """Prints the effects that are told from chance within a task and judge, and counts."""
     families: dict[tuple[str, str], list[Line]] = {}
@@ -140,19 +155,51 @@ def show(lines: list[Line]) -> None:
         print(f"  not measured {count} times: {reason}")
 
 
+def advice(lines: list[Line]) -> dict[Any, tuple[str, str, float]]:
+    """Of each effect with an interval: its state by the verdict's rule, by its size alone, and that size."""
+    known = [line for line in lines if line["p"] is not None]
+    for family in by_key(known, itemgetter("task", "judge")).values():
+        correct(family)
+    said = {}
+    for line in known:
+        size = abs(effect_of(line).value)
+        key = tuple(line[name] for name in ("task", "judge", "factor", "level"))
+        said[key] = effect_state(line, MARGIN), YES if size <= MARGIN else NO, size
+    return said
+
+
+def regret(sets: dict[str, Rows], halves: int) -> None:
+    """Prints how often an effect is on the other side of the margin in the other half of the groups."""
+    counts: Counter[tuple[str, str, bool]] = Counter()
+    for name, rows in sets.items():
+        groups = np.array([row["group"] for row in rows])
+        for draw in range(halves):
+            first = Task.half(groups, draw)
+            here, there = (advice(lines_of(name, list(compress(rows, side)))) for side in (first, ~first))
+            for key in here.keys() & there.keys():
+                *states, _ = here[key]
+                beyond = there[key][-1] > MARGIN
+                counts.update((rule, state, beyond) for rule, state in zip(RULES, states, strict=True))
+    for rule in RULES:
+        for state in (YES, FEW, NO):
+            beyond, within = counts[rule, state, True], counts[rule, state, False]
+            print(f"{rule:8s} {state:14s} {beyond + within:6d} effects, {beyond / max(1, beyond + within):.1%} beyond")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", nargs="*", help="names of sets, or how they begin; all where none is given")
+    parser.add_argument("--halves", type=int, help="draws of halves")
     given = parser.parse_args()
-    for folder in (given.folder, given.folder / "judges_only"):
-        for name, rows in read(folder).items() if folder.is_dir() else ():
-            if given.sets and not name.startswith(tuple(given.sets)):
-                continue
-            people = any(row["human"] for row in rows)
-            lines = list(of_people(name, rows)) if people and rows[0]["labels"] != "nominal" else []
-            print(f"{name}: {len(rows)} rows")
-            show([*lines, *of_readings(name, rows)])
+    sets = read(given.folder) | read(given.folder / "judges_only")
+    sets = {name: sets[name] for name in sets if not given.sets or name.startswith(tuple(given.sets))}
+    if given.halves:
+        regret(sets, given.halves)
+        return
+    for name, rows in sets.items():
+        print(f"{name}: {len(rows)} rows")
+        show(lines_of(name, rows))
 
 
 if __name__ == "__main__":

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from judgebench.decoding.scores import REPEAT
-from judgebench.stats.clusters import FEWEST, Clusters, Estimate, keys_of
+from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, keys_of
 from judgebench.stats.maps import rescale
 from judgebench.stats.regression import Effect, paired_effect, rating_error, regression_effects
 from judgebench.studies.paired import correct
 from judgebench.studies.probes import PROBE, Asked
-from judgebench.studies.scores import CLEAN, JudgeScores, Scores, ScoreSeries
+from judgebench.studies.scores import CLEAN, COLUMNS, JudgeScores, Scores, ScoreSeries
 from judgebench.studies.varying import factors_of
 from judgebench.types import FAILED, LABELS, RANGE, Array, Columns, Example, Record, Row, Rows
 
@@ -48,6 +48,7 @@ _ALONE = "texts are judged alone: prompt=comparative asks about pairs, in both o
 _ONCE = "each prompt was read once: a judge whose answers are drawn can be asked again"
 _ONE_RANGE = "one range was asked: ranges=[[1,5],[E,D,C,B,A]] asks in two"
 _APART = "it is the same in all texts, or follows from what stands above"
+_NO_SCORES = Scores.of(dict.fromkeys(COLUMNS, ()))
 _LEFT = 1e-4  # of a column, below which it says nothing of its own
 
 
@@ -66,7 +67,7 @@ class Probing:
 
     examples: Sequence[Example]
     judge: str
-    scores: Scores
+    scores: Scores = _NO_SCORES
     asked: Sequence[Asked] = ()
     answers: Columns = field(default_factory=dict)
     reason: str | None = None
@@ -132,13 +133,11 @@ def pair_audit_records(scores: Scores, probing: Probing, dataset: str) -> Rows:
     return records
 
 
-def effect_of(row: Row) -> Estimate | None:
-    """The effect of a record, as a part of its scale."""
-    effect = Estimate.of(row, "effect")
-    if effect is None:
-        return None
-    low, high = (None if end is None else end / row["width"] for end in effect[1:])
-    return Estimate(effect.value / row["width"], low, high)
+def effect_of(row: Row) -> Estimate:
+    """The effect of a record that has one, as a part of its scale."""
+    ends = (row[f"effect{end}"] for end in ENDS)
+    value, low, high = (None if end is None else end / row["width"] for end in ends)
+    return Estimate(value, low, high)
 
 
 # --- records ------------------------------------------------------------------------------------

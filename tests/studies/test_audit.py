@@ -13,13 +13,12 @@ from judgebench.studies.audit import Probing, audit_records, changed_scores
 from judgebench.studies.findings import JudgeFindings
 from judgebench.studies.probes import Asked
 from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES
-from judgebench.studies.scores import COLUMNS, JudgeScores, Scores, ScoreSeries
+from judgebench.studies.scores import JudgeScores, Scores, ScoreSeries
 from judgebench.studies.varying import factors_of, family_of
 from judgebench.studies.verdict_steady import steady_verdict
 from judgebench.types import PARSED, Example
 
 CELL = ScoreSeries("test", "quality", 0.0, 1.0, 0.1, "none", "none", "main", "expectation", None, None)
-NO_SCORES = Scores.of(pd.DataFrame(columns=COLUMNS))
 ASKED = Asked("typos", True, True, "no text has a word")
 
 
@@ -65,14 +64,9 @@ def with_probe(sample, examples, moved, share=1.0):
     return Probing(examples, "Qwen2.5", Scores.of(pd.DataFrame(columns)[: len(changed)]), [ASKED])
 
 
-def unprobed(examples, judge="Qwen2.5", **others):
-    """Nothing but texts."""
-    return Probing(examples, judge, NO_SCORES, **others)
-
-
 def test_planted_effects_are_found_and_nothing_else():
     sample, examples = planted(marked=0.1, own=0.08)
-    records = by_factor(audit_records([sample], unprobed(examples, "Qwen2.5-7B")))
+    records = by_factor(audit_records([sample], Probing(examples, "Qwen2.5-7B")))
     told = {name for name, record in records.items() if record["p_holm"] is not None and record["p_holm"] <= 0.05}
     assert told == {("format", "Markdown"), ("family", "qwen (its own), not others")}
     for name, truth in {("format", "Markdown"): 0.1, ("family", "qwen (its own), not others"): 0.08}.items():
@@ -102,7 +96,7 @@ def test_two_ranges_and_probes_are_paired():
 def test_what_is_missing_has_its_reason():
     sample, examples = planted()
     plain = [replace(example, output="", segments={}, system_id="s") for example in examples]
-    records = audit_records([sample], unprobed(plain, "a judge", asked=[ASKED], reason="it is recorded"))
+    records = audit_records([sample], Probing(plain, "a judge", asked=[ASKED], reason="it is recorded"))
     reasons = {record["factor"]: record["reason"] for record in records if record["effect"] is None}
     assert reasons["language"].startswith("no language is known")
     assert reasons["length and format"] == "the texts are not at hand"
@@ -113,18 +107,18 @@ def test_what_is_missing_has_its_reason():
     small = replace(
         sample, **{name: getattr(sample, name)[few] for name in ("names", "groups", "systems", "scores", "ratings")}
     )
-    assert "too few rated groups" in audit_records([small], unprobed(examples))[0]["reason"]
+    assert "too few rated groups" in audit_records([small], Probing(examples, "Qwen2.5"))[0]["reason"]
 
 
 def test_what_cannot_be_told_apart_is_not_told():
     sample, examples = planted()
     twice = [replace(one, segments={**one.segments, "tongue": one.segments["language"]}) for one in examples]
-    records = [one for one in audit_records([sample], unprobed(twice)) if one["factor"] == "tongue"]
+    records = [one for one in audit_records([sample], Probing(twice, "Qwen2.5")) if one["factor"] == "tongue"]
     assert [one["reason"] for one in records] == ["it is the same in all texts, or follows from what stands above"]
     rare = [
         replace(one, segments={"language": "fr" if one.group_id in ("10", "33", "50") else "en"}) for one in examples
     ]
-    [record] = [one for one in audit_records([sample], unprobed(rare)) if one["factor"] == "language"]
+    [record] = [one for one in audit_records([sample], Probing(rare, "Qwen2.5")) if one["factor"] == "language"]
     assert record["effect"] is None
     assert record["reason"].startswith("too few groups carry it")
 
@@ -132,9 +126,9 @@ def test_what_cannot_be_told_apart_is_not_told():
 def test_a_judge_that_follows_nobody_is_moved_by_nothing_unless_it_is():
     sample, examples = planted()
     noise = np.random.default_rng(2).random(len(sample.scores))
-    blind = audit_records([replace(sample, scores=noise)], unprobed(examples))
+    blind = audit_records([replace(sample, scores=noise)], Probing(examples, "Qwen2.5"))
     assert not [one for one in blind if one["p_holm"] is not None and one["p_holm"] <= 0.05]
-    constant = audit_records([replace(sample, scores=np.full(len(noise), 0.5))], unprobed(examples))
+    constant = audit_records([replace(sample, scores=np.full(len(noise), 0.5))], Probing(examples, "Qwen2.5"))
     effects = [one for one in constant if one["p"] is not None]
     assert {(round(one["effect"], 9), one["p"]) for one in effects} == {(0, 1)}
 
@@ -186,9 +180,9 @@ def test_steady_goes_by_the_interval_and_the_margin():
     assert moved.verdict == NO
     assert "typos" in moved.clause
     # the data alone do not say what would move it
-    assert verdict_of(sample, audit_records([sample], unprobed(examples))).verdict == CARE
+    assert verdict_of(sample, audit_records([sample], Probing(examples, "Qwen2.5"))).verdict == CARE
     few, texts = planted(articles=30)
-    narrow = verdict_of(few, audit_records([few], unprobed(texts)), steady=0.02)
+    narrow = verdict_of(few, audit_records([few], Probing(texts, "Qwen2.5")), steady=0.02)
     assert narrow.verdict == FEW
     assert narrow.needed > 30
     assert verdict_of(sample, []).verdict == UNMEASURED

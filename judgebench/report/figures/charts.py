@@ -535,13 +535,11 @@ def moved_chart(results: Results, dimension: str) -> Chart:
     rows = [row for row in audit_rows(results) if row["dimension"] == dimension]
     parts = []
     for row in rows:
-        estimate = effect_of(row)
-        if estimate is not None and estimate.low is not None:
+        if row["p"] is not None:
             look = 0 if row["instrument"] == DATA else 1
             name = f"{row['factor']}: {row['level']}"
-            parts.append(
-                (name, [_dot(look, name, keys_of("effect", estimate), "effect", signed_two)])
-            )
+            keys = keys_of("effect", effect_of(row))
+            parts.append((name, [_dot(look, name, keys, "effect", signed_two)]))
     return Chart(
         "What moves it",
         _lines(parts[: 2 * _MOST_LINES]),
