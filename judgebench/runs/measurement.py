@@ -265,11 +265,11 @@ class _Measures:
         """Texts and conditions that the audit is about."""
         reason = None
         if not self.experiment.parts.probes:
-            reason = "its answers are recorded: a judge that can be asked takes probes"
+            reason = "the judge's answers are recorded; one that can be asked takes probes"
         return Probing(
             examples=self.experiment.examples,
             judge=str(self.experiment.titles["main"]),
-            asked=[probe.asked for probe in probes_of(self.config)],
+            probes=probes_of(self.config),
             scores=changed_scores(self.probes, self.readings.frame),
             answers=answers,
             reason=reason,

@@ -26,7 +26,7 @@ from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, keys_of
 from judgebench.stats.maps import rescale
 from judgebench.stats.regression import Effect, paired_effect, rating_error, regression_effects
 from judgebench.studies.paired import correct
-from judgebench.studies.probes import PROBE, Asked
+from judgebench.studies.probes import PROBE, Probe
 from judgebench.studies.scores import CLEAN, COLUMNS, JudgeScores, Scores, ScoreSeries
 from judgebench.studies.varying import factors_of
 from judgebench.types import FAILED, LABELS, RANGE, Array, Columns, Example, Record, Row, Rows
@@ -44,9 +44,9 @@ TURNED_FACTOR = "direction of the scale"
 REPEATED = "same prompt again"
 ORDER = "order of a pair"
 
-_ALONE = "texts are judged alone: prompt=comparative asks about pairs, in both orders"
-_ONCE = "each prompt was read once: a judge whose answers are drawn can be asked again"
-_ONE_RANGE = "one range was asked: ranges=[[1,5],[E,D,C,B,A]] asks in two"
+_ALONE = "texts are judged alone; prompt=comparative asks about pairs, in both orders"
+_ONCE = "each prompt was read once; a judge whose answers are drawn can be asked again"
+_ONE_RANGE = "one range was asked; ranges=[[1,5],[E,D,C,B,A]] asks in two"
 _APART = "it is the same in all texts, or follows from what stands above"
 _NO_SCORES = Scores.of(dict.fromkeys(COLUMNS, ()))
 _LEFT = 1e-4  # of a column, below which it says nothing of its own
@@ -60,7 +60,7 @@ class Probing:
         examples: the judged texts, in the order of their file.
         judge: the name of its model.
         scores: of probes, see `changed_scores`.
-        asked: probes.
+        probes: those that were asked for.
         answers: see `judgebench.decoding.scores.decode_answers`.
         reason: why no probe was asked; None where they were.
     """
@@ -68,7 +68,7 @@ class Probing:
     examples: Sequence[Example]
     judge: str
     scores: Scores = _NO_SCORES
-    asked: Sequence[Asked] = ()
+    probes: Sequence[Probe] = ()
     answers: Columns = field(default_factory=dict)
     reason: str | None = None
 
@@ -297,17 +297,17 @@ def _range_rows(cell: ScoreSeries, alike: Mapping[ScoreSeries, _Texts]) -> Rows:
 
 
 def _probe_rows(alike: Mapping[ScoreSeries, _Texts], probing: Probing) -> Iterator[Record]:
-    """A record for each probe, of the range in which it was asked."""
-    for asked in probing.asked:
-        attack, defense = asked.condition
-        reason = probing.reason or asked.missing
-        row = _record(PROBES, asked.title, reason=reason, neutral=asked.neutral)
+    """A record for each probe, of the range in which it was probe."""
+    for probe in probing.probes:
+        attack, defense = probe.condition
+        reason = probing.reason or probe.missing
+        row = _record(PROBES, probe.title, reason=reason, neutral=probe.neutral)
         for cell, texts in alike.items():
             probed = cell._replace(attack=attack, defense=defense)
             if cell.defense == CLEAN and probed in probing.scores.cells:
                 changed = _shares(probed, probing.scores.part(probed))
                 level = f"in range {cell.range}"
-                row = texts.record(asked.title, level, asked.neutral, changed=changed)
+                row = texts.record(probe.title, level, probe.neutral, changed=changed)
         yield row
 
 

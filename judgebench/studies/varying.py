@@ -20,7 +20,7 @@ MOST_LEVELS = 8
 OTHERS = "others"
 FAMILY = "family"
 
-_SEGMENTS = "data.fields.segments names such a column"
+_UNKNOWN = "nothing in the data says it; data.fields.segments names a column that does"
 
 _WORD = re.compile(r"\w+")
 
@@ -56,7 +56,7 @@ def factors_of(examples: Sequence[Example], places: Array, judge: str) -> Iterat
         yield Factor("format", "Markdown", np.array(list(map(has_markdown, texts)), float))
     else:
         yield Factor("length and format", reason="the texts are not at hand")
-    yield Factor("place in the file", "from first to last", places / max(places.max(), 1))
+    yield Factor("place in the file", "last, not first", places / max(places.max(), 1))
     # 2. segments; families are those of the systems' names, unless the data has them
     families = [family_of(example.system_id) for example in examples]
     names = dict.fromkeys(["language", FAMILY])
@@ -79,7 +79,7 @@ def _levels(name: str, labels: Sequence[str], own: str) -> Iterator[Factor]:
     mine = (column == own).to_numpy()
     base, *others = sorted(dict.fromkeys([*common, *column]), key=lambda level: level == own)
     if not others:
-        reason = f"one {name} alone: {base}" if any(labels) else f"no {name} is known: {_SEGMENTS}"
+        reason = f"one {name} alone: {base}" if any(labels) else _UNKNOWN
         yield Factor(name, reason=reason)
     for level in others:
         values = 1.0 * (column == level).to_numpy()

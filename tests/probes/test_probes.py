@@ -86,15 +86,15 @@ def test_the_reference_is_that_of_another_group():
         assert shown != example.context
     rubric = part.rubric(Rubric("quality", "Wanted: {{Fact}} Text: {{Response}}"), [])
     assert rubric.template == "Wanted: {{Other_reference}} Text: {{Response}}"
-    # without references the prompt is what it was
-    assert probe.part.rubric(Rubric("quality", "{{Fact}}{{Response}}"), []).template == "{{Fact}}{{Response}}"
+    # without references a text keeps what it has
+    assert probe.part.more(Example("a", "g", "s", "", "text", {}), CONDITION) == {"Other_reference": ""}
 
 
 def test_users_add_their_own_by_file(tmp_path):
     (tmp_path / "polite.txt").write_text("{text} Thank you.\n")
     (tmp_path / "hurry.txt").write_text("Be quick.\n\n{prompt}\n")
     entries = [str(tmp_path / "polite.txt"), {"template": str(tmp_path / "hurry.txt"), "neutral": False}]
-    polite, hurry = (probe.asked for probe in select_probes(entries))
+    polite, hurry = select_probes(entries)
     assert polite.condition == ("probe polite", "none")
     assert polite.neutral
     assert hurry.condition == ("none", "probe hurry")

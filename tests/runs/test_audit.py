@@ -55,7 +55,7 @@ def test_recorded_answers_are_audited_by_what_varies(judgebench):
     assert "steady no" in words_of(out)
     rows = [row for row in effects() if row["range_max"] == 4 and row["judge"] == "main"]
     by_factor = {row["factor"]: row for row in rows}
-    assert by_factor["typos"]["reason"].startswith("its answers are recorded")
+    assert by_factor["typos"]["reason"].startswith("the judge's answers are recorded")
     assert by_factor["length"]["groups"] == 48
     assert not Path("run/worth/probes.parquet").exists()
 

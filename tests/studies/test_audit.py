@@ -11,7 +11,7 @@ import pytest
 from judgebench.settings.margins import Margins
 from judgebench.studies.audit import Probing, audit_records, changed_scores
 from judgebench.studies.findings import JudgeFindings
-from judgebench.studies.probes import Asked
+from judgebench.studies.probes import Probe
 from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES
 from judgebench.studies.scores import JudgeScores, Scores, ScoreSeries
 from judgebench.studies.varying import factors_of, family_of
@@ -19,7 +19,7 @@ from judgebench.studies.verdict_steady import steady_verdict
 from judgebench.types import PARSED, Example
 
 CELL = ScoreSeries("test", "quality", 0.0, 1.0, 0.1, "none", "none", "main", "expectation", None, None)
-ASKED = Asked("typos", True, True, "no text has a word")
+TYPOS = Probe("typos", condition=("probe typos", "none"))
 
 
 def planted(marked: float = 0.0, own: float = 0.0, articles: int = 60, seed: int = 0):
@@ -61,7 +61,7 @@ def with_probe(sample, examples, moved, share=1.0):
         "lambda": [np.nan] * len(sample.names),
         "temperature": [np.nan] * len(sample.names),
     }
-    return Probing(examples, "Qwen2.5", Scores.of(pd.DataFrame(columns)[: len(changed)]), [ASKED])
+    return Probing(examples, "Qwen2.5", Scores.of(pd.DataFrame(columns)[: len(changed)]), [TYPOS])
 
 
 def test_planted_effects_are_found_and_nothing_else():
@@ -96,12 +96,12 @@ def test_two_ranges_and_probes_are_paired():
 def test_what_is_missing_has_its_reason():
     sample, examples = planted()
     plain = [replace(example, output="", segments={}, system_id="s") for example in examples]
-    records = audit_records([sample], Probing(plain, "a judge", asked=[ASKED], reason="it is recorded"))
+    records = audit_records([sample], Probing(plain, "a judge", probes=[TYPOS], reason="it is recorded"))
     reasons = {record["factor"]: record["reason"] for record in records if record["effect"] is None}
-    assert reasons["language"].startswith("no language is known")
+    assert reasons["language"].startswith("nothing in the data says it")
     assert reasons["length and format"] == "the texts are not at hand"
     assert reasons["typos"] == "it is recorded"
-    assert reasons["family"].startswith("no family is known")
+    assert reasons["family"].startswith("nothing in the data says it")
     assert {"score range", "order of a pair", "same prompt again"} <= reasons.keys()
     few = sample.names.astype(int) < 30  # five articles
     small = replace(
@@ -191,5 +191,5 @@ def test_steady_goes_by_the_interval_and_the_margin():
 def test_what_may_matter_is_shown_and_not_counted():
     sample, examples = planted(articles=200)
     probing = with_probe(sample, examples, 0.2)
-    probing = replace(probing, asked=[ASKED._replace(neutral=False)])
+    probing = replace(probing, probes=[TYPOS._replace(neutral=False)])
     assert verdict_of(sample, audit_records([sample], probing)).verdict == CARE

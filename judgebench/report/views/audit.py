@@ -103,8 +103,8 @@ AUDIT = View(
             "of variance",
             "share",
             percent,
-            says="of data, the part of what quality does not explain that only this explains; of a "
-            "probe, the part of the variance of scores that the change makes",
+            says="in the data, the part of what quality leaves unexplained that this alone explains; of "
+            "a probe, the part of the variance of scores that the change makes",
         ),
         Col("p", "p_holm", p_value, says="of all effects of a setting together, Holm's correction"),
         Col("texts", form=whole, page=True),
