@@ -25,7 +25,7 @@ from judgebench.stats.clusters import SIGNIFICANCE, Clusters, Estimate
 from judgebench.stats.maps import rescale
 from judgebench.stats.permutation import holm
 from judgebench.stats.regression import paired_effect
-from judgebench.studies.audit import Probing, audit_records, effect_of
+from judgebench.studies.audit import Probing, audit_records
 from judgebench.studies.paired import correct
 from judgebench.studies.rules import FEW, NO, YES
 from judgebench.studies.verdict_steady import effect_state
@@ -162,7 +162,7 @@ def advice(lines: list[Line]) -> dict[Any, tuple[str, str, float]]:
         correct(family)
     said = {}
     for line in known:
-        size = abs(effect_of(line).value)
+        size = abs(line["effect"]) / line["width"]
         key = tuple(line[name] for name in ("task", "judge", "factor", "level"))
         said[key] = effect_state(line, MARGIN), YES if size <= MARGIN else NO, size
     return said

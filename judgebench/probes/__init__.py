@@ -46,9 +46,6 @@ _MISSING = {
 }
 """Probe -> why it changes no prompt, where it does not."""
 
-SHIPPED = "all"
-"""The entry of the config key `audit` that means all that come with judgebench."""
-
 
 def shipped_probes() -> dict[str, Callable[..., Probe]]:
     """Name -> what makes the probe, of those that come with judgebench."""
@@ -66,15 +63,11 @@ def shipped_probes() -> dict[str, Callable[..., Probe]]:
 def select_probes(entries: Sequence[Any]) -> list[Probe]:
     """The probes that the config key `audit` names, see `Catalog.select`.
 
-    Each is `all`; a shipped name; the path of a template of the user's own (of the text with
+    Each is a shipped name; the path of a template of the user's own (of the text with
     `{text}`, and perhaps `{system}`; of the prompt with `{prompt}` or `{texts}`, as a defense's); or
     with `_target_` what gives a `Probe`.
     """
-    shipped = shipped_probes()
-    named: list[Any] = []
-    for entry in entries:
-        named += list(shipped) if entry == SHIPPED else [entry]
-    return Catalog("audit", Probe, shipped, {"template": _of_template}).select(named)
+    return Catalog("audit", Probe, shipped_probes(), {"template": _of_template}).select(entries)
 
 
 def probes_of(config: Mapping[Any, Any]) -> list[Probe]:

@@ -27,7 +27,6 @@ and Statistics 2017): of 60 articles of which three are in French, three count.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,23 +60,27 @@ class Effect(NamedTuple):
 
 def t_effect(values: Array, clusters: float) -> Effect:
     """The effect of values [1 + J], the data's and with each cluster left out: Student's t with the
-    jackknife's standard error, of so many `clusters` that carry it.
+    jackknife's standard error, of so many `clusters` that carry it. Of several rows [S, 1 + J] it is
+    the first, as sure as all of them are.
 
     Example:
         >>> effect = t_effect(np.array([2.0, 2.5, 2.0, 1.5]), 3)
         >>> f"{effect.estimate:.2f}, p {effect.p:.3f}"
         '2.00 [-0.48, 4.48], p 0.074'
     """
-    value = float(values[0])
-    rest = values[1:]
-    freedom = min(clusters, len(rest)) - 1
+    values = np.atleast_2d(values)
+    first, rest = values[:, 0], values[:, 1:]
+    count = rest.shape[1]
+    freedom = min(clusters, count) - 1
+    value = float(first[0])
     if freedom <= 0 or not np.isfinite(values).all():
         return Effect(Estimate(value), None, clusters)
-    error = math.sqrt(len(rest) - 1) * float(rest.std())
-    far = float(scipy.special.stdtrit(freedom, CONFIDENCE[1])) * error
+    errors = math.sqrt(count - 1) * rest.std(axis=1)
+    far = scipy.special.stdtrit(freedom, CONFIDENCE[1]) * errors
     # without an error, any effect but rounding is sure
-    p = 2 * float(scipy.special.stdtr(freedom, -abs(value) / max(error, _TINY)))
-    return Effect(Estimate(value, value - far, value + far), p, clusters)
+    p = 2 * scipy.special.stdtr(freedom, -np.abs(first) / np.maximum(errors, _TINY))
+    ends = np.min(first - far), np.max(first + far)
+    return Effect(Estimate(value, *map(float, ends)), float(p.max()), clusters)
 
 
 def carrying(shares: Array) -> float:
@@ -140,51 +143,36 @@ def regression_effects(
     betas = inverse @ asked
     rest = products[:, -2:, -2:] - asked.transpose(0, 2, 1) @ betas
     # 3. slopes on quality
-    slopes = _slopes(rest)
-    known = False
-    if error is not None:
-        true = rest[:, 1, 1] - left.sums(error)
-        known = bool(true[0] >= _LEAST_RELIABLE * rest[0, 1, 1])
-        slopes = [rest[:, 0, 1] / np.maximum(true, _TINY)] if known else slopes
+    human = np.maximum(rest[:, 1, 1], _TINY)
+    true = human - left.sums(np.zeros(len(x)) if error is None else error)
+    known = error is not None and bool(true[0] >= _LEAST_RELIABLE * human[0])
+    slopes = _slopes(rest[:, 0, 0], rest[:, 0, 1], human)
+    if known:
+        slopes = rest[None, :, 0, 1] / np.maximum(true, _TINY)
     # 4. effects, and how much of what quality leaves each of them explains
-    less = np.array([1.0, -slopes[0][0]])
+    less = np.array([1.0, -slopes[0, 0]])
     squares = (betas[0] @ less) ** 2 / np.diag(inverse[0])
     shares = squares / np.maximum(squares + less @ rest[0] @ less, _TINY)
     parts = clusters.totals((columns[:, :-2] @ inverse[0]) ** 2)  # [G, 1 + K]
     effects = []
     for place in range(1, width - 2):
         of_judge, of_human = betas[:, place].T
-        carried = carrying(parts[:, place])
-        sides = [t_effect(of_judge - slope * of_human, carried) for slope in slopes]
-        effects.append(_widest(sides)._replace(share=float(shares[place])))
+        effect = t_effect(of_judge - slopes * of_human, carrying(parts[:, place]))
+        effects.append(effect._replace(share=float(shares[place])))
     return effects, known
 
 
-def _slopes(rest: Array) -> list[Array]:
-    """[1 + J] the judge's slope on quality where the humans' error is not known: in the middle, and
-    at both ends; of squares and products `rest` [1 + J, 2, 2] of judge and human."""
-    judge, both, human = rest[:, 0, 0], rest[:, 0, 1], rest[:, 1, 1]
-    human = np.maximum(human, _TINY)
+def _slopes(judge: Array, both: Array, human: Array) -> Array:
+    """[S, 1 + J] the judge's slope on quality where the humans' error is not known, of squares and
+    products [1 + J]: in the middle, and at both ends."""
     lowest = both / human
     low, _ = ends_of(t_effect(both, len(both)).estimate)
     # of a judge that does not follow the humans nothing tells how far
     if low <= 0:
-        return [lowest]
+        return lowest[None]
     alike = np.sqrt(judge / human)
     root = math.sqrt(MOST_RELIABLE)
     # neither is more than without error
-    ends = (
-        np.maximum(alike / root, lowest),
-        np.minimum(alike * root, judge / np.maximum(both, _TINY)),
-    )
-    return [alike, *ends]
-
-
-def _widest(sides: Sequence[Effect]) -> Effect:
-    """The first of several effects, as sure as all of them are."""
-    first = sides[0]
-    if any(side.p is None for side in sides):
-        return first._replace(estimate=Estimate(first.estimate.value), p=None)
-    lows, highs = zip(*(ends_of(side.estimate) for side in sides), strict=True)
-    estimate = Estimate(first.estimate.value, min(lows), max(highs))
-    return first._replace(estimate=estimate, p=max(side.p or 0.0 for side in sides))
+    least = np.maximum(alike / root, lowest)
+    most = np.minimum(alike * root, judge / np.maximum(both, _TINY))
+    return np.stack([alike, least, most])

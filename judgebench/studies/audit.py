@@ -22,14 +22,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from judgebench.decoding.scores import REPEAT
-from judgebench.stats.clusters import ENDS, FEWEST, Clusters, Estimate, keys_of
+from judgebench.stats.clusters import FEWEST, Clusters, keys_of
 from judgebench.stats.maps import rescale
 from judgebench.stats.regression import Effect, paired_effect, rating_error, regression_effects
 from judgebench.studies.paired import correct
 from judgebench.studies.probes import PROBE, Probe
 from judgebench.studies.scores import CLEAN, COLUMNS, JudgeScores, Scores, ScoreSeries
 from judgebench.studies.varying import factors_of
-from judgebench.types import FAILED, LABELS, RANGE, Array, Columns, Example, Record, Row, Rows
+from judgebench.types import (
+    FAILED,
+    LABELS,
+    RANGE,
+    Array,
+    Columns,
+    Example,
+    Key,
+    Record,
+    Rows,
+    by_key,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,7 +60,6 @@ _ONCE = "each prompt was read once; a judge whose answers are drawn can be asked
 _ONE_RANGE = "one range was asked; ranges=[[1,5],[E,D,C,B,A]] asks in two"
 _APART = "it is the same in all texts, or follows from what stands above"
 _NO_SCORES = Scores.of(dict.fromkeys(COLUMNS, ()))
-_LEFT = 1e-4  # of a column, below which it says nothing of its own
 
 
 @dataclass(frozen=True)
@@ -101,19 +111,25 @@ def audit_records(samples: Sequence[JudgeScores], probing: Probing) -> Rows:
     is no effect.
     """
     records = []
-    for sample in samples:
-        alike = [other for other in samples if _same_series(sample.cell, other.cell)]
-        texts = {other.cell: _Texts.of(other) for other in alike}
-        rows = [
-            *_data_rows(sample, probing),
-            *_range_rows(sample.cell, texts),
-            *_probe_rows(texts, probing),
-            _repeat_row(sample.cell, texts[sample.cell], probing.answers),
-            _record(PROBES, ORDER, reason=_ALONE),
-        ]
-        correct(rows)
-        records += [sample.head | row for row in rows]
+    # a judge and decoding under one condition, in all ranges
+    for series in by_key(samples, _series).values():
+        texts = {sample.cell: _Texts.of(sample) for sample in series}
+        for sample in series:
+            rows = [
+                *_data_rows(sample, probing),
+                *_range_rows(sample.cell, texts),
+                *_probe_rows(texts, probing),
+                _repeat_row(sample.cell, texts[sample.cell], probing.answers),
+                _record(PROBES, ORDER, reason=_ALONE),
+            ]
+            correct(rows)
+            records += [sample.head | row for row in rows]
     return records
+
+
+def _series(sample: JudgeScores) -> Key:
+    cell = sample.cell
+    return cell.judge, cell.decoding, cell.table
 
 
 def pair_audit_records(scores: Scores, probing: Probing, dataset: str) -> Rows:
@@ -131,13 +147,6 @@ def pair_audit_records(scores: Scores, probing: Probing, dataset: str) -> Rows:
         correct(rows)
         records += [{"dataset": dataset, **cell.named, **row} for row in rows]
     return records
-
-
-def effect_of(row: Row) -> Estimate:
-    """The effect of a record that has one, as a part of its scale."""
-    ends = (row[f"effect{end}"] for end in ENDS)
-    value, low, high = (None if end is None else end / row["width"] for end in ends)
-    return Estimate(value, low, high)
 
 
 # --- records ------------------------------------------------------------------------------------
@@ -263,20 +272,12 @@ def _data_rows(sample: JudgeScores, probing: Probing) -> Iterator[Record]:
 def _independent(x: Array) -> Array:
     """[K] True for the columns of x [N, K] that do not follow from those before them and a
     constant."""
-    x = x - x.mean(axis=0)
-    x = x / np.maximum(np.linalg.norm(x, axis=0), _LEFT)
-    counts = range(1, x.shape[1] + 1)
-    ranks = [np.linalg.matrix_rank(x[:, :count], _LEFT) for count in counts]
-    return np.diff(ranks, prepend=0) > 0
+    design = np.insert(x, 0, 1.0, axis=1)
+    counts = range(1, design.shape[1] + 1)
+    return np.diff([np.linalg.matrix_rank(design[:, :count]) for count in counts]) > 0
 
 
 # --- what was asked besides -----------------------------------------------------------------------
-
-
-def _same_series(cell: ScoreSeries, other: ScoreSeries) -> bool:
-    """True for cells of one judge and decoding under one condition, in whichever range."""
-    same_judge = (cell.judge, cell.decoding) == (other.judge, other.decoding)
-    return same_judge and cell.table == other.table
 
 
 def _range_rows(cell: ScoreSeries, alike: Mapping[ScoreSeries, _Texts]) -> Rows:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from judgebench.stats.clusters import SIGNIFICANCE, ends_of
-from judgebench.studies.audit import DATA, PROBES, effect_of
+from judgebench.stats.clusters import ENDS, SIGNIFICANCE, Estimate
+from judgebench.studies.audit import DATA, PROBES
 from judgebench.studies.findings import JudgeFindings
 from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES, Verdict, articles_needed
 from judgebench.studies.scores import ScoreSeries
@@ -22,25 +22,23 @@ def steady_verdict(facts: JudgeFindings, audit: Records) -> Verdict:
     margin = facts.margins.steady
     fewest = facts.margins.fewest
     cell = facts.sample.cell
-    effects = {}
-    for row in audit:
-        if row["p"] is not None and row["neutral"] and ScoreSeries.of(row) == cell:
-            state = _STATES.index(effect_state(row, margin))
-            effects[state, abs(effect_of(row).value)] = row
-    if not effects:
+    rows = [row for row in audit if row["p"] is not None and row["neutral"]]
+    rows = [row for row in rows if ScoreSeries.of(row) == cell]
+    if not rows:
         return Verdict(UNMEASURED, say("clause_steady", part="none"))
     # the largest effect of the worst state
-    place, _ = max(effects)
-    row = effects[max(effects)]
-    size = effect_of(row)
-    verdict = part = _STATES[place]
+    states = [(_STATES.index(effect_state(row, margin)), abs(row["effect"])) for row in rows]
+    worst = max(states)
+    row = rows[states.index(worst)]
+    size = Estimate(*(row[f"effect{end}"] / row["width"] for end in ENDS))
+    verdict = part = _STATES[worst[0]]
     needed = None
     if row["groups"] < fewest:
         verdict, part, needed = FEW, "groups", fewest
     elif verdict == FEW:
-        needed = articles_needed(row["groups"], np.ptp(ends_of(size)), margin)
+        needed = articles_needed(row["groups"], np.ptp(size[1:]), margin)
     # what varies in the data is not all that may move it
-    elif verdict == YES and PROBES not in {each["instrument"] for each in effects.values()}:
+    elif verdict == YES and PROBES not in {other["instrument"] for other in rows}:
         verdict, part = CARE, DATA
     clause = say("clause_steady", part=part, row=row, margin=margin, needed=needed)
     return Verdict(verdict, clause, size, needed=needed)
@@ -49,8 +47,7 @@ def steady_verdict(facts: JudgeFindings, audit: Records) -> Verdict:
 def effect_state(row: Row, margin: float) -> str:
     """Of a record with an interval: yes where that lies within the margin, a part of the scale; no
     where the effect is beyond it and told from chance among all effects; else too few texts."""
-    size = effect_of(row)
-    low, high = ends_of(size)
-    if max(high, -low) <= margin:
+    margin = margin * row["width"]
+    if max(row["effect_high"], -row["effect_low"]) <= margin:
         return YES
-    return NO if row["p_holm"] <= SIGNIFICANCE and abs(size.value) > margin else FEW
+    return NO if row["p_holm"] <= SIGNIFICANCE and abs(row["effect"]) > margin else FEW

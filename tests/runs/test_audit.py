@@ -73,6 +73,6 @@ def test_the_order_of_a_pair_is_an_effect(judgebench, tiny_pair):
 
 
 def test_mistakes_are_told(judgebench):
-    told(judgebench("audit=all", mistaken=True), "audit: 'all' is no list")
+    told(judgebench("audit=typos", mistaken=True), "audit: 'typos' is no list")
     told(judgebench("audit=[nothing]", mistaken=True), "there is no probe 'nothing'")
     told(judgebench("audit=[all]", "defenses=[sandwich]", mistaken=True), "probes are asked without a defense")
