@@ -7,7 +7,7 @@ the prompt is the same to the letter. Each is asked of the clean texts, in the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from judgebench.studies.probes import PROBE, Probe
 from judgebench.types import Condition, Example
 from judgebench.words.errors import UserError, shown
 
-__all__ = ["Probe", "probes_of", "select_probes", "shipped_probes"]
+__all__ = ["Probe", "select_probes", "shipped_probes"]
 
 NOT_NEUTRAL = ("doubled", "wrong_reference")
 """Shipped probes of what may well matter: the verdict *steady* does not go by them."""
@@ -60,22 +60,18 @@ def shipped_probes() -> dict[str, Callable[..., Probe]]:
     return {part.name: partial(_probe, part, part.name not in NOT_NEUTRAL) for part in parts}
 
 
-def select_probes(entries: Sequence[Any]) -> list[Probe]:
-    """The probes that the config key `audit` names, see `Catalog.select`.
+def select_probes(config: Mapping[Any, Any]) -> list[Probe]:
+    """The probes that the key `audit` of a configuration names, see `Catalog.select`; none where that
+    is null.
 
-    Each is a shipped name; the path of a template of the user's own (of the text with
-    `{text}`, and perhaps `{system}`; of the prompt with `{prompt}` or `{texts}`, as a defense's); or
-    with `_target_` what gives a `Probe`.
+    Each is a shipped name; the path of a template of the user's own (of the text with `{text}`, and
+    perhaps `{system}`; of the prompt with `{prompt}` or `{texts}`, as a defense's); or with
+    `_target_` what gives a `Probe`.
     """
-    return Catalog("audit", Probe, shipped_probes(), {"template": _of_template}).select(entries)
-
-
-def probes_of(config: Mapping[Any, Any]) -> list[Probe]:
-    """The probes of a configuration, of its key `audit`; none where that is null."""
-    entries = plain(config.get("audit"))
-    if not isinstance(entries, list | None):
+    entries = plain(config.get("audit")) or []
+    if not isinstance(entries, list):
         raise UserError(f"audit: {shown(entries)} is no list; give audit=[all], or audit=[].")
-    return select_probes(entries or [])
+    return Catalog("audit", Probe, shipped_probes(), {"template": _of_template}).select(entries)
 
 
 def _probe(part: Any, neutral: bool = True) -> Probe:

@@ -15,7 +15,7 @@ from judgebench.decoding.scores import decode, decode_answers, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.judges.judge import PromptSet, RunReadings
 from judgebench.judges.spec import LOCAL
-from judgebench.probes import probes_of
+from judgebench.probes import select_probes
 from judgebench.prompts.tokens import encode_texts
 from judgebench.results.folder import masked
 from judgebench.results.results import Results, examples_frame, frame_of, ratings_frame, texts_frame
@@ -269,7 +269,7 @@ class _Measures:
         return Probing(
             examples=self.experiment.examples,
             judge=str(self.experiment.titles["main"]),
-            probes=probes_of(self.config),
+            probes=select_probes(self.config),
             scores=changed_scores(self.probes, self.readings.frame),
             answers=answers,
             reason=reason,

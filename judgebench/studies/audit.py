@@ -193,9 +193,8 @@ class _Texts(NamedTuple):
     @classmethod
     def of(cls, sample: JudgeScores) -> _Texts:
         columns = {"example_id": sample.names, "score": sample.scores}
-        low, high = sample.scale or sample.cell.range.ends
         table = _shares(sample.cell, columns).to_frame("clean").assign(group=sample.groups)
-        return cls(table, high - low)
+        return cls(table, np.ptp(sample.scale or sample.cell.range.ends))
 
     def record(self, factor: str, level: str, neutral: bool = True, **columns: Any) -> Record:
         """The record of the mean difference of the columns clean and changed, by texts that have
@@ -230,8 +229,10 @@ def _shares(cell: ScoreSeries, part: Any) -> pd.Series:
 
 def _data_rows(sample: JudgeScores, probing: Probing) -> Iterator[Record]:
     """A record for each level of each factor."""
-    place = {example.example_id: at for at, example in enumerate(probing.examples)}
-    places = np.array([place.get(name, -1) for name in sample.names.tolist()])
+    import pandas as pd  # it takes long to import
+
+    names = pd.Index([example.example_id for example in probing.examples])
+    places = names.get_indexer(sample.names)
     rated = np.isfinite(sample.human) & (places >= 0)
     clusters = sample.clusters.at(rated)
     if clusters.count < FEWEST:
@@ -258,12 +259,11 @@ def _data_rows(sample: JudgeScores, probing: Probing) -> Iterator[Record]:
         rating_error(sample.ratings[rated]),
         clusters,
     )
-    low, high = sample.scale or sample.cell.range.ends
     about: Record = {
         "texts": len(x),
         "groups": clusters.count,
         "ratings": "several" if reliable else "one",
-        "width": high - low,
+        "width": np.ptp(sample.scale or sample.cell.range.ends),
     }
     for factor, effect in zip(compress(known, apart), effects, strict=True):
         yield _record(DATA, factor.name, effect, level=factor.level, **about)

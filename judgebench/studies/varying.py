@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -58,13 +59,11 @@ def factors_of(examples: Sequence[Example], places: Array, judge: str) -> Iterat
         yield Factor("length and format", reason="the texts are not at hand")
     yield Factor("place in the file", "last, not first", places / max(places.max(), 1))
     # 2. segments; families are those of the systems' names, unless the data has them
-    families = [family_of(example.system_id) for example in examples]
-    names = dict.fromkeys(["language", FAMILY])
-    names |= dict.fromkeys(name for example in examples for name in example.segments)
-    for name in names:
+    segments = chain.from_iterable(example.segments for example in examples)
+    for name in dict.fromkeys(["language", FAMILY, *segments]):
         labels = [example.segments.get(name, "") for example in examples]
         if name == FAMILY and not any(labels):
-            labels = families
+            labels = [family_of(example.system_id) for example in examples]
         yield from _levels(name, labels, family_of(judge) if name == FAMILY else "")
 
 

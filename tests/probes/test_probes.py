@@ -18,7 +18,7 @@ TEXT = "The weather was fine {text} all day, and **nobody** complained about it.
 
 
 def probed(name: str, text: str = TEXT) -> str:
-    [probe] = select_probes([name])
+    [probe] = select_probes({"audit": [name]})
     return probe.part.judged(Example("a", "g", "model-x", "", text, {}), CONDITION)
 
 
@@ -77,7 +77,7 @@ def test_the_reference_is_that_of_another_group():
             Example(str(n), f"g{n}", "s", "", "text", {}, context=f"reference {n // 2}") for n in range(6)
         ]
 
-    [probe] = select_probes(["wrong_reference"])
+    [probe] = select_probes({"audit": ["wrong_reference"]})
     assert not probe.neutral
     part = probe.part.fitted(Data(), [])
     for example in Data.examples:
@@ -94,12 +94,12 @@ def test_users_add_their_own_by_file(tmp_path):
     (tmp_path / "polite.txt").write_text("{text} Thank you.\n")
     (tmp_path / "hurry.txt").write_text("Be quick.\n\n{prompt}\n")
     entries = [str(tmp_path / "polite.txt"), {"template": str(tmp_path / "hurry.txt"), "neutral": False}]
-    polite, hurry = select_probes(entries)
+    polite, hurry = select_probes({"audit": entries})
     assert polite.condition == ("probe polite", "none")
     assert polite.neutral
     assert hurry.condition == ("none", "probe hurry")
     assert not hurry.neutral
-    assert len(select_probes([*shipped_probes()])) == 11
+    assert len(select_probes({"audit": [*shipped_probes()]})) == 10
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_users_add_their_own_by_file(tmp_path):
 )
 def test_mistakes_are_named(entries, says):
     with pytest.raises(UserError, match=says):
-        select_probes(entries)
+        select_probes({"audit": entries})

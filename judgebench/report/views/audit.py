@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 from judgebench.report.table import Block, Col, Paragraph, View, labelled_rows, rows_by
@@ -10,10 +11,11 @@ from judgebench.report.views.dimensions import answers, headed
 from judgebench.results.results import Results
 from judgebench.stats.clusters import SIGNIFICANCE
 from judgebench.studies.audit import DATA, PROBES
-from judgebench.types import Record, Rows
+from judgebench.types import Rows, by_key
 from judgebench.words.formats import is_known, p_value, percent, say, signed_two, whole
 
 _SHOWN = 4
+"""Effects of a line in a terminal, and of a sentence."""
 _TITLES = {DATA: "What varies in the data, at equal quality", PROBES: "What was changed"}
 
 
@@ -40,30 +42,21 @@ def _measured(results: Results) -> Rows:
     return headed(results, sorted(rows, key=lambda row: row["instrument"]))
 
 
-def _facts(rows: Rows) -> Record:
-    """Facts for the sentence of one dimension."""
-    known = [row for row in rows if is_known(row["part"])]
-    told = [row for row in known if row["told"]]
-    counts = {"others": len(known) - len(told), "missing": len(rows) - len(known)}
-    return {"told": told, "most": _SHOWN, **counts}
-
-
 def audit_lines(results: Results) -> list[Block]:
     """The largest effects, in each dimension."""
-    parts = rows_by(audit_rows(results), ["dimension"])
-    facts = {part[0]["dimension"]: {"part": "all"} | _facts(part) for part in parts}
+    parts = by_key(audit_rows(results), itemgetter("dimension"))
+    facts = {name: {"part": "all", "rows": rows} for name, rows in parts.items()}
     return answers(results, "audit", facts)
 
 
 def moved_lines(results: Results) -> list[tuple[str, Any]]:
     """The same for a terminal, a line an effect; of one dimension."""
-    parts = rows_by(audit_rows(results), ["dimension"])
-    if len(parts) != 1:
+    rows = audit_rows(results)
+    if len({row["dimension"] for row in rows}) != 1:
         return []
-    facts = _facts(parts[0])
-    lines = [say("audit", part="effect", row=row) for row in facts["told"][:_SHOWN]]
-    rest = say("audit", part="rest", **facts)
-    return list(zip(["moved by", *[""] * _SHOWN], filter(None, [*lines, rest]), strict=False))
+    told = [say("audit", part="effect", row=row) for row in rows if row["told"]]
+    lines = [*told[:_SHOWN], say("audit", part="rest", rows=rows)]
+    return list(zip(["moved by", *[""] * _SHOWN], filter(None, lines), strict=False))
 
 
 def missing_lines(results: Results) -> list[Block]:
