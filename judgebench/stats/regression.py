@@ -69,18 +69,22 @@ def t_effect(values: Array, clusters: float) -> Effect:
         '2.00 [-0.48, 4.48], p 0.074'
     """
     values = np.atleast_2d(values)
-    first, rest = values[:, 0], values[:, 1:]
+    first = values[:, 0]
+    rest = values[:, 1:]
     count = rest.shape[1]
     freedom = min(clusters, count) - 1
     value = float(first[0])
     if freedom <= 0 or not np.isfinite(values).all():
         return Effect(Estimate(value), None, clusters)
     errors = math.sqrt(count - 1) * rest.std(axis=1)
-    far = scipy.special.stdtrit(freedom, CONFIDENCE[1]) * errors
+    far = errors * scipy.special.stdtrit(freedom, CONFIDENCE[1])
+    low = float(np.min(first - far))
+    high = float(np.max(first + far))
     # without an error, any effect but rounding is sure
-    p = 2 * scipy.special.stdtr(freedom, -np.abs(first) / np.maximum(errors, _TINY))
-    ends = np.min(first - far), np.max(first + far)
-    return Effect(Estimate(value, *map(float, ends)), float(p.max()), clusters)
+    errors = np.maximum(errors, _TINY)
+    least = np.min(np.abs(first) / errors)
+    p = 2 * float(scipy.special.stdtr(freedom, -least))
+    return Effect(Estimate(value, low, high), p, clusters)
 
 
 def carrying(shares: Array) -> float:
@@ -132,34 +136,45 @@ def regression_effects(
     # 1. products within each cluster, of which leaving one out is a subtraction
     columns = np.column_stack([x, judge, human])
     # centered, so that large scores lose no digits
-    columns = np.column_stack([np.ones(len(judge)), columns - columns.mean(axis=0)])
+    columns = columns - columns.mean(axis=0)
+    columns = np.insert(columns, 0, 1.0, axis=1)
     width = columns.shape[1]
     left = clusters.jackknifed
     flat = (columns[:, :, None] * columns[:, None, :]).reshape(-1, width**2)
     products = left.sums(flat).reshape(-1, width, width)
     # 2. slopes on x, and what is left of squares and products
-    inverse = np.linalg.pinv(products[:, :-2, :-2], hermitian=True)
-    asked = products[:, :-2, -2:]
-    betas = inverse @ asked
-    rest = products[:, -2:, -2:] - asked.transpose(0, 2, 1) @ betas
+    known = slice(0, -2)
+    asked = slice(-2, None)
+    inverse = np.linalg.pinv(products[:, known, known], hermitian=True)
+    betas = inverse @ products[:, known, asked]
+    explained = products[:, asked, known] @ betas
+    rest = products[:, asked, asked] - explained
     # 3. slopes on quality
-    human = np.maximum(rest[:, 1, 1], _TINY)
-    true = human - left.sums(np.zeros(len(x)) if error is None else error)
-    known = error is not None and bool(true[0] >= _LEAST_RELIABLE * human[0])
-    slopes = _slopes(rest[:, 0, 0], rest[:, 0, 1], human)
-    if known:
-        slopes = rest[None, :, 0, 1] / np.maximum(true, _TINY)
+    judges = rest[:, 0, 0]
+    both = rest[:, 0, 1]
+    humans = np.maximum(rest[:, 1, 1], _TINY)
+    slopes = _slopes(judges, both, humans)
+    reliable = False
+    if error is not None:
+        true = humans - left.sums(error)
+        reliable = bool(true[0] >= _LEAST_RELIABLE * humans[0])
+    if reliable:
+        slopes = both[None] / np.maximum(true, _TINY)
     # 4. effects, and how much of what quality leaves each of them explains
-    less = np.array([1.0, -slopes[0, 0]])
-    squares = (betas[0] @ less) ** 2 / np.diag(inverse[0])
-    shares = squares / np.maximum(squares + less @ rest[0] @ less, _TINY)
-    parts = clusters.totals((columns[:, :-2] @ inverse[0]) ** 2)  # [G, 1 + K]
+    weights = (columns[:, known] @ inverse[0]) ** 2
+    parts = clusters.totals(weights)  # [G, 1 + K]
+    slope = slopes[0, 0]
+    less = np.array([1.0, -slope])
+    unexplained = less @ rest[0] @ less
     effects = []
     for place in range(1, width - 2):
         of_judge, of_human = betas[:, place].T
-        effect = t_effect(of_judge - slopes * of_human, carrying(parts[:, place]))
-        effects.append(effect._replace(share=float(shares[place])))
-    return effects, known
+        values = of_judge - slopes * of_human
+        effect = t_effect(values, carrying(parts[:, place]))
+        square = values[0, 0] ** 2 / inverse[0, place, place]
+        share = square / max(square + unexplained, _TINY)
+        effects.append(effect._replace(share=float(share)))
+    return effects, reliable
 
 
 def _slopes(judge: Array, both: Array, human: Array) -> Array:
@@ -173,6 +188,7 @@ def _slopes(judge: Array, both: Array, human: Array) -> Array:
     alike = np.sqrt(judge / human)
     root = math.sqrt(MOST_RELIABLE)
     # neither is more than without error
+    highest = judge / np.maximum(both, _TINY)
     least = np.maximum(alike / root, lowest)
-    most = np.minimum(alike * root, judge / np.maximum(both, _TINY))
+    most = np.minimum(alike * root, highest)
     return np.stack([alike, least, most])

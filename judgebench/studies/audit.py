@@ -95,11 +95,13 @@ def changed_scores(scores: pd.DataFrame, readings: pd.DataFrame) -> Scores:
     keys = ["example_id", "dimension", *RANGE]
     keys += [name for name in (LABELS, "order") if name in readings]
     clean = readings[(readings["attack"] == CLEAN) & (readings["defense"] == CLEAN)]
-    both = readings.merge(clean[[*keys, "prompt"]], on=keys, suffixes=("", "_clean"))
+    clean = clean[[*keys, "prompt"]]
+    both = readings.merge(clean, on=keys, suffixes=("", "_clean"))
     other = both[both["prompt"] != both["prompt_clean"]]
     asked = ["example_id", "dimension", "attack", "defense"]
+    changed = other[asked].drop_duplicates()
     read = scores[scores["status"] != FAILED]
-    return Scores.of(read.merge(other[asked].drop_duplicates()))
+    return Scores.of(read.merge(changed))
 
 
 def audit_records(samples: Sequence[JudgeScores], probing: Probing) -> Rows:
@@ -320,8 +322,10 @@ def _repeat_row(cell: ScoreSeries, texts: _Texts, answers: Columns) -> Record:
         return _record(PROBES, REPEATED, reason=_ONCE)
     table = pd.DataFrame({name: list(column) for name, column in answers.items()})
     same = ["split", "dimension", "attack", "defense", "judge", "range_min", "range_max"]
-    table = table[(table[same] == [cell.named[name] for name in same]).all(axis=1)]
-    first, second = (_shares(cell, table[table[REPEAT] == turn]) for turn in (0, 1))
+    wanted = [cell.named[name] for name in same]
+    table = table[(table[same] == wanted).all(axis=1)]
+    turns = (table[table[REPEAT] == turn] for turn in (0, 1))
+    first, second = (_shares(cell, part) for part in turns)
     if not len(second):
         return _record(PROBES, REPEATED, reason=_ONCE)
     return texts.record(REPEATED, "second answer, not first", clean=first, changed=second)
