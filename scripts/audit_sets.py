@@ -171,15 +171,18 @@ def advice(lines: list[Line]) -> dict[Any, tuple[str, str, float]]:
 def regret(sets: dict[str, Rows], halves: int) -> None:
     """Prints how often an effect is on the other side of the margin in the other half of the groups."""
     counts: Counter[tuple[str, str, bool]] = Counter()
+    judges = set()
     for name, rows in sets.items():
         groups = np.array([row["group"] for row in rows])
         for draw in range(halves):
             first = Task.half(groups, draw)
             here, there = (advice(lines_of(name, list(compress(rows, side)))) for side in (first, ~first))
             for key in here.keys() & there.keys():
+                judges.add((name, *key[:2]))
                 *states, _ = here[key]
                 beyond = there[key][-1] > MARGIN
                 counts.update((rule, state, beyond) for rule, state in zip(RULES, states, strict=True))
+    print(f"{len(judges)} judges of {len({name for name, *_ in judges})} sets")
     for rule in RULES:
         for state in (YES, FEW, NO):
             beyond, within = counts[rule, state, True], counts[rule, state, False]

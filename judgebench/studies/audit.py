@@ -31,8 +31,6 @@ from judgebench.studies.scores import CLEAN, COLUMNS, JudgeScores, Scores, Score
 from judgebench.studies.varying import factors_of
 from judgebench.types import (
     FAILED,
-    LABELS,
-    RANGE,
     Array,
     Columns,
     Example,
@@ -51,7 +49,6 @@ PROBES = "probes"
 
 RANGE_FACTOR = "score range"
 NAMES_FACTOR = "names of scores"
-TURNED_FACTOR = "direction of the scale"
 REPEATED = "same prompt again"
 ORDER = "order of a pair"
 
@@ -91,17 +88,14 @@ def probed_rows(table: pd.DataFrame) -> pd.Series:
 def changed_scores(scores: pd.DataFrame, readings: pd.DataFrame) -> Scores:
     """Of the scores of probes those that could be read, about texts whose prompt is another than
     without the probe; by readings.parquet's columns, of a run with all of its conditions."""
-    # a text in a range, and in a place where texts are compared
-    keys = ["example_id", "dimension", *RANGE]
-    keys += [name for name in (LABELS, "order") if name in readings]
-    clean = readings[(readings["attack"] == CLEAN) & (readings["defense"] == CLEAN)]
-    clean = clean[[*keys, "prompt"]]
-    both = readings.merge(clean, on=keys, suffixes=("", "_clean"))
-    other = both[both["prompt"] != both["prompt_clean"]]
+    import pandas as pd  # it takes long to import
+
+    prompts = pd.MultiIndex.from_frame(readings[["example_id", "prompt"]])
+    clean = (readings["attack"] == CLEAN) & (readings["defense"] == CLEAN)
+    other = readings[~prompts.isin(prompts[clean])]
     asked = ["example_id", "dimension", "attack", "defense"]
-    changed = other[asked].drop_duplicates()
     read = scores[scores["status"] != FAILED]
-    return Scores.of(read.merge(changed))
+    return Scores.of(read.merge(other[asked].drop_duplicates()))
 
 
 def audit_records(samples: Sequence[JudgeScores], probing: Probing) -> Rows:
@@ -162,23 +156,24 @@ def _record(
     **known: Any,
 ) -> Record:
     """A record of an effect, or the reason why there is none: too few clusters carry it, too."""
-    if effect is not None and effect.clusters < FEWEST:
-        reason = f"too few groups carry it: {effect.clusters:.1f} of {FEWEST}"
-        effect = None
-    return {
+    record: Record = {
         "instrument": instrument,
         "factor": factor,
         "level": None,
         "neutral": True,
         **dict.fromkeys(("texts", "groups")),
-        **keys_of("effect", None if effect is None else effect.estimate),
-        "p": None if effect is None else effect.p,
-        "p_holm": None,
-        "share": None if effect is None else effect.share,
-        **dict.fromkeys(("width", "ratings")),
+        **keys_of("effect", None),
+        **dict.fromkeys(("p", "p_holm", "share", "width", "ratings")),
         "reason": reason,
         **known,
     }
+    if effect is None:
+        return record
+    if effect.clusters < FEWEST:
+        few = f"too few groups carry it: {effect.clusters:.1f} of {FEWEST}"
+        return record | {"reason": few}
+    numbers = keys_of("effect", effect.estimate)
+    return record | numbers | {"p": effect.p, "share": effect.share}
 
 
 class _Texts(NamedTuple):
@@ -196,7 +191,7 @@ class _Texts(NamedTuple):
     def of(cls, sample: JudgeScores) -> _Texts:
         columns = {"example_id": sample.names, "score": sample.scores}
         table = _shares(sample.cell, columns).to_frame("clean").assign(group=sample.groups)
-        return cls(table, np.ptp(sample.scale or sample.cell.range.ends))
+        return cls(table, float(np.ptp(sample.scale or sample.cell.range.ends)))
 
     def record(self, factor: str, level: str, neutral: bool = True, **columns: Any) -> Record:
         """The record of the mean difference of the columns clean and changed, by texts that have
@@ -234,7 +229,7 @@ def _data_rows(sample: JudgeScores, probing: Probing) -> Iterator[Record]:
     import pandas as pd  # it takes long to import
 
     names = pd.Index([example.example_id for example in probing.examples])
-    places = names.get_indexer(sample.names)
+    places = names.get_indexer(pd.Index(sample.names))
     rated = np.isfinite(sample.human) & (places >= 0)
     clusters = sample.clusters.at(rated)
     if clusters.count < FEWEST:
@@ -265,7 +260,7 @@ def _data_rows(sample: JudgeScores, probing: Probing) -> Iterator[Record]:
         "texts": len(x),
         "groups": clusters.count,
         "ratings": "several" if reliable else "one",
-        "width": np.ptp(sample.scale or sample.cell.range.ends),
+        "width": float(np.ptp(sample.scale or sample.cell.range.ends)),
     }
     for factor, effect in zip(compress(known, apart), effects, strict=True):
         yield _record(DATA, factor.name, effect, level=factor.level, **about)
@@ -289,11 +284,8 @@ def _range_rows(cell: ScoreSeries, alike: Mapping[ScoreSeries, _Texts]) -> Rows:
         asked = other.range
         if asked == cell.range:
             continue
-        factor = RANGE_FACTOR
-        if asked.worded or cell.range.worded:
-            factor = NAMES_FACTOR
-        elif asked.reversed != cell.range.reversed:
-            factor = TURNED_FACTOR
+        worded = asked.worded or cell.range.worded
+        factor = NAMES_FACTOR if worded else RANGE_FACTOR
         level = f"{asked}, not {cell.range}"
         rows.append(alike[cell].record(factor, level, changed=texts.table["clean"]))
     return rows or [_record(PROBES, RANGE_FACTOR, reason=_ONE_RANGE)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from judgebench.stats.clusters import ENDS, SIGNIFICANCE, Estimate
 from judgebench.studies.audit import DATA, PROBES
 from judgebench.studies.findings import JudgeFindings
@@ -36,7 +34,8 @@ def steady_verdict(facts: JudgeFindings, audit: Records) -> Verdict:
     if row["groups"] < fewest:
         verdict, part, needed = FEW, "groups", fewest
     elif verdict == FEW:
-        needed = articles_needed(row["groups"], np.ptp(size[1:]), margin)
+        spread = (row["effect_high"] - row["effect_low"]) / row["width"]
+        needed = articles_needed(row["groups"], spread, margin)
     # what varies in the data is not all that may move it
     elif verdict == YES and PROBES not in {other["instrument"] for other in rows}:
         verdict, part = CARE, DATA
