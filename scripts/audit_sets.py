@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from recorded.sets import BY_QUESTION, QUESTION, Rows, Task, read, sample_of, tasks_of
 
 from judgebench.settings.margins import Margins
-from judgebench.stats.clusters import SIGNIFICANCE, Clusters, Estimate
+from judgebench.stats.clusters import ENDS, SIGNIFICANCE
 from judgebench.stats.maps import rescale
-from judgebench.stats.permutation import holm
-from judgebench.stats.regression import paired_effect
-from judgebench.studies.audit import Probing, audit_records
+from judgebench.studies.audit import PairedTexts, Probing, audit_records
 from judgebench.studies.paired import correct
 from judgebench.studies.rules import FEW, NO, YES
 from judgebench.studies.verdict_steady import effect_state
@@ -66,19 +65,10 @@ def of_people(name: str, rows: Rows) -> Iterator[Line]:
                     yield {**record, "task": task.name, "judge": judge}
 
 
-def paired(task: str, judge: str, factor: str, before: Any, after: Any, groups: Any) -> Line | None:
+def paired(task: str, judge: str, factor: str, before: Any, after: Any, groups: Any) -> Line:
     """The effect of scores [n] as parts of the scale, NaN where there is none."""
-    first, second, names = np.asarray(before, float), np.asarray(after, float), np.asarray(groups)
-    both = np.isfinite(first) & np.isfinite(second)
-    if len(np.unique(names[both])) < 6:
-        return None
-    effect = paired_effect(second[both] - first[both], Clusters.of(names[both], 0))
-    spread = np.var(np.concatenate([first[both], second[both]]))
-    share = float(np.mean((second - first)[both] ** 2) / 4 / spread) if spread else 0.0
-    numbers = dict(zip(("effect", "effect_low", "effect_high"), effect.estimate, strict=True))
-    counts = {"texts": int(both.sum()), "groups": len(np.unique(names[both]))}
-    line = {"task": task, "judge": judge, "factor": factor, "level": None, "p": effect.p, "share": share, "width": 1.0}
-    return {**line, **numbers, **counts, "reason": None}
+    texts = PairedTexts(pd.DataFrame({"clean": np.asarray(before, float), "group": groups}), 1.0)
+    return {"task": task, "judge": judge, **texts.record(factor, "", changed=np.asarray(after, float))}
 
 
 def of_readings(name: str, rows: Rows) -> Iterator[Line]:
@@ -97,17 +87,13 @@ def of_readings(name: str, rows: Rows) -> Iterator[Line]:
             shown = [places.get(value, np.nan) for value in column(judge)]
             turned = [places.get(value, np.nan) for value in column(f"{judge} swapped")]
             # the place of the better one is named in the first order: 0 is the one shown first there
-            line = paired(name, judge, "order of a pair", 1 - np.array(turned), 1 - np.array(shown), groups)
-            if line is not None:
-                yield line
+            yield paired(name, judge, "order of a pair", 1 - np.array(turned), 1 - np.array(shown), groups)
     # 2. the same prompt again
     repeats: dict[str, list[str]] = rows[0].get("repeats") or {}
     for judge, runs in repeats.items():
         ends = rows[0].get("judge_scale") or rows[0]["scale"]
         first, second = (rescale(np.array(column(run), float), tuple(ends)) for run in runs[:2])
-        line = paired(name, judge, "same prompt again", first, second, groups)
-        if line is not None:
-            yield line
+        yield paired(name, judge, "same prompt again", first, second, groups)
     # 3. scales, each beside the first
     scales: dict[str, list[float]] = rows[0].get("scales") or {}
     for judge in judges:
@@ -119,9 +105,7 @@ def of_readings(name: str, rows: Rows) -> Iterator[Line]:
             second = judge.replace(f"{model} {base}", f"{model} {other}")
             before = _on_scale(column(judge), scales[base])
             after = _on_scale(column(second), scales[other])
-            line = paired(name, judge, f"scale {other}, not {base}", before, after, groups)
-            if line is not None:
-                yield line
+            yield paired(name, judge, f"scale {other}, not {base}", before, after, groups)
 
 
 def _on_scale(values: list[Any], ends: list[float]) -> np.ndarray:
@@ -136,32 +120,26 @@ def lines_of(name: str, rows: Rows) -> list[Line]:
 
 def show(lines: list[Line]) -> None:
     """Prints the effects that are told from chance within a task and judge, and counts."""
-    families: dict[tuple[str, str], list[Line]] = {}
-    for line in lines:
-        families.setdefault((line["task"], line["judge"]), []).append(line)
     missing = Counter(f"{line['factor']}: {line['reason']}" for line in lines if line["reason"])
-    for family in families.values():
-        known = [line for line in family if line["p"] is not None]
-        told = holm(np.array([line["p"] for line in known])) <= SIGNIFICANCE
-        for line, is_told in zip(known, told, strict=True):
-            if is_told:
-                estimate = Estimate.of(line, "effect")
-                parts = [part / line["width"] for part in estimate or ()]
-                form = "  {:24s} {:34s} {:20s} {:34s} {:+.3f} [{:+.3f}, {:+.3f}] of the scale, {:.1%} of the variance"
-                words = [str(line[key] or "")[:34] for key in ("task", "judge", "factor", "level")]
-                print(form.format(*words, *parts, line["share"]))
-        print(f"  {family[0]['task']} {family[0]['judge']}: {int(told.sum())} of {len(known)} told", flush=True)
+    for family in by_key(lines, itemgetter("task", "judge")).values():
+        count = correct(family)
+        told = [line for line in family if line["p"] is not None and line["p_holm"] <= SIGNIFICANCE]
+        for line in told:
+            parts = [line[f"effect{end}"] / line["width"] for end in ENDS]
+            form = "  {:24s} {:34s} {:20s} {:34s} {:+.3f} [{:+.3f}, {:+.3f}] of the scale, {:.1%} of the variance"
+            words = [str(line[key] or "")[:34] for key in ("task", "judge", "factor", "level")]
+            print(form.format(*words, *parts, line["share"]))
+        print(f"  {family[0]['task']} {family[0]['judge']}: {len(told)} of {count} told", flush=True)
     for reason, count in missing.most_common(12):
         print(f"  not measured {count} times: {reason}")
 
 
 def advice(lines: list[Line]) -> dict[Any, tuple[str, str, float]]:
     """Of each effect with an interval: its state by the verdict's rule, by its size alone, and that size."""
-    known = [line for line in lines if line["p"] is not None]
-    for family in by_key(known, itemgetter("task", "judge")).values():
+    for family in by_key(lines, itemgetter("task", "judge")).values():
         correct(family)
     said = {}
-    for line in known:
+    for line in [line for line in lines if line["p"] is not None]:
         size = abs(line["effect"]) / line["width"]
         key = tuple(line[name] for name in ("task", "judge", "factor", "level"))
         said[key] = effect_state(line, MARGIN), YES if size <= MARGIN else NO, size

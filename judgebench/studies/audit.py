@@ -109,7 +109,7 @@ def audit_records(samples: Sequence[JudgeScores], probing: Probing) -> Rows:
     records = []
     # a judge and decoding under one condition, in all ranges
     for series in by_key(samples, _series).values():
-        texts = {sample.cell: _Texts.of(sample) for sample in series}
+        texts = {sample.cell: PairedTexts.of(sample) for sample in series}
         for sample in series:
             rows = [
                 *_data_rows(sample, probing),
@@ -136,7 +136,9 @@ def pair_audit_records(scores: Scores, probing: Probing, dataset: str) -> Rows:
         if cell.attack != CLEAN or cell.split != scores.split:
             continue
         part = scores.part(cell)
-        texts = _Texts(_shares(cell, part).to_frame("clean").assign(group=part["group_id"]), 1.0)
+        texts = PairedTexts(
+            _shares(cell, part).to_frame("clean").assign(group=part["group_id"]), 1.0
+        )
         first, second = part["score_first"], part["score_second"]
         order = texts.record(ORDER, "first, not second", clean=second, changed=first)
         rows = [order, *_probe_rows({cell: texts}, probing)]
@@ -176,7 +178,7 @@ def _record(
     return record | numbers | {"p": effect.p, "share": effect.share}
 
 
-class _Texts(NamedTuple):
+class PairedTexts(NamedTuple):
     """Scores that others of the same texts are compared with.
 
     Attributes:
@@ -188,7 +190,7 @@ class _Texts(NamedTuple):
     width: float
 
     @classmethod
-    def of(cls, sample: JudgeScores) -> _Texts:
+    def of(cls, sample: JudgeScores) -> PairedTexts:
         columns = {"example_id": sample.names, "score": sample.scores}
         table = _shares(sample.cell, columns).to_frame("clean").assign(group=sample.groups)
         return cls(table, float(np.ptp(sample.scale or sample.cell.range.ends)))
@@ -277,7 +279,7 @@ def _independent(x: Array) -> Array:
 # --- what was asked besides -----------------------------------------------------------------------
 
 
-def _range_rows(cell: ScoreSeries, alike: Mapping[ScoreSeries, _Texts]) -> Rows:
+def _range_rows(cell: ScoreSeries, alike: Mapping[ScoreSeries, PairedTexts]) -> Rows:
     """A record for each other range of the same series."""
     rows = []
     for other, texts in alike.items():
@@ -291,7 +293,7 @@ def _range_rows(cell: ScoreSeries, alike: Mapping[ScoreSeries, _Texts]) -> Rows:
     return rows or [_record(PROBES, RANGE_FACTOR, reason=_ONE_RANGE)]
 
 
-def _probe_rows(alike: Mapping[ScoreSeries, _Texts], probing: Probing) -> Iterator[Record]:
+def _probe_rows(alike: Mapping[ScoreSeries, PairedTexts], probing: Probing) -> Iterator[Record]:
     """A record for each probe, of the range in which it was probe."""
     for probe in probing.probes:
         attack, defense = probe.condition
@@ -306,7 +308,7 @@ def _probe_rows(alike: Mapping[ScoreSeries, _Texts], probing: Probing) -> Iterat
         yield row
 
 
-def _repeat_row(cell: ScoreSeries, texts: _Texts, answers: Columns) -> Record:
+def _repeat_row(cell: ScoreSeries, texts: PairedTexts, answers: Columns) -> Record:
     """The record of the second answer to each prompt beside the first."""
     import pandas as pd  # it takes long to import
 
