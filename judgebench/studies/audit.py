@@ -294,7 +294,7 @@ def _range_rows(cell: ScoreSeries, alike: Mapping[ScoreSeries, PairedTexts]) -> 
 
 
 def _probe_rows(alike: Mapping[ScoreSeries, PairedTexts], probing: Probing) -> Iterator[Record]:
-    """A record for each probe, of the range in which it was probe."""
+    """A record for each probe, of the range in which it was asked."""
     for probe in probing.probes:
         attack, defense = probe.condition
         reason = probing.reason or probe.missing
