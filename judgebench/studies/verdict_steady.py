@@ -25,17 +25,16 @@ def steady_verdict(facts: JudgeFindings, audit: Records) -> Verdict:
     if not rows:
         return Verdict(UNMEASURED, say("clause_steady", part="none"))
     # the largest effect of the worst state
-    states = [(_STATES.index(effect_state(row, margin)), abs(row["effect"])) for row in rows]
-    worst = max(states)
-    row = rows[states.index(worst)]
-    size = Estimate(*(row[f"effect{end}"] / row["width"] for end in ENDS))
-    verdict = part = _STATES[worst[0]]
+    rows.sort(key=lambda row: (_STATES.index(effect_state(row, margin)), abs(row["effect"])))
+    row = rows[-1]
+    low, value, high = sorted(row[f"effect{end}"] / row["width"] for end in ENDS)
+    size = Estimate(value, low, high)
+    verdict = part = effect_state(row, margin)
     needed = None
     if row["groups"] < fewest:
         verdict, part, needed = FEW, "groups", fewest
     elif verdict == FEW:
-        spread = (row["effect_high"] - row["effect_low"]) / row["width"]
-        needed = articles_needed(row["groups"], spread, margin)
+        needed = articles_needed(row["groups"], high - low, margin)
     # what varies in the data is not all that may move it
     elif verdict == YES and PROBES not in {other["instrument"] for other in rows}:
         verdict, part = CARE, DATA
