@@ -68,7 +68,7 @@ def draw(seed: Sequence[int], articles: int, effect: float, raters: int, noise: 
 
 def data_effects(data: Data) -> list[Effect]:
     """The effect of each of what varies."""
-    human = data.ratings.mean(axis=1)
+    human = np.nanmean(data.ratings, axis=1)
     error = rating_error(data.ratings)
     effects, _ = regression_effects(data.judge, human, data.x, error, Clusters.of(data.articles, 0))
     return effects
@@ -128,9 +128,10 @@ def simpler(data_sets: int, raters: int) -> None:
                 judge, human = spread * data.judge, data.ratings.mean(axis=1)
                 clusters = Clusters.of(data.articles, 0)
                 none = np.zeros(len(human))
+                unknown = rating_error(none[:, None])
                 audited = data_effects(data._replace(judge=judge))
-                less, _ = regression_effects(judge - human, none, data.x, none, clusters)
-                given, _ = regression_effects(judge, none, np.column_stack([data.x, human]), none, clusters)
+                less, _ = regression_effects(judge - human, none, data.x, unknown, clusters)
+                given, _ = regression_effects(judge, none, np.column_stack([data.x, human]), unknown, clusters)
                 for place, every in enumerate((audited, less, given[:-1])):
                     alarms[place] += (holm(np.array([one.p for one in every])) <= 0.05).any()
             line = "{:8d}  {:6.2f} {:6.2f}                     {:6.3f}             {:6.3f}              {:6.3f}"

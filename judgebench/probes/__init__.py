@@ -95,7 +95,11 @@ def _of_words(name: str, template: str) -> Attack | Defense:
     if "{prompt}" in template or "{texts}" in template:
         return TemplateDefense.parse(name, template)
     template = without_line_end(template)
-    template_fields(template, FIELDS, f"audit: the template of {name}")
+    if "text" not in template_fields(template, FIELDS, f"audit: the template of {name}"):
+        raise UserError(
+            f"audit: the template of {name} has no {{text}} and no {{prompt}}; put one of them where "
+            "what its words stand around belongs."
+        )
     return TextProbe(name, partial(_filled, template))
 
 

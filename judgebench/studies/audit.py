@@ -51,6 +51,8 @@ RANGE_FACTOR = "score range"
 NAMES_FACTOR = "names of scores"
 REPEATED = "same prompt again"
 ORDER = "order of a pair"
+UNPROBED = {RANGE_FACTOR, NAMES_FACTOR, REPEATED, ORDER}
+"""What is beside the probes, of what a run has: it does not do for a verdict."""
 
 _ALONE = "texts are judged alone; prompt=comparative asks about pairs, in both orders"
 _ONCE = "each prompt was read once; a judge whose answers are drawn can be asked again"
@@ -174,6 +176,8 @@ def _record(
     if effect.clusters < FEWEST:
         few = f"too few groups carry it: {effect.clusters:.1f} of {FEWEST}"
         return record | {"reason": few}
+    if effect.p is None:
+        return record | {"reason": "what varies tells the humans' scores, and leaves no quality"}
     numbers = keys_of("effect", effect.estimate)
     return record | numbers | {"p": effect.p, "share": effect.share}
 
@@ -193,7 +197,9 @@ class PairedTexts(NamedTuple):
     def of(cls, sample: JudgeScores) -> PairedTexts:
         columns = {"example_id": sample.names, "score": sample.scores}
         table = _shares(sample.cell, columns).to_frame("clean").assign(group=sample.groups)
-        return cls(table, float(np.ptp(sample.scale or sample.cell.range.ends)))
+        ends = sample.cell.range.ends
+        # of ratings that are all alike the scale has no length
+        return cls(table, float(np.ptp(sample.scale or ends) or np.ptp(ends)))
 
     def record(self, factor: str, level: str, neutral: bool = True, **columns: Any) -> Record:
         """The record of the mean difference of the columns clean and changed, by texts that have
@@ -237,6 +243,9 @@ def _data_rows(sample: JudgeScores, probing: Probing) -> Iterator[Record]:
     if clusters.count < FEWEST:
         few = f"too few rated groups: {clusters.count} of {FEWEST}"
         yield _record(DATA, "all", reason=few)
+        return
+    if np.ptp(sample.human[rated]) == 0:
+        yield _record(DATA, "all", reason="all human scores are alike")
         return
     # 1. factors, and those that say something of their own
     examples = [probing.examples[at] for at in places[rated]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from judgebench.stats.clusters import ENDS, SIGNIFICANCE, Estimate
-from judgebench.studies.audit import DATA, PROBES
+from judgebench.studies.audit import DATA, PROBES, UNPROBED
 from judgebench.studies.findings import JudgeFindings
 from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES, Verdict, articles_needed
 from judgebench.studies.scores import ScoreSeries
@@ -36,7 +36,10 @@ def steady_verdict(facts: JudgeFindings, audit: Records) -> Verdict:
     elif verdict == FEW:
         needed = articles_needed(row["groups"], high - low, margin)
     # what varies in the data is not all that may move it
-    elif verdict == YES and PROBES not in {other["instrument"] for other in rows}:
+    elif (
+        verdict == YES
+        and not {other["factor"] for other in rows if other["instrument"] == PROBES} - UNPROBED
+    ):
         verdict, part = CARE, DATA
     clause = say("clause_steady", part=part, row=row, margin=margin, needed=needed)
     return Verdict(verdict, clause, size, needed=needed)

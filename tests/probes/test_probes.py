@@ -6,9 +6,7 @@ import difflib
 from typing import ClassVar
 
 import pytest
-from omegaconf import OmegaConf
 
-from judgebench.config.defaults import complete_all
 from judgebench.data.markdown import has_markdown, plain_words
 from judgebench.probes import select_probes, shipped_probes
 from judgebench.probes.prompts import reversed_criteria

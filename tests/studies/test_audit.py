@@ -147,6 +147,24 @@ def test_texts_whose_prompt_is_the_same_are_left_out():
     assert cell.attack == "probe typos"
 
 
+def test_labels_that_are_all_alike_have_a_reason_and_probes_an_effect():
+    sample, examples = planted()
+    alike = replace(sample, ratings=np.full_like(sample.ratings, 3.0), scale=(3.0, 3.0))
+    records = audit_records([alike], with_probe(sample, examples, 0.1))
+    assert [one["reason"] for one in records if one["instrument"] == "data"] == ["all human scores are alike"]
+    [probe] = [one for one in records if one["p"] is not None]
+    assert probe["effect"] == pytest.approx(0.1)
+    assert probe["width"] == 1
+
+
+def test_ranges_are_no_probes_for_the_verdict():
+    sample, examples = planted(articles=200)
+    other = replace(sample, cell=CELL._replace(range_max=2.0), scores=2 * sample.scores)
+    records = audit_records([sample, other], Probing(examples, "Qwen2.5"))
+    assert [one["factor"] for one in records if one["p"] is not None and one["instrument"] == "probes"]
+    assert verdict_of(sample, records).verdict == CARE
+
+
 def test_names_of_systems_and_judges_tell_families():
     assert [family_of(name) for name in ("GPT4-5shot", "meta-llama/Llama-3.1-8B", "phigaro", "M12")] == [
         "gpt",
