@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import time
 from typing import ClassVar
 
 import pytest
+from omegaconf import OmegaConf
 
+from judgebench.config.defaults import complete_all
 from judgebench.data.markdown import has_markdown, plain_words
 from judgebench.probes import select_probes, shipped_probes
 from judgebench.probes.prompts import reversed_criteria
@@ -108,3 +111,24 @@ def test_users_add_their_own_by_file(tmp_path):
 def test_mistakes_are_named(entries, says):
     with pytest.raises(UserError, match=says):
         select_probes({"audit": entries})
+
+
+def test_a_line_of_dashes_takes_no_time():
+    text = "**b**\n" + "-" * 20_000 + "x"
+    before = time.process_time()
+    assert plain_words(text) == text.replace("**", "")
+    assert time.process_time() - before < 5
+    assert plain_words("**b**\n\n---\n| --- | :-: |\nc") == "b\n\nc"
+
+
+def test_a_template_of_texts_names_the_text(tmp_path):
+    (tmp_path / "mine.txt").write_text("An answer.")
+    with pytest.raises(UserError, match=r"no \{text\}"):
+        select_probes({"audit": [str(tmp_path / "mine.txt")]})
+
+
+def test_all_stands_for_every_probe_once():
+    config = complete_all(OmegaConf.create({"audit": ["typos", "all"]}), None)
+    assert config.audit[0] == "typos"
+    assert sorted(config.audit) == sorted(shipped_probes())
+    assert complete_all(OmegaConf.create({"audit": None}), None).audit is None
