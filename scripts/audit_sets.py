@@ -3,7 +3,8 @@
 FOLDER holds the sets that `external.py` reads. Of graded sets with people: the regression of judge less human. Of
 every set that has it, people or none: the order of a pair (a judge `... swapped`), the same prompt again (`repeats`),
 and other scales (GEMBA's, `scales`), in parts of the judge's scale. A line an effect that is told from chance, and
-counts.
+counts. `--halves N` tests what the verdict *steady* says of half of the groups, drawn N times, by the effects in the
+other half.
 """
 
 from __future__ import annotations
@@ -11,21 +12,28 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator
+from itertools import compress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recorded.sets import BY_QUESTION, QUESTION, Rows, read, sample_of, tasks_of
+import pandas as pd
+from recorded.sets import BY_QUESTION, QUESTION, Rows, Task, read, sample_of, tasks_of
 
-from judgebench.stats.clusters import SIGNIFICANCE, Clusters, Estimate
+from judgebench.settings.margins import Margins
+from judgebench.stats.clusters import ENDS, SIGNIFICANCE
 from judgebench.stats.maps import rescale
-from judgebench.stats.permutation import holm
-from judgebench.stats.regression import paired_effect
-from judgebench.studies.audit import Probing, audit_records
-from judgebench.types import Example
+from judgebench.studies.audit import PairedTexts, Probing, audit_records
+from judgebench.studies.paired import correct
+from judgebench.studies.rules import FEW, NO, YES
+from judgebench.studies.verdict_steady import effect_state
+from judgebench.types import Example, by_key
 
 SEGMENTS = ("question", "criterion", "kind")
 MOST_JUDGES = 8
+MARGIN = Margins().steady
+RULES = ("steady", "size")
 Line = dict[str, Any]
 
 
@@ -57,19 +65,10 @@ def of_people(name: str, rows: Rows) -> Iterator[Line]:
                     yield {**record, "task": task.name, "judge": judge}
 
 
-def paired(task: str, judge: str, factor: str, before: Any, after: Any, groups: Any) -> Line | None:
+def paired(task: str, judge: str, factor: str, before: Any, after: Any, groups: Any) -> Line:
     """The effect of scores [n] as parts of the scale, NaN where there is none."""
-    first, second, names = np.asarray(before, float), np.asarray(after, float), np.asarray(groups)
-    both = np.isfinite(first) & np.isfinite(second)
-    if len(np.unique(names[both])) < 6:
-        return None
-    effect = paired_effect(second[both] - first[both], Clusters.of(names[both], 0))
-    spread = np.var(np.concatenate([first[both], second[both]]))
-    share = float(np.mean((second - first)[both] ** 2) / 4 / spread) if spread else 0.0
-    numbers = dict(zip(("effect", "effect_low", "effect_high"), effect.estimate, strict=True))
-    counts = {"texts": int(both.sum()), "groups": len(np.unique(names[both]))}
-    line = {"task": task, "judge": judge, "factor": factor, "level": None, "p": effect.p, "share": share, "width": 1.0}
-    return {**line, **numbers, **counts, "reason": None}
+    texts = PairedTexts(pd.DataFrame({"clean": np.asarray(before, float), "group": groups}), 1.0)
+    return {"task": task, "judge": judge, **texts.record(factor, "", changed=np.asarray(after, float))}
 
 
 def of_readings(name: str, rows: Rows) -> Iterator[Line]:
@@ -88,17 +87,13 @@ def of_readings(name: str, rows: Rows) -> Iterator[Line]:
             shown = [places.get(value, np.nan) for value in column(judge)]
             turned = [places.get(value, np.nan) for value in column(f"{judge} swapped")]
             # the place of the better one is named in the first order: 0 is the one shown first there
-            line = paired(name, judge, "order of a pair", 1 - np.array(turned), 1 - np.array(shown), groups)
-            if line is not None:
-                yield line
+            yield paired(name, judge, "order of a pair", 1 - np.array(turned), 1 - np.array(shown), groups)
     # 2. the same prompt again
     repeats: dict[str, list[str]] = rows[0].get("repeats") or {}
     for judge, runs in repeats.items():
         ends = rows[0].get("judge_scale") or rows[0]["scale"]
         first, second = (rescale(np.array(column(run), float), tuple(ends)) for run in runs[:2])
-        line = paired(name, judge, "same prompt again", first, second, groups)
-        if line is not None:
-            yield line
+        yield paired(name, judge, "same prompt again", first, second, groups)
     # 3. scales, each beside the first
     scales: dict[str, list[float]] = rows[0].get("scales") or {}
     for judge in judges:
@@ -110,49 +105,82 @@ def of_readings(name: str, rows: Rows) -> Iterator[Line]:
             second = judge.replace(f"{model} {base}", f"{model} {other}")
             before = _on_scale(column(judge), scales[base])
             after = _on_scale(column(second), scales[other])
-            line = paired(name, judge, f"scale {other}, not {base}", before, after, groups)
-            if line is not None:
-                yield line
+            yield paired(name, judge, f"scale {other}, not {base}", before, after, groups)
 
 
 def _on_scale(values: list[Any], ends: list[float]) -> np.ndarray:
     return rescale(np.array(values, float), (min(ends), max(ends)))
 
 
+def lines_of(name: str, rows: Rows) -> list[Line]:
+    """All effects of a set."""
+    people = any(row["human"] for row in rows) and rows[0]["labels"] != "nominal"
+    return [*(of_people(name, rows) if people else ()), *of_readings(name, rows)]
+
+
 def show(lines: list[Line]) -> None:
     """Prints the effects that are told from chance within a task and judge, and counts."""
-    families: dict[tuple[str, str], list[Line]] = {}
-    for line in lines:
-        families.setdefault((line["task"], line["judge"]), []).append(line)
     missing = Counter(f"{line['factor']}: {line['reason']}" for line in lines if line["reason"])
-    for family in families.values():
-        known = [line for line in family if line["p"] is not None]
-        told = holm(np.array([line["p"] for line in known])) <= SIGNIFICANCE
-        for line, is_told in zip(known, told, strict=True):
-            if is_told:
-                estimate = Estimate.of(line, "effect")
-                parts = [part / line["width"] for part in estimate or ()]
-                form = "  {:24s} {:34s} {:20s} {:34s} {:+.3f} [{:+.3f}, {:+.3f}] of the scale, {:.1%} of the variance"
-                words = [str(line[key] or "")[:34] for key in ("task", "judge", "factor", "level")]
-                print(form.format(*words, *parts, line["share"]))
-        print(f"  {family[0]['task']} {family[0]['judge']}: {int(told.sum())} of {len(known)} told", flush=True)
+    for family in by_key(lines, itemgetter("task", "judge")).values():
+        count = correct(family)
+        told = [line for line in family if line["p"] is not None and line["p_holm"] <= SIGNIFICANCE]
+        for line in told:
+            parts = [line[f"effect{end}"] / line["width"] for end in ENDS]
+            form = "  {:24s} {:34s} {:20s} {:34s} {:+.3f} [{:+.3f}, {:+.3f}] of the scale, {:.1%} of the variance"
+            words = [str(line[key] or "")[:34] for key in ("task", "judge", "factor", "level")]
+            print(form.format(*words, *parts, line["share"]))
+        print(f"  {family[0]['task']} {family[0]['judge']}: {len(told)} of {count} told", flush=True)
     for reason, count in missing.most_common(12):
         print(f"  not measured {count} times: {reason}")
+
+
+def advice(lines: list[Line]) -> dict[Any, tuple[str, str, float]]:
+    """Of each effect with an interval: its state by the verdict's rule, by its size alone, and that size."""
+    for family in by_key(lines, itemgetter("task", "judge")).values():
+        correct(family)
+    said = {}
+    for line in [line for line in lines if line["p"] is not None]:
+        size = abs(line["effect"]) / line["width"]
+        key = tuple(line[name] for name in ("task", "judge", "factor", "level"))
+        said[key] = effect_state(line, MARGIN), YES if size <= MARGIN else NO, size
+    return said
+
+
+def regret(sets: dict[str, Rows], halves: int) -> None:
+    """Prints how often an effect is on the other side of the margin in the other half of the groups."""
+    counts: Counter[tuple[str, str, bool]] = Counter()
+    judges = set()
+    for name, rows in sets.items():
+        groups = np.array([row["group"] for row in rows])
+        for draw in range(halves):
+            first = Task.half(groups, draw)
+            here, there = (advice(lines_of(name, list(compress(rows, side)))) for side in (first, ~first))
+            for key in here.keys() & there.keys():
+                judges.add((name, *key[:2]))
+                *states, _ = here[key]
+                beyond = there[key][-1] > MARGIN
+                counts.update((rule, state, beyond) for rule, state in zip(RULES, states, strict=True))
+    print(f"{len(judges)} judges of {len({name for name, *_ in judges})} sets")
+    for rule in RULES:
+        for state in (YES, FEW, NO):
+            beyond, within = counts[rule, state, True], counts[rule, state, False]
+            print(f"{rule:8s} {state:14s} {beyond + within:6d} effects, {beyond / max(1, beyond + within):.1%} beyond")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", nargs="*", help="names of sets, or how they begin; all where none is given")
+    parser.add_argument("--halves", type=int, help="draws of halves")
     given = parser.parse_args()
-    for folder in (given.folder, given.folder / "judges_only"):
-        for name, rows in read(folder).items() if folder.is_dir() else ():
-            if given.sets and not name.startswith(tuple(given.sets)):
-                continue
-            people = any(row["human"] for row in rows)
-            lines = list(of_people(name, rows)) if people and rows[0]["labels"] != "nominal" else []
-            print(f"{name}: {len(rows)} rows")
-            show([*lines, *of_readings(name, rows)])
+    sets = read(given.folder) | read(given.folder / "judges_only")
+    sets = {name: sets[name] for name in sets if not given.sets or name.startswith(tuple(given.sets))}
+    if given.halves:
+        regret(sets, given.halves)
+        return
+    for name, rows in sets.items():
+        print(f"{name}: {len(rows)} rows")
+        show(lines_of(name, rows))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     effects     planted effects of 0, .05, .1 and .2 of the scale on 20, 60 and 200 articles: the share that is found
                 after Holm's correction, the share of data sets with any false alarm in the family, and coverage
-    intervals   the same coverage by three intervals: jackknife with Student's t, CR2 (Bell and McCaffrey), and the
-                cluster bootstrap
+    simpler     false alarms of the regressions that know nothing of the error of people: of judge less human, and of
+                the judge given the human score
     family      two judges that both look as if they loved their own systems: one does, the other uses the scale
                 differently
 
@@ -19,10 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from judgebench.stats.clusters import Clusters, ends_of, expanded
-from judgebench.stats.folds import cross_fitted
+from judgebench.stats.clusters import Clusters, ends_of
 from judgebench.stats.permutation import holm
-from judgebench.stats.regression import Effect, Moments, paired_effect, rating_error, regression_effects
+from judgebench.stats.regression import Effect, paired_effect, rating_error, regression_effects
 
 SYSTEMS = 6
 PROBES = 6
@@ -42,8 +41,9 @@ class Data(NamedTuple):
     probes: np.ndarray
 
 
-def draw(seed: Sequence[int], articles: int, effect: float, raters: int) -> Data:
-    """One data set: Markdown moves the judge by the effect, as does the first probe; nothing else moves it."""
+def draw(seed: Sequence[int], articles: int, effect: float, raters: int, noise: float = 1.0) -> Data:
+    """One data set: Markdown moves the judge by the effect, as does the first probe; nothing else moves it. The judge's
+    noise is in that of one rating."""
     rng = np.random.default_rng(list(seed))
     count = articles * SYSTEMS
     article = np.repeat(np.arange(articles), SYSTEMS)
@@ -56,7 +56,7 @@ def draw(seed: Sequence[int], articles: int, effect: float, raters: int) -> Data
     length = rng.normal(0, 0.5, count) + 2 * quality
     # 2. what people and the judge make of it
     ratings = quality[:, None] + rng.normal(0, 0.15, (count, raters))
-    judge = quality + effect * marked + rng.normal(0, 0.06, articles)[article] + rng.normal(0, 0.15, count)
+    judge = quality + effect * marked + rng.normal(0, 0.06, articles)[article] + rng.normal(0, 0.15 * noise, count)
     family = system // 2
     places = np.arange(count) / count
     x = np.column_stack([length, marked, language == 1, language == 2, family == 1, family == 2, places])
@@ -66,17 +66,19 @@ def draw(seed: Sequence[int], articles: int, effect: float, raters: int) -> Data
     return Data(article, judge, ratings, x.astype(float), probes)
 
 
-def moments_of(data: Data) -> Moments:
-    human = data.ratings.mean(axis=1)
-    mapped = cross_fitted(data.judge, human, data.articles)
-    return Moments.of(mapped, human, data.x, rating_error(data.ratings), Clusters.of(data.articles, 0))
+def data_effects(data: Data) -> list[Effect]:
+    """The effect of each of what varies."""
+    human = np.nanmean(data.ratings, axis=1)
+    error = rating_error(data.ratings)
+    effects, _ = regression_effects(data.judge, human, data.x, error, Clusters.of(data.articles, 0))
+    return effects
 
 
 def family_of_effects(data: Data) -> list[Effect]:
     """All effects of a data set, those of the data first."""
     clusters = Clusters.of(data.articles, 0)
     probes = [paired_effect(differences, clusters) for differences in data.probes]
-    return [*regression_effects(moments_of(data), NAMES), *probes]
+    return [*data_effects(data), *probes]
 
 
 def holds_value(effect: Effect, truth: float) -> bool:
@@ -111,63 +113,29 @@ def effects(data_sets: int, raters: int) -> None:
             print(line.format(articles, effect, *shares), flush=True)
 
 
-# --- intervals ----------------------------------------------------------------------------------
+# --- simpler regressions --------------------------------------------------------------------------
 
 
-def cr2(y: np.ndarray, x: np.ndarray, articles: np.ndarray, column: int) -> tuple[float, float]:
-    """The 95 % interval of a slope by CR2 with Satterthwaite's degrees of freedom, working covariance the identity:
-    Bell and McCaffrey (2002); Pustejovsky and Tipton (2018)."""
-    from scipy.special import stdtrit
-
-    design = np.column_stack([np.ones(len(y)), x])
-    inverse = np.linalg.inv(design.T @ design)
-    slopes = inverse @ design.T @ y
-    rest = y - design @ slopes
-    c = inverse[:, column + 1]
-    scores, rows = [], []
-    hat = design @ inverse @ design.T
-    for article in np.unique(articles):
-        at = np.flatnonzero(articles == article)
-        values, vectors = np.linalg.eigh(np.eye(len(at)) - hat[np.ix_(at, at)])
-        root = vectors @ np.diag(np.where(values > 1e-9, values.clip(1e-9) ** -0.5, 0.0)) @ vectors.T
-        weight = root @ design[at] @ c
-        scores.append(weight @ rest[at])
-        rows.append(weight @ (np.eye(len(y))[at] - hat[at]))
-    variance = float(np.sum(np.square(scores)))
-    lines = np.array(rows)
-    products = lines @ lines.T
-    freedom = np.trace(products) ** 2 / np.sum(products**2)
-    far = stdtrit(freedom, 0.975) * np.sqrt(variance)
-    return slopes[column + 1] - far, slopes[column + 1] + far
-
-
-def intervals(data_sets: int, raters: int) -> None:
-    """Prints the coverage of each interval, of the planted effect (.1) and of a language that few articles have."""
-    print("articles    jackknife t   CR2, slope as known   bootstrap      (planted .1; language b, 0)")
-    for articles in (20, 60):
-        held = np.zeros((3, 2))
-        for number in range(data_sets):
-            data = draw((number, articles, 7), articles, 0.1, raters)
-            moments = moments_of(data)
-            every = regression_effects(moments, NAMES)
-            human = data.ratings.mean(axis=1)
-            slope = moments.slopes()[0][0]
-            less = cross_fitted(data.judge, human, data.articles) / slope - human
-            clusters = Clusters.of(data.articles, 500)
-            drawn = []
-            for row in clusters.weights[1:]:
-                rows = np.repeat(np.arange(len(human)), row[clusters.number].astype(int))
-                design = np.column_stack([np.ones(len(rows)), data.x[rows]])
-                drawn.append(np.linalg.lstsq(design, less[rows], rcond=None)[0][1:])
-            for place, (column, truth) in enumerate(((PLANTED, 0.1), (2, 0.0))):
-                estimate = every[column].estimate
-                low, high = np.quantile(np.array(drawn)[:, column], expanded(articles))
-                for method, (first, last) in enumerate(
-                    (ends_of(estimate), cr2(less, data.x, data.articles, column), (low, high))
-                ):
-                    held[method, place] += first <= truth <= last
-        line = "{:8d}" + 3 * "    {:6.3f} {:6.3f}"
-        print(line.format(articles, *(held / data_sets).ravel()), flush=True)
+def simpler(data_sets: int, raters: int) -> None:
+    """Prints how often each regression finds an effect where there is none, of judges whose scores spread as people's
+    do, or half as far, and whose noise is that of one rating, or a third."""
+    print("articles  spread  noise    any false alarm: audit   judge less human   judge given human")
+    for articles in (60, 200):
+        for spread, noise in ((1.0, 1.0), (0.5, 1.0), (1.0, 1 / 3), (0.5, 1 / 3)):
+            alarms = np.zeros(3)
+            for number in range(data_sets):
+                data = draw((number, articles, 8), articles, 0.0, raters, noise)
+                judge, human = spread * data.judge, data.ratings.mean(axis=1)
+                clusters = Clusters.of(data.articles, 0)
+                none = np.zeros(len(human))
+                unknown = rating_error(none[:, None])
+                audited = data_effects(data._replace(judge=judge))
+                less, _ = regression_effects(judge - human, none, data.x, unknown, clusters)
+                given, _ = regression_effects(judge, none, np.column_stack([data.x, human]), unknown, clusters)
+                for place, every in enumerate((audited, less, given[:-1])):
+                    alarms[place] += (holm(np.array([one.p for one in every])) <= 0.05).any()
+            line = "{:8d}  {:6.2f} {:6.2f}                     {:6.3f}             {:6.3f}              {:6.3f}"
+            print(line.format(articles, spread, noise, *alarms / data_sets), flush=True)
 
 
 # --- families -------------------------------------------------------------------------------------
@@ -200,12 +168,10 @@ def family(data_sets: int, raters: int) -> None:
                 data, people, own = judges(number, articles, love, raters)
                 less = data.judge - people
                 plain.append(less[own].mean() - less[~own].mean())
-                [effect] = regression_effects(moments_of(data), ["own family"])
+                [effect] = data_effects(data)
                 sizes.append(effect.estimate.value)
                 told += effect.p is not None and effect.p <= 0.05
-                # points of people's scale, of which the judge's are .35 / .47
-                truth = love * 0.35 / 0.47
-                held += holds_value(effect, truth)
+                held += holds_value(effect, love)
             line = "{:8d}  {:.2f}    {:+.3f}                                     {:+.3f}          {:.3f}  {:.3f}"
             print(
                 line.format(articles, love, np.mean(plain), np.mean(sizes), told / data_sets, held / data_sets),
@@ -215,13 +181,13 @@ def family(data_sets: int, raters: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["effects", "intervals", "family"])
+    parser.add_argument("what", choices=["effects", "simpler", "family"])
     parser.add_argument("--data-sets", type=int, default=500)
     parser.add_argument(
         "--raters", type=int, default=3, help="ratings of each text; 1: how noisy people are is not known"
     )
     given = parser.parse_args()
-    {"effects": effects, "intervals": intervals, "family": family}[given.what](given.data_sets, given.raters)
+    {"effects": effects, "simpler": simpler, "family": family}[given.what](given.data_sets, given.raters)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ from omegaconf import DictConfig, OmegaConf
 from judgebench.cards.card import JudgeCard, no_card
 from judgebench.command.cli import handle_errors, run_checked
 from judgebench.config.check import check_config, check_labels, data_of
+from judgebench.config.defaults import ALL
 from judgebench.config.inputs import inputs_of, store_of
 from judgebench.config.keys import FOLDER, command_line, path_of
 from judgebench.importing.own import score_command
-from judgebench.probes import SHIPPED
 from judgebench.runtime.ending import as_sentence
 from judgebench.runtime.files import atomic, check_outputs, user_path, writing
 from judgebench.runtime.log import StepLogger
@@ -283,7 +283,7 @@ def _run_of(
         "name": "gate",
         "run_dir": str(path_of(config, "run_dir")),
         "attacks": ["none", *attacks],
-        "audit": [SHIPPED] if "steady" in required else None,
+        "audit": [ALL] if "steady" in required else None,
         "report": config.report,
         "examples": config.report,
         "print": "none",

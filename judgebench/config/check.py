@@ -38,7 +38,7 @@ from judgebench.judges.assistants import Assistant
 from judgebench.judges.local.loading import ModelSource
 from judgebench.judges.local.ray_runner import RayRunner
 from judgebench.judges.spec import RECORDED, REPLAYED, SERVED, JudgeSettings
-from judgebench.probes import Probe, probes_of
+from judgebench.probes import Probe, select_probes
 from judgebench.prompts.builder import NO_DEFENSE, PromptSettings
 from judgebench.prompts.rubrics import load_rubrics
 from judgebench.runtime.files import check_outputs, user_path
@@ -506,7 +506,7 @@ JUDGE_MAKERS: dict[str, Callable[[Any], Any]] = {
 }
 _MAKERS: dict[str, Callable[[Any], Any]] = {
     "tuner": _tuner,
-    "probes": probes_of,
+    "probes": select_probes,
     "runner": lambda config: built(config, "runner", RayRunner),
     "ranking": lambda config: Ranking.parse(plain(config.get("pairwise"))),
     "margins": lambda config: settings_of(Margins, config.get("verdict") or {}, "verdict"),

@@ -3,7 +3,7 @@ and rubrics where no judge is asked anything. Each gives a new configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from judgebench.config.keys import list_at, typed_value
 from judgebench.data.dataset import DataSettings, RatingDataset
 from judgebench.defenses import unlearned_defenses
 from judgebench.judges.spec import LOCAL, UNKNOWN_PROMPTS, JudgeSettings
+from judgebench.probes import shipped_probes
 from judgebench.prompts.rubrics import BRIEF, EXAMPLE_FIELD, UNASKED, load_rubrics
 from judgebench.runtime.values import as_word, with_value, written
 from judgebench.settings.components import entry_name
@@ -21,18 +22,24 @@ from judgebench.settings.fields import plain
 from judgebench.words.errors import UserError, shown
 
 ALL = "all"
-"""An entry that stands for every attack, or defense, for which nothing has to be learned."""
+"""An entry that stands for every attack, or defense, for which nothing has to be learned, and for
+every probe."""
 
 _USUAL = "coherence"
 """The dimension that is judged of several where none is named."""
 
 
 def complete_all(config: DictConfig, judge: JudgeSettings | None) -> DictConfig:
-    """A configuration with the names for which `all` stands, of attacks and defenses, but for those
-    that other entries name, or that need a model here and the judge is none."""
+    """A configuration with the names for which `all` stands, of attacks, defenses and probes, but
+    for those that other entries name, or that need a model here and the judge is none."""
     here = judge is None or LOCAL in judge.capabilities
     defenses = partial(unlearned_defenses, here)
-    for key, every in (("attacks", unlearned_attacks), ("defenses", defenses)):
+    makers: Mapping[str, Callable[[], Iterable[str]]] = {
+        "attacks": unlearned_attacks,
+        "defenses": defenses,
+        "audit": shipped_probes,
+    }
+    for key, every in makers.items():
         given = plain(config.get(key))
         entries = [given] if given == ALL else given
         if not isinstance(entries, list) or ALL not in entries:

@@ -8,13 +8,15 @@ _FENCE = re.compile(r"^ {0,3}(?:```|~~~)[\w+-]* *(?:\n|\Z)", re.MULTILINE)
 _HEAD = re.compile(r"^ {0,3}#{1,6} +(?=\S)", re.MULTILINE)
 _BULLET = re.compile(r"^( *)(?:[*+-]|\d{1,3}[.)]) +(?=\S)", re.MULTILINE)
 _QUOTE = re.compile(r"^ {0,3}> ?", re.MULTILINE)
-_RULE = re.compile(r"^ {0,3}(?:\|?[ :|-]*-{3,}[ :|-]*)$\n?", re.MULTILINE)
+_RULE = re.compile(r"^ {0,3}(?=[ :|-]*---)[ :|-]+$\n?", re.MULTILINE)
 _STRONG = re.compile(r"(?<![\w*])\*\*(?=\S)([^\n*]{1,500})(?<=\S)\*\*(?![\w*])")
 _CODE = re.compile(r"`([^`\n]{1,500})`")
 _LINK = re.compile(r"!?\[([^\]\n]{1,200})\]\((?:[a-z]+:|[/#.]|www)[^)\s]{1,500}\)")
 # a line of code may begin with one of these, too, so one alone is no sign
 _SURE_HEAD = re.compile(r"^ {0,3}(?:##+ +\S|# +\S[^\n]*\n\s*\n)", re.MULTILINE)
 _LIST = re.compile(rf"(?:{_BULLET.pattern}[^\n]*\n+){{2}}", re.MULTILINE)
+_MARKS = dict.fromkeys([_FENCE, _RULE, _HEAD, _QUOTE], "")
+_MARKS |= dict.fromkeys([_BULLET, _LINK, _STRONG, _CODE], r"\1")
 _SIGNS = (_FENCE, _SURE_HEAD, _LIST, _STRONG, _LINK)
 
 
@@ -39,9 +41,6 @@ def plain_words(text: str) -> str:
     """
     if not has_markdown(text):
         return text
-    for mark in (_FENCE, _RULE, _HEAD, _QUOTE):
-        text = mark.sub("", text)
-    text = _BULLET.sub(r"\1", text)
-    text = _LINK.sub(r"\1", text)
-    text = _STRONG.sub(r"\1", text)
-    return _CODE.sub(r"\1", text)
+    for mark, words in _MARKS.items():
+        text = mark.sub(words, text)
+    return text

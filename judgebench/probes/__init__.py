@@ -7,110 +7,101 @@ the prompt is the same to the letter. Each is asked of the clean texts, in the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from judgebench.attacks import Attack
 from judgebench.defenses import Defense, TemplateDefense
 from judgebench.probes.prompts import CriteriaReversed, WrongReference
-from judgebench.probes.texts import PlainWords, TextProbe, Typos
+from judgebench.probes.texts import TextProbe, with_typos, without_markdown
 from judgebench.runtime.files import user_path
 from judgebench.settings.components import (
     Catalog,
+    fill_fields,
     read_template,
     shipped_templates,
+    template_fields,
     without_line_end,
 )
 from judgebench.settings.fields import Words, plain
-from judgebench.studies.probes import PROBE, Asked
+from judgebench.studies.probes import PROBE, Probe
+from judgebench.types import Condition, Example
 from judgebench.words.errors import UserError, shown
 
-__all__ = ["Probe", "probes_of", "select_probes", "shipped_probes"]
+__all__ = ["Probe", "select_probes", "shipped_probes"]
 
 NOT_NEUTRAL = ("doubled", "wrong_reference")
 """Shipped probes of what may well matter: the verdict *steady* does not go by them."""
 
-_PARTS: dict[str, Callable[..., Attack | Defense]] = {
-    "plain_words": PlainWords,
-    "typos": Typos,
-    "criteria_reversed": CriteriaReversed,
-    "wrong_reference": WrongReference,
+FIELDS = ("text", "system")
+"""Fields of a template: the judged text, and the name of the system that wrote it."""
+
+_MISSING = {
+    "plain_words": "no text has Markdown",
+    "typos": "no text has a word of four letters",
+    "criteria_reversed": "the rubric has no list of criteria",
+    "wrong_reference": "the rubric shows no reference, or the data has none",
 }
-
-SHIPPED = "all"
-"""The entry of the config key `audit` that means all that come with judgebench."""
-
-
-@dataclass(frozen=True)
-class Probe:
-    """A change of a text, or of a prompt.
-
-    Attributes:
-        part: of the text, or of the prompt; its name is the probe's behind `PROBE`.
-        neutral: True where it should not matter to what is judged.
-    """
-
-    name: str
-    part: Attack | Defense
-    neutral: bool = True
-
-    @property
-    def asked(self) -> Asked:
-        """Its place among the conditions, as the study of them takes it."""
-        missing = getattr(self.part, "missing", "it changes no prompt")
-        return Asked(self.name, isinstance(self.part, Attack), self.neutral, missing)
+"""Probe -> why it changes no prompt, where it does not."""
 
 
 def shipped_probes() -> dict[str, Callable[..., Probe]]:
     """Name -> what makes the probe, of those that come with judgebench."""
-    makers: dict[str, Callable[..., Probe]] = {}
-    for name, text in shipped_templates("judgebench.probes").items():
-        makers[name] = partial(_of_text, name, text)
-    for name, part in _PARTS.items():
-        makers[name] = partial(_made, name, part)
-    return makers
+    templates = shipped_templates("judgebench.probes")
+    parts: list[Attack | Defense] = [
+        *(_of_words(name, text) for name, text in templates.items()),
+        TextProbe("plain_words", without_markdown),
+        TextProbe("typos", with_typos),
+        CriteriaReversed(),
+        WrongReference(),
+    ]
+    return {part.name: partial(_probe, part, part.name not in NOT_NEUTRAL) for part in parts}
 
 
-def select_probes(entries: Sequence[Any]) -> list[Probe]:
-    """The probes that the config key `audit` names, see `Catalog.select`.
+def select_probes(config: Mapping[Any, Any]) -> list[Probe]:
+    """The probes that the key `audit` of a configuration names, see `Catalog.select`; none where that
+    is null.
 
-    Each is `all`; a shipped name; the path of a template of the user's own (of the text with
-    `{text}`, and perhaps `{system}`; of the prompt with `{prompt}` or `{texts}`, as a defense's); or
-    with `_target_` what gives a `Probe`.
+    Each is a shipped name; the path of a template of the user's own (of the text with `{text}`, and
+    perhaps `{system}`; of the prompt with `{prompt}` or `{texts}`, as a defense's); or with
+    `_target_` what gives a `Probe`.
     """
-    shipped = shipped_probes()
-    named: list[Any] = []
-    for entry in entries:
-        named += list(shipped) if entry == SHIPPED else [entry]
-    return Catalog("audit", Probe, shipped, {"template": _of_template}).select(named)
-
-
-def probes_of(config: Mapping[Any, Any]) -> list[Probe]:
-    """The probes of a configuration, of its key `audit`; none where that is null."""
-    entries = plain(config.get("audit"))
-    if not isinstance(entries, list | None):
+    entries = plain(config.get("audit")) or []
+    if not isinstance(entries, list):
         raise UserError(f"audit: {shown(entries)} is no list; give audit=[all], or audit=[].")
-    return select_probes(entries or [])
+    return Catalog("audit", Probe, shipped_probes(), {"template": _of_template}).select(entries)
+
+
+def _probe(part: Any, neutral: bool = True) -> Probe:
+    """The probe of an attack on texts, or of a defense."""
+    name = part.name
+    called = f"{PROBE}{name}"
+    condition = (Condition.attack, called)
+    if isinstance(part, Attack):
+        condition = (called, Condition.defense)
+    missing = _MISSING.get(name, "it changes no prompt")
+    return Probe(name, replace(part, name=called), condition, neutral, missing)
 
 
 def _of_template(template: Words, name: Words | None = None, neutral: bool = True) -> Probe:
     file = user_path(template)
-    probe = _of_text(name or file.stem, read_template(file, "audit"))
-    return replace(probe, neutral=neutral)
+    return _probe(_of_words(name or file.stem, read_template(file, "audit")), neutral)
 
 
-def _of_text(name: str, template: str) -> Probe:
-    """A probe by words: of the prompt where its template names that, else of the text."""
-    called = f"{PROBE}{name}"
-    part: Attack | Defense
-    if any(field in template for field in ("{prompt}", "{texts}")):
-        part = TemplateDefense.parse(called, template)
-    else:
-        part = TextProbe(called, without_line_end(template))
-    return Probe(name, part, name not in NOT_NEUTRAL)
+def _of_words(name: str, template: str) -> Attack | Defense:
+    """Of the prompt where a template names that, else of the text."""
+    if "{prompt}" in template or "{texts}" in template:
+        return TemplateDefense.parse(name, template)
+    template = without_line_end(template)
+    if "text" not in template_fields(template, FIELDS, f"audit: the template of {name}"):
+        raise UserError(
+            f"audit: the template of {name} has no {{text}} and no {{prompt}}; put one of them where "
+            "what its words stand around belongs."
+        )
+    return TextProbe(name, partial(_filled, template))
 
 
-def _made(name: str, part: Callable[..., Attack | Defense]) -> Probe:
-    return Probe(name, part(name=f"{PROBE}{name}"), name not in NOT_NEUTRAL)
+def _filled(template: str, example: Example) -> str:
+    return fill_fields(template, {"text": example.output, "system": example.system_id})

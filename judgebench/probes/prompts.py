@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from judgebench.defenses import Defense
 from judgebench.types import Condition, Example, RatingKey, Rubric
@@ -47,8 +47,7 @@ def reversed_criteria(template: str) -> str:
 class CriteriaReversed(Defense):
     """The rubric's criteria, last first."""
 
-    name: str
-    missing: ClassVar[str] = "the rubric has no list of criteria"
+    name: str = "criteria_reversed"
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
         return replace(rubric, template=reversed_criteria(rubric.template))
@@ -56,32 +55,21 @@ class CriteriaReversed(Defense):
 
 @dataclass(frozen=True)
 class WrongReference(Defense):
-    """The reference (`Example.context`) of another group in the place of a text's own, which a judge
-    that goes by the reference must follow (arXiv 2601.07506)."""
+    """Another reference (`Example.context`) in the place of a text's own, which a judge that goes by
+    the reference must follow (arXiv 2601.07506)."""
 
-    name: str
-    seed: int = 0
+    name: str = "wrong_reference"
     others: Mapping[str, str] = field(default_factory=dict)
-    missing: ClassVar[str] = "the rubric shows no reference, or the data has none"
 
     def fitted(self, data: RatingDataset, cells: Sequence[RatingKey]) -> WrongReference:
-        """See `Defense.fitted`: the reference of the next group, in an order that is drawn, whose
-        own is another one."""
-        references = {example.group_id: example.context for example in data.examples}
-        groups = sorted(group for group, text in references.items() if text)
-        random.Random(self.seed).shuffle(groups)
-        others = {}
-        for place, group in enumerate(groups):
-            for other in groups[place + 1 :] + groups[:place]:
-                if references[other] != references[group]:
-                    others[group] = references[other]
-                    break
-        return replace(self, others=others)
+        """See `Defense.fitted`: the next reference, in an order that is drawn."""
+        texts = sorted({example.context for example in data.examples} - {""})
+        random.Random(0).shuffle(texts)
+        others = zip(texts, texts[1:] + texts[:1], strict=True)
+        return replace(self, others=dict(others))
 
     def rubric(self, rubric: Rubric, said: Sequence[str]) -> Rubric:
-        if not self.others:
-            return rubric
         return replace(rubric, template=rubric.template.replace(_FACT, f"{{{{{_OTHER}}}}}"))
 
     def more(self, example: Example, condition: Condition) -> Mapping[str, str]:
-        return {_OTHER: self.others.get(example.group_id, example.context)} if self.others else {}
+        return {_OTHER: self.others.get(example.context, example.context)}

@@ -15,7 +15,7 @@ from judgebench.decoding.scores import decode, decode_answers, win_probabilities
 from judgebench.defenses import NONE
 from judgebench.judges.judge import PromptSet, RunReadings
 from judgebench.judges.spec import LOCAL
-from judgebench.probes import probes_of
+from judgebench.probes import select_probes
 from judgebench.prompts.tokens import encode_texts
 from judgebench.results.folder import masked
 from judgebench.results.results import Results, examples_frame, frame_of, ratings_frame, texts_frame
@@ -27,7 +27,7 @@ from judgebench.studies.attacked import attacked_records
 from judgebench.studies.audit import (
     Probing,
     audit_records,
-    changed_prompts,
+    changed_scores,
     pair_audit_records,
     probed_rows,
 )
@@ -211,9 +211,7 @@ class _Measures:
         if self.config.human_agreement and not self.scores.compares:
             self._add_agreement(records)
         if self.config.get("audit") is not None and self.scores.compares:
-            records["audit"] = pair_audit_records(
-                self.scores, self._probing({}), self.dataset, **self.resampling
-            )
+            records["audit"] = pair_audit_records(self.scores, self._probing({}), self.dataset)
         if len(self.probes):
             records["probes"] = self.probes.reset_index(drop=True)
         if not all(map(self._ordered, self.scale)):
@@ -267,13 +265,12 @@ class _Measures:
         """Texts and conditions that the audit is about."""
         reason = None
         if not self.experiment.parts.probes:
-            reason = "its answers are recorded: a judge that can be asked takes probes"
+            reason = "the judge's answers are recorded; one that can be asked takes probes"
         return Probing(
             examples=self.experiment.examples,
             judge=str(self.experiment.titles["main"]),
-            asked=[probe.asked for probe in probes_of(self.config)],
-            scores=Scores.of(self.probes) if len(self.probes) else None,
-            changed=changed_prompts(self.readings.frame),
+            probes=select_probes(self.config),
+            scores=changed_scores(self.probes, self.readings.frame),
             answers=answers,
             reason=reason,
         )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import time
 from typing import ClassVar
 
 import pytest
+from omegaconf import OmegaConf
 
+from judgebench.config.defaults import complete_all
 from judgebench.data.markdown import has_markdown, plain_words
 from judgebench.probes import select_probes, shipped_probes
 from judgebench.probes.prompts import reversed_criteria
@@ -18,7 +21,7 @@ TEXT = "The weather was fine {text} all day, and **nobody** complained about it.
 
 
 def probed(name: str, text: str = TEXT) -> str:
-    [probe] = select_probes([name])
+    [probe] = select_probes({"audit": [name]})
     return probe.part.judged(Example("a", "g", "model-x", "", text, {}), CONDITION)
 
 
@@ -77,7 +80,7 @@ def test_the_reference_is_that_of_another_group():
             Example(str(n), f"g{n}", "s", "", "text", {}, context=f"reference {n // 2}") for n in range(6)
         ]
 
-    [probe] = select_probes(["wrong_reference"])
+    [probe] = select_probes({"audit": ["wrong_reference"]})
     assert not probe.neutral
     part = probe.part.fitted(Data(), [])
     for example in Data.examples:
@@ -86,23 +89,46 @@ def test_the_reference_is_that_of_another_group():
         assert shown != example.context
     rubric = part.rubric(Rubric("quality", "Wanted: {{Fact}} Text: {{Response}}"), [])
     assert rubric.template == "Wanted: {{Other_reference}} Text: {{Response}}"
-    # without references the prompt is what it was
-    assert probe.part.rubric(Rubric("quality", "{{Fact}}{{Response}}"), []).template == "{{Fact}}{{Response}}"
+    # without references a text keeps what it has
+    assert probe.part.more(Example("a", "g", "s", "", "text", {}), CONDITION) == {"Other_reference": ""}
 
 
 def test_users_add_their_own_by_file(tmp_path):
     (tmp_path / "polite.txt").write_text("{text} Thank you.\n")
     (tmp_path / "hurry.txt").write_text("Be quick.\n\n{prompt}\n")
     entries = [str(tmp_path / "polite.txt"), {"template": str(tmp_path / "hurry.txt"), "neutral": False}]
-    polite, hurry = (probe.asked for probe in select_probes(entries))
+    polite, hurry = select_probes({"audit": entries})
     assert polite.condition == ("probe polite", "none")
     assert polite.neutral
     assert hurry.condition == ("none", "probe hurry")
     assert not hurry.neutral
-    assert len(select_probes(["all"])) == len(shipped_probes())
+    assert len(select_probes({"audit": [*shipped_probes()]})) == 10
 
 
-@pytest.mark.parametrize(("entries", "says"), [(["nothing"], "there is no probe 'nothing'"), (["all", "typos"], "two")])
+@pytest.mark.parametrize(
+    ("entries", "says"), [(["nothing"], "there is no probe 'nothing'"), (["typos", "typos"], "two")]
+)
 def test_mistakes_are_named(entries, says):
     with pytest.raises(UserError, match=says):
-        select_probes(entries)
+        select_probes({"audit": entries})
+
+
+def test_a_line_of_dashes_takes_no_time():
+    text = "**b**\n" + "-" * 20_000 + "x"
+    before = time.process_time()
+    assert plain_words(text) == text.replace("**", "")
+    assert time.process_time() - before < 5
+    assert plain_words("**b**\n\n---\n| --- | :-: |\nc") == "b\n\nc"
+
+
+def test_a_template_of_texts_names_the_text(tmp_path):
+    (tmp_path / "mine.txt").write_text("An answer.")
+    with pytest.raises(UserError, match=r"no \{text\}"):
+        select_probes({"audit": [str(tmp_path / "mine.txt")]})
+
+
+def test_all_stands_for_every_probe_once():
+    config = complete_all(OmegaConf.create({"audit": ["typos", "all"]}), None)
+    assert config.audit[0] == "typos"
+    assert sorted(config.audit) == sorted(shipped_probes())
+    assert complete_all(OmegaConf.create({"audit": None}), None).audit is None

@@ -55,7 +55,7 @@ def test_recorded_answers_are_audited_by_what_varies(judgebench):
     assert "steady no" in words_of(out)
     rows = [row for row in effects() if row["range_max"] == 4 and row["judge"] == "main"]
     by_factor = {row["factor"]: row for row in rows}
-    assert by_factor["typos"]["reason"].startswith("its answers are recorded")
+    assert by_factor["typos"]["reason"].startswith("the judge's answers are recorded")
     assert by_factor["length"]["groups"] == 48
     assert not Path("run/worth/probes.parquet").exists()
 
@@ -73,6 +73,6 @@ def test_the_order_of_a_pair_is_an_effect(judgebench, tiny_pair):
 
 
 def test_mistakes_are_told(judgebench):
-    told(judgebench("audit=all", mistaken=True), "audit: 'all' is no list")
+    told(judgebench("audit=typos", mistaken=True), "audit: 'typos' is no list")
     told(judgebench("audit=[nothing]", mistaken=True), "there is no probe 'nothing'")
     told(judgebench("audit=[all]", "defenses=[sandwich]", mistaken=True), "probes are asked without a defense")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from judgebench.settings.margins import Margins
-from judgebench.studies.audit import END_TO_END, ISOTONIC, Probing, audit_records
+from judgebench.studies.audit import Probing, audit_records, changed_scores
 from judgebench.studies.findings import JudgeFindings
-from judgebench.studies.probes import Asked
+from judgebench.studies.probes import Probe
 from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES
 from judgebench.studies.scores import JudgeScores, Scores, ScoreSeries
 from judgebench.studies.varying import factors_of, family_of
@@ -18,7 +19,7 @@ from judgebench.studies.verdict_steady import steady_verdict
 from judgebench.types import PARSED, Example
 
 CELL = ScoreSeries("test", "quality", 0.0, 1.0, 0.1, "none", "none", "main", "expectation", None, None)
-ASKED = Asked("typos", True, True, "no text has a word")
+TYPOS = Probe("typos", condition=("probe typos", "none"))
 
 
 def planted(marked: float = 0.0, own: float = 0.0, articles: int = 60, seed: int = 0):
@@ -60,19 +61,17 @@ def with_probe(sample, examples, moved, share=1.0):
         "lambda": [np.nan] * len(sample.names),
         "temperature": [np.nan] * len(sample.names),
     }
-    places = {("probe typos", "none", "quality"): frozenset(changed.tolist())}
-    return Probing(examples, "Qwen2.5", [ASKED], Scores.of(columns), places)
+    return Probing(examples, "Qwen2.5", Scores.of(pd.DataFrame(columns)[: len(changed)]), [TYPOS])
 
 
 def test_planted_effects_are_found_and_nothing_else():
     sample, examples = planted(marked=0.1, own=0.08)
     records = by_factor(audit_records([sample], Probing(examples, "Qwen2.5-7B")))
     told = {name for name, record in records.items() if record["p_holm"] is not None and record["p_holm"] <= 0.05}
-    assert told == {("format", "Markdown"), ("own family", "qwen, not others")}
-    for name, truth in {("format", "Markdown"): 0.1, ("own family", "qwen, not others"): 0.08}.items():
+    assert told == {("format", "Markdown"), ("family", "qwen (its own), not others")}
+    for name, truth in {("format", "Markdown"): 0.1, ("family", "qwen (its own), not others"): 0.08}.items():
         record = records[name]
         assert record["effect_low"] <= truth <= record["effect_high"]
-        assert record["map"] == ISOTONIC
         assert record["ratings"] == "several"
         assert record["groups"] == 60
     assert ("language", "de, not en") in records or ("language", "en, not de") in records
@@ -97,41 +96,73 @@ def test_two_ranges_and_probes_are_paired():
 def test_what_is_missing_has_its_reason():
     sample, examples = planted()
     plain = [replace(example, output="", segments={}, system_id="s") for example in examples]
-    records = audit_records([sample], Probing(plain, "a judge", [ASKED], reason="it is recorded"))
+    records = audit_records([sample], Probing(plain, "a judge", probes=[TYPOS], reason="it is recorded"))
     reasons = {record["factor"]: record["reason"] for record in records if record["effect"] is None}
-    assert reasons["language"].startswith("no language column")
-    assert reasons["length"] == "the texts are not at hand"
+    assert reasons["language"].startswith("nothing in the data says it")
+    assert reasons["length and format"] == "the texts are not at hand"
     assert reasons["typos"] == "it is recorded"
-    assert reasons["family"].startswith("no system's name")
+    assert reasons["family"].startswith("nothing in the data says it")
     assert {"score range", "order of a pair", "same prompt again"} <= reasons.keys()
     few = sample.names.astype(int) < 30  # five articles
     small = replace(
         sample, **{name: getattr(sample, name)[few] for name in ("names", "groups", "systems", "scores", "ratings")}
     )
-    assert "too few rated groups" in audit_records([small], Probing(examples))[0]["reason"]
+    assert "too few rated groups" in audit_records([small], Probing(examples, "Qwen2.5"))[0]["reason"]
 
 
 def test_what_cannot_be_told_apart_is_not_told():
     sample, examples = planted()
     twice = [replace(one, segments={**one.segments, "tongue": one.segments["language"]}) for one in examples]
-    records = [one for one in audit_records([sample], Probing(twice)) if one["factor"] == "tongue"]
-    assert [one["reason"] for one in records] == ["it cannot be told apart from what stands above"]
+    records = [one for one in audit_records([sample], Probing(twice, "Qwen2.5")) if one["factor"] == "tongue"]
+    assert [one["reason"] for one in records] == ["it is the same in all texts, or follows from what stands above"]
     rare = [
         replace(one, segments={"language": "fr" if one.group_id in ("10", "33", "50") else "en"}) for one in examples
     ]
-    [record] = [one for one in audit_records([sample], Probing(rare)) if one["factor"] == "language"]
+    [record] = [one for one in audit_records([sample], Probing(rare, "Qwen2.5")) if one["factor"] == "language"]
     assert record["effect"] is None
     assert record["reason"].startswith("too few groups carry it")
 
 
-def test_a_judge_that_follows_nobody_keeps_its_own_points():
+def test_a_judge_that_follows_nobody_is_moved_by_nothing_unless_it_is():
     sample, examples = planted()
-    blind = replace(sample, scores=np.random.default_rng(2).random(len(sample.scores)))
-    records = [one for one in audit_records([blind], Probing(examples)) if one["p"] is not None]
-    assert {one["map"] for one in records} == {END_TO_END}
-    constant = replace(sample, scores=np.full(len(sample.scores), 0.5))
-    reasons = [one["reason"] for one in audit_records([constant], Probing(examples)) if one["factor"] == "length"]
-    assert reasons == ["the judge gives every text the same score"]
+    noise = np.random.default_rng(2).random(len(sample.scores))
+    blind = audit_records([replace(sample, scores=noise)], Probing(examples, "Qwen2.5"))
+    assert not [one for one in blind if one["p_holm"] is not None and one["p_holm"] <= 0.05]
+    constant = audit_records([replace(sample, scores=np.full(len(noise), 0.5))], Probing(examples, "Qwen2.5"))
+    effects = [one for one in constant if one["p"] is not None]
+    assert {(round(one["effect"], 9), one["p"]) for one in effects} == {(0, 1)}
+
+
+def test_texts_whose_prompt_is_the_same_are_left_out():
+    """Of a probe, and of a text whose answer could not be read."""
+    keys = {"example_id": list("abc"), "dimension": "quality", "range_min": 1.0, "range_max": 5.0, "range_step": 1.0}
+    clean = pd.DataFrame({**keys, "attack": "none", "defense": "none", "prompt": list("xyz")})
+    probe = clean.assign(attack="probe typos", prompt=list("xYZ"))
+    scores = probe.drop(columns="prompt").assign(
+        split="test", judge="main", decoding="greedy", temperature=np.nan, group_id="g", system_id="s", score=3.0
+    )
+    scores = scores.assign(status=[PARSED, PARSED, "failed"], human=1.0, **{"lambda": np.nan})
+    [cell] = (kept := changed_scores(scores, pd.concat([clean, probe]))).cells
+    assert kept.part(cell)["example_id"].tolist() == ["b"]
+    assert cell.attack == "probe typos"
+
+
+def test_labels_that_are_all_alike_have_a_reason_and_probes_an_effect():
+    sample, examples = planted()
+    alike = replace(sample, ratings=np.full_like(sample.ratings, 3.0), scale=(3.0, 3.0))
+    records = audit_records([alike], with_probe(sample, examples, 0.1))
+    assert [one["reason"] for one in records if one["instrument"] == "data"] == ["all human scores are alike"]
+    [probe] = [one for one in records if one["p"] is not None]
+    assert probe["effect"] == pytest.approx(0.1)
+    assert probe["width"] == 1
+
+
+def test_ranges_are_no_probes_for_the_verdict():
+    sample, examples = planted(articles=200)
+    other = replace(sample, cell=CELL._replace(range_max=2.0), scores=2 * sample.scores)
+    records = audit_records([sample, other], Probing(examples, "Qwen2.5"))
+    assert [one["factor"] for one in records if one["p"] is not None and one["instrument"] == "probes"]
+    assert verdict_of(sample, records).verdict == CARE
 
 
 def test_names_of_systems_and_judges_tell_families():
@@ -142,12 +173,15 @@ def test_names_of_systems_and_judges_tell_families():
         "",
     ]
     _, examples = planted()
-    every = factors_of(examples, np.arange(len(examples)), "Mistral-7B")
-    factors = {factor.name: factor for factor in every}
-    assert factors["own family"].reason == "no systems of its family, mistral, beside others"
-    families = [factor for factor in every if factor.name == "family"]
-    assert len(families) == 2
-    assert all(abs(factor.values.sum()) < 1e-9 for factor in families)
+    every = list(factors_of(examples, np.arange(len(examples)), "Mistral-7B"))
+    levels = [factor.level for factor in every if factor.name == "family"]
+    assert levels == ["llama, not qwen", "gpt, not qwen"]
+    own, other = (one for one in factors_of(examples, np.arange(len(examples)), "llama-3") if one.name == "family")
+    assert own.level == "gpt, not qwen"
+    assert other.level == "llama (its own), not others"
+    # the others differ among themselves alone
+    assert abs(own.values.sum()) < 1e-9
+    assert (own.values[other.values == 1] == 0).all()
 
 
 def verdict_of(sample, audit, **margins):
@@ -175,5 +209,5 @@ def test_steady_goes_by_the_interval_and_the_margin():
 def test_what_may_matter_is_shown_and_not_counted():
     sample, examples = planted(articles=200)
     probing = with_probe(sample, examples, 0.2)
-    probing = replace(probing, asked=[ASKED._replace(neutral=False)])
+    probing = replace(probing, probes=[TYPOS._replace(neutral=False)])
     assert verdict_of(sample, audit_records([sample], probing)).verdict == CARE

@@ -42,8 +42,7 @@ from judgebench.report.views.systems import advised_systems
 from judgebench.report.views.tuning import tuning_blocks
 from judgebench.results.results import Results, range_of
 from judgebench.stats.bradley_terry import ELO_MEAN
-from judgebench.stats.clusters import keys_of
-from judgebench.studies.audit import DATA, effect_of
+from judgebench.studies.audit import DATA
 from judgebench.studies.repairs import AGREEMENT, POINTS
 from judgebench.studies.scores import CLEAN, first_record
 from judgebench.types import Ends, Record, Row, Rows, ScoreRange
@@ -531,23 +530,20 @@ def errors_chart(results: Results, dimension: str) -> Chart:
 
 
 def moved_chart(results: Results, dimension: str) -> Chart:
-    """Effects of the audit that have an interval, as parts of the humans' scale."""
+    """Effects of the audit that have an interval."""
     rows = [row for row in audit_rows(results) if row["dimension"] == dimension]
     parts = []
     for row in rows:
-        estimate = effect_of(row)
-        if estimate is not None and estimate.low is not None:
+        if row["p"] is not None:
             look = 0 if row["instrument"] == DATA else 1
             name = f"{row['factor']}: {row['level']}"
-            parts.append(
-                (name, [_dot(look, name, keys_of("effect", estimate), "effect", signed_two)])
-            )
+            parts.append((name, [_dot(look, name, row, "effect", signed_two)]))
     return Chart(
         "What moves it",
         _lines(parts[: 2 * _MOST_LINES]),
         {0: "varies in the data", 1: "was changed"},
         signed_two,
-        "Effects as parts of the humans' scale, with 95 % intervals.",
+        "Effects in points of the humans' scale, with 95 % intervals.",
         rule=0.0,
         line_height=20,
     )
