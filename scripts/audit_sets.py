@@ -163,8 +163,8 @@ def regret(sets: dict[str, Rows], halves: int) -> None:
     print(f"{len(judges)} judges of {len({name for name, *_ in judges})} sets")
     for rule in RULES:
         for state in (YES, FEW, NO):
-            beyond, within = counts[rule, state, True], counts[rule, state, False]
-            print(f"{rule:8s} {state:14s} {beyond + within:6d} effects, {beyond / max(1, beyond + within):.1%} beyond")
+            above, within = counts[rule, state, True], counts[rule, state, False]
+            print(f"{rule:8s} {state:14s} {above + within:6d} effects, {above / max(1, above + within):.1%} beyond")
 
 
 def main() -> None:

@@ -49,10 +49,11 @@ from judgebench.settings.fields import plain, settings_of
 from judgebench.settings.margins import Margins
 from judgebench.settings.metrics import MetricSettings, Ranking
 from judgebench.settings.run import LOGGER_MODES, RunSettings
+from judgebench.studies.probes import PROBE
 from judgebench.tuning.tuners import Tuner
 from judgebench.tutor.spec import TutorSpec
 from judgebench.types import Classes, RatingKey, Record, ScoreRange
-from judgebench.words.errors import Mistakes, UserError
+from judgebench.words.errors import Mistakes, UserError, shown
 
 if TYPE_CHECKING:
     from judgebench.readings.reading import Recording
@@ -334,6 +335,13 @@ def _take_probes(made: Record, judge: JudgeSettings | None) -> None:
     """Puts the parts of probes among attacks and defenses; of a judge whose answers are recorded
     none is asked. `UserError` where no text is judged without a defense."""
     probes: Sequence[Probe] = made.get("probes", ())
+    for kind in ("attacks", "defenses"):
+        for part in made.get(kind, ()):
+            if part.name.startswith(PROBE):
+                raise UserError(
+                    f"{kind}: {shown(part.name)} begins with '{PROBE}', as the conditions of probes "
+                    "do; give it another name."
+                )
     if judge is None or {RECORDED, REPLAYED} & judge.capabilities:
         made["probes"] = probes = ()
     names = [defense.name for defense in made.get("defenses", ())]

@@ -71,7 +71,14 @@ def select_probes(config: Mapping[Any, Any]) -> list[Probe]:
     entries = plain(config.get("audit")) or []
     if not isinstance(entries, list):
         raise UserError(f"audit: {shown(entries)} is no list; give audit=[all], or audit=[].")
-    return Catalog("audit", Probe, shipped_probes(), {"template": _of_template}).select(entries)
+    probes = Catalog("audit", Probe, shipped_probes(), {"template": _of_template}).select(entries)
+    for probe in probes:
+        if probe.part.name != f"{PROBE}{probe.name}":
+            raise UserError(
+                f"audit: the part of {shown(probe.name)} is called {shown(probe.part.name)}; call it "
+                f"{shown(PROBE + probe.name)}, by which its condition is known."
+            )
+    return probes
 
 
 def _probe(part: Any, neutral: bool = True) -> Probe:

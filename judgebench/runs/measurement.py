@@ -27,6 +27,7 @@ from judgebench.studies.attacked import attacked_records
 from judgebench.studies.audit import (
     Probing,
     audit_records,
+    changed_prompts,
     changed_scores,
     pair_audit_records,
     probed_rows,
@@ -58,7 +59,7 @@ from judgebench.tuning.choose import choice_records
 from judgebench.tuning.learned import Tuned
 from judgebench.tuning.tune import tune
 from judgebench.tuning.tuners import CrossFit
-from judgebench.types import Classes, Columns, Prompt, Reading, Record, Records
+from judgebench.types import Classes, Columns, Prompt, Reading, Record, Records, Rows
 
 STUDIES = {
     "beside_humans": beside_humans_records,
@@ -208,10 +209,10 @@ class _Measures:
             ),
             "choice": self._choice(),
         }
+        if self.config.get("audit") is not None:
+            records["audit"] = self._audit()
         if self.config.human_agreement and not self.scores.compares:
             self._add_agreement(records)
-        if self.config.get("audit") is not None and self.scores.compares:
-            records["audit"] = pair_audit_records(self.scores, self._probing({}), self.dataset)
         if len(self.probes):
             records["probes"] = self.probes.reset_index(drop=True)
         if not all(map(self._ordered, self.scale)):
@@ -231,8 +232,6 @@ class _Measures:
         records["repeats"] = repeat_records(
             answers, records["decisions"], self.dataset, **self.resampling
         )
-        if self.config.get("audit") is not None:
-            records["audit"] = audit_records(graded, self._probing(answers))
         records["false_passes"] = attacked_records(
             samples,
             self.scores,
@@ -253,6 +252,14 @@ class _Measures:
             (parts.costs, parts.asking),
         )
 
+    def _audit(self) -> Rows:
+        """Effects of what varies in the data, and of probes; what probes cost is never lost."""
+        if self.scores.compares:
+            return pair_audit_records(self.scores, self._probing({}), self.dataset)
+        graded = [sample for sample in self._samples() if sample.ordered]
+        answers = decode_answers(self._asked_again())
+        return audit_records(graded, self._probing(answers))
+
     def _asked_again(self) -> list[Reading]:
         """Readings without those of probes: of the prompt, one is no defense that was asked again."""
         return [
@@ -266,11 +273,13 @@ class _Measures:
         reason = None
         if not self.experiment.parts.probes:
             reason = "the judge's answers are recorded; one that can be asked takes probes"
+        changed = changed_prompts(self.readings.frame)
         return Probing(
             examples=self.experiment.examples,
             judge=str(self.experiment.titles["main"]),
             probes=select_probes(self.config),
-            scores=changed_scores(self.probes, self.readings.frame),
+            scores=changed_scores(self.probes, changed),
+            changed=set(zip(changed["attack"], changed["defense"], strict=True)),
             answers=answers,
             reason=reason,
         )

@@ -14,7 +14,7 @@ and changed, that the change makes: mean(difference^2) / 4 of the variance of bo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,6 +57,8 @@ UNPROBED = {RANGE_FACTOR, NAMES_FACTOR, REPEATED, ORDER}
 _ALONE = "texts are judged alone; prompt=comparative asks about pairs, in both orders"
 _ONCE = "each prompt was read once; a judge whose answers are drawn can be asked again"
 _ONE_RANGE = "one range was asked; ranges=[[1,5],[E,D,C,B,A]] asks in two"
+_UNREAD = "no answer to it could be read"
+_DEFENDED = "probes are asked without a defense"
 _APART = "it is the same in all texts, or follows from what stands above"
 _NO_SCORES = Scores.of(dict.fromkeys(COLUMNS, ()))
 
@@ -72,6 +74,7 @@ class Probing:
         probes: those that were asked for.
         answers: see `judgebench.decoding.scores.decode_answers`.
         reason: why no probe was asked; None where they were.
+        changed: attack and defense of the conditions that change some prompt.
     """
 
     examples: Sequence[Example]
@@ -80,6 +83,7 @@ class Probing:
     probes: Sequence[Probe] = ()
     answers: Columns = field(default_factory=dict)
     reason: str | None = None
+    changed: Collection[tuple[str, str]] = ()
 
 
 def probed_rows(table: pd.DataFrame) -> pd.Series:
@@ -87,17 +91,21 @@ def probed_rows(table: pd.DataFrame) -> pd.Series:
     return table["attack"].str.startswith(PROBE) | table["defense"].str.startswith(PROBE)
 
 
-def changed_scores(scores: pd.DataFrame, readings: pd.DataFrame) -> Scores:
-    """Of the scores of probes those that could be read, about texts whose prompt is another than
-    without the probe; by readings.parquet's columns, of a run with all of its conditions."""
+def changed_prompts(readings: pd.DataFrame) -> pd.DataFrame:
+    """The texts and conditions whose prompt is another than without any attack or defense, by
+    readings.parquet's columns, of a run with all of its conditions."""
     import pandas as pd  # it takes long to import
 
     prompts = pd.MultiIndex.from_frame(readings[["example_id", "prompt"]])
     clean = (readings["attack"] == CLEAN) & (readings["defense"] == CLEAN)
     other = readings[~prompts.isin(prompts[clean])]
-    asked = ["example_id", "dimension", "attack", "defense"]
+    return other[["example_id", "dimension", "attack", "defense"]].drop_duplicates()
+
+
+def changed_scores(scores: pd.DataFrame, changed: pd.DataFrame) -> Scores:
+    """Of the scores of probes those that could be read, about `changed_prompts`."""
     read = scores[scores["status"] != FAILED]
-    return Scores.of(read.merge(other[asked].drop_duplicates()))
+    return Scores.of(read.merge(changed))
 
 
 def audit_records(samples: Sequence[JudgeScores], probing: Probing) -> Rows:
@@ -304,9 +312,11 @@ def _range_rows(cell: ScoreSeries, alike: Mapping[ScoreSeries, PairedTexts]) -> 
 
 def _probe_rows(alike: Mapping[ScoreSeries, PairedTexts], probing: Probing) -> Iterator[Record]:
     """A record for each probe, of the range in which it was asked."""
+    defended = all(cell.defense != CLEAN for cell in alike)
     for probe in probing.probes:
         attack, defense = probe.condition
-        reason = probing.reason or probe.missing
+        missing = _UNREAD if probe.condition in probing.changed else probe.missing
+        reason = probing.reason or (_DEFENDED if defended else missing)
         row = _record(PROBES, probe.title, reason=reason, neutral=probe.neutral)
         for cell, texts in alike.items():
             probed = cell._replace(attack=attack, defense=defense)

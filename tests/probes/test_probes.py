@@ -127,6 +127,14 @@ def test_a_template_of_texts_names_the_text(tmp_path):
         select_probes({"audit": [str(tmp_path / "mine.txt")]})
 
 
+def test_the_part_of_a_probe_has_its_name():
+    """By which results tell its condition from attacks and defenses."""
+    part = {"_target_": "judgebench.attacks.TemplateAttack", "name": "mine", "template": "{text}!"}
+    probe = {"_target_": "judgebench.probes.Probe", "name": "mine", "part": part, "condition": ["mine", "none"]}
+    with pytest.raises(UserError, match=r"'mine' is called 'mine'; call it 'probe mine'"):
+        select_probes({"audit": [probe]})
+
+
 def test_all_stands_for_every_probe_once():
     config = complete_all(OmegaConf.create({"audit": ["typos", "all"]}), None)
     assert config.audit[0] == "typos"

@@ -48,6 +48,13 @@ def test_probes_are_asked_alone_and_no_other_figure_is_about_them(judgebench, ti
     assert "What else moves it?" in page
 
 
+def test_what_probes_have_cost_is_shown_without_a_study_of_agreement(judgebench, tiny_pair):
+    judge = ("judge=local", f"judge.path={tiny_pair[0]}", *QUICK, "decoding=[expectation]", "data.limit_groups=7")
+    code, _, err = judgebench(*judge, "audit=[typos]", "human_agreement=false", "ranges=[[1,5]]")
+    assert code == 0, err
+    assert [row["texts"] for row in effects() if row["factor"] == "typos" and row["judge"] == "main"] != [None]
+
+
 def test_recorded_answers_are_audited_by_what_varies(judgebench):
     code, out, err = judgebench("+exp=audit", "metrics.resamples=60", "run_dir=run", "report=false")
     assert code == 0, err
@@ -74,5 +81,7 @@ def test_the_order_of_a_pair_is_an_effect(judgebench, tiny_pair):
 
 def test_mistakes_are_told(judgebench):
     told(judgebench("audit=typos", mistaken=True), "audit: 'typos' is no list")
+    Path("mine.txt").write_text("{text}!")
+    told(judgebench("attacks=[{name: probe mine, template: mine.txt}]", mistaken=True), "begins with 'probe '")
     told(judgebench("audit=[nothing]", mistaken=True), "there is no probe 'nothing'")
     told(judgebench("audit=[all]", "defenses=[sandwich]", mistaken=True), "probes are asked without a defense")

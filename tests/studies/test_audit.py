@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from judgebench.settings.margins import Margins
-from judgebench.studies.audit import Probing, audit_records, changed_scores
+from judgebench.studies.audit import Probing, audit_records, changed_prompts, changed_scores
 from judgebench.studies.findings import JudgeFindings
 from judgebench.studies.probes import Probe
 from judgebench.studies.rules import CARE, FEW, NO, UNMEASURED, YES
@@ -110,6 +110,16 @@ def test_what_is_missing_has_its_reason():
     assert "too few rated groups" in audit_records([small], Probing(examples, "Qwen2.5"))[0]["reason"]
 
 
+def test_a_probe_that_was_not_asked_or_not_answered_has_its_reason():
+    sample, examples = planted()
+    defended = replace(sample, cell=CELL._replace(defense="sandwich"))
+    asked = by_factor(audit_records([defended], Probing(examples, "Qwen2.5", probes=[TYPOS])))
+    assert asked["typos", None]["reason"] == "probes are asked without a defense"
+    probing = Probing(examples, "Qwen2.5", probes=[TYPOS], changed={TYPOS.condition})
+    unread = by_factor(audit_records([sample], probing))
+    assert unread["typos", None]["reason"] == "no answer to it could be read"
+
+
 def test_what_cannot_be_told_apart_is_not_told():
     sample, examples = planted()
     twice = [replace(one, segments={**one.segments, "tongue": one.segments["language"]}) for one in examples]
@@ -142,7 +152,7 @@ def test_texts_whose_prompt_is_the_same_are_left_out():
         split="test", judge="main", decoding="greedy", temperature=np.nan, group_id="g", system_id="s", score=3.0
     )
     scores = scores.assign(status=[PARSED, PARSED, "failed"], human=1.0, **{"lambda": np.nan})
-    [cell] = (kept := changed_scores(scores, pd.concat([clean, probe]))).cells
+    [cell] = (kept := changed_scores(scores, changed_prompts(pd.concat([clean, probe])))).cells
     assert kept.part(cell)["example_id"].tolist() == ["b"]
     assert cell.attack == "probe typos"
 
