@@ -56,7 +56,7 @@ def place(tmp_path_factory, tiny_pair) -> Path:
     ]
     rows = [
         {"example_id": f"{i}", "source": source, "output": output, "human": {"coherence": 1 + i % 5}}
-        | {"report": source, "note": output, "stars": 1 + i % 5}
+        | {"report": source, "note": output, "stars": 1 + i % 5, "language": "en"}
         | {"gpt": f"{output} So {i}.", "stars_gpt": 1 + i % 5, "llama": f"{output} No {i}.", "stars_llama": 5 - i % 5}
         for i, (source, output) in enumerate(texts)
     ]

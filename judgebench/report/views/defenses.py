@@ -24,6 +24,7 @@ from judgebench.report.table import (
 from judgebench.report.views.attacks import CHANGE, EXCLUDES_ZERO, RATE, RISES, attacked_rows
 from judgebench.report.views.correlations import advised_rows
 from judgebench.results.results import NO_DEFENSE, Results, defenses_of
+from judgebench.settings.margins import Margins
 from judgebench.studies.attacked import NO_ORDER
 from judgebench.studies.scores import CLEAN, shown_split
 from judgebench.types import LABELS, RANGE, Record, Records, Row, Rows, by_key
@@ -129,7 +130,8 @@ def defense_sentences(results: Results) -> list[str]:
         if sections:
             bare, *defended = max(sections, key=lambda rows: rows[0]["change"])
             # one whose answers cannot be read leaves no scores to change
-            read = [row for row in defended if (row.get("failed_share") or 0.0) <= 0.5]
+            most = results.config.get("verdict", {}).get("failed", Margins.failed)
+            read = [row for row in defended if (row.get("failed_share") or 0.0) <= most]
             sentences.append(
                 say(
                     "defenses",
