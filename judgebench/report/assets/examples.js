@@ -148,6 +148,7 @@
 
   // 6. One example: the address decides what is open, so that links and the browser's own buttons work
   let order = [];
+  let left = false; // the dialog was closed by a step of the history, which its event learns later
   async function route() {
     const parts = new URLSearchParams(location.hash.slice(1));
     if (parts.has("filter") || location.hash === "#examples") fold.open = true;
@@ -158,6 +159,7 @@
     }
     const row = parts.has("example") ? Example.found(index, parts) : undefined;
     if (row === undefined) {
+      left = dialog.open;
       if (dialog.open) dialog.close();
       return;
     }
@@ -190,6 +192,10 @@
   }
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   dialog.addEventListener("close", () => {
+    if (left) {
+      left = false;
+      return;
+    }
     if (new URLSearchParams(location.hash.slice(1)).has("example")) history.pushState(null, "", "#examples");
   });
   addEventListener("keydown", (event) => { // of the window: what had the focus may just have been replaced
