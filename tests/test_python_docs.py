@@ -37,10 +37,8 @@ def rated(tmp_path, monkeypatch) -> list[dict]:
     return rows
 
 
-def test_the_page_runs_as_printed(rated, tiny_pair, monkeypatch, capsys):
-    """In one namespace from top to bottom, as a notebook's cells; the demo on some of its texts."""
-    run = judgebench.run
-    monkeypatch.setattr(judgebench, "run", lambda overrides: run([*overrides, "data.limit_groups=24"]))
+def test_the_page_runs_as_printed(rated, tiny_pair, capsys):
+    """In one namespace from top to bottom, as a notebook's cells."""
     settings = ["data=jsonl", "data.path=mine.jsonl", "data.scale=[1,5]", "ranges=[[1,5]]", "decoding=[expectation]"]
     models = ["judge=local", f"judge.path={tiny_pair[0]}", "force=true"]
     run_in(Path(), calibrate, *settings, *models, *QUICK, "run_dir=calibrated")
